@@ -1,5 +1,5 @@
-//! Addresses of this site with a query, as pages write them into links. The server reads them with a
-//! library; this is the small half that the pages need, and all there is of it.
+//! URLs of this site with a query, as pages write them into links. Only what the pages need; the server
+//! parses such URLs with a library.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! The parts that pages are made of: plain functions from data to a view.
+//! Building blocks of pages: plain functions from data to a view.
 //!
-//! Each is drawn once, here, and looks the same from a list row to the uploader's page. They know
-//! nothing of requests or of who is signed in, and they never write a `style` attribute: the content
-//! security policy would refuse it.
+//! Each looks the same everywhere, from a list row to the uploader's page. They know nothing about requests
+//! or the signed-in person, and they never write a `style` attribute, which the content security policy
+//! would refuse.
 
 #[cfg(feature = "ssr")]
 pub mod asking;

@@ -1,7 +1,8 @@
-//! One HTML document around a page.
+//! HTML document around a page.
 //!
-//! A page has its data before it is drawn, so nothing streams. The boot script replaces Leptos' own, which would write the
-//! nonce into a readable attribute and has no answer to a module that fails to load (`docs/decisions/0001-islands.md`).
+//! A page has its data before it renders, so nothing streams. The boot script replaces the one of Leptos, which would
+//! write the nonce into a readable attribute and does not handle a module that fails to load
+//! (`docs/decisions/0001-islands.md`).
 
 use std::sync::Arc;
 
@@ -17,16 +18,16 @@ use crate::{
 
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
 
-/// Draws a page as text, in a reactive owner of its own: for whoever serves nothing.
+/// Renders a page as text in its own reactive owner, for callers without a server.
 pub fn html(frame: &Frame, page: impl FnOnce() -> Page) -> String {
     let owner = Owner::new_root(Some(Arc::new(SsrSharedContext::new_islands())));
     owner.with(|| document(frame, page).to_html())
 }
 
-/// Draws a page into its document. `page` makes it inside the reactive owner that the views need.
+/// Renders a page into its document. `page` runs inside the reactive owner that the views need.
 pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
     if let Some(shared) = Owner::current_shared_context() {
-        // Only islands are woken, as by Leptos' own boot script.
+        // Only islands are hydrated, as with Leptos's own boot script.
         shared.set_is_hydrating(false);
     }
     provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
@@ -54,7 +55,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
     .into_any()
 }
 
-/// The page in the shell of whoever is signed in, or between two plain lines.
+/// Page in the shell of the signed-in person, or standalone between two plain lines.
 fn around(frame: &Frame, place: Place, content: AnyView) -> AnyView {
     let brand = (place == Place::Gate && frame.person.is_none())
         .then(|| view! { <p class="gate-brand">{mark::brand()} "Treeline"</p> });
@@ -113,19 +114,19 @@ fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
     }
 }
 
-/// The title, as nothing but text: a marker of Leptos's behind it would be read out as part of it.
+/// Title as plain text: a marker that Leptos appends would be read out as part of it.
 fn titled(title: &str) -> impl IntoView + use<> {
     view! { <title inner_html=escaped(&format!("{title} · Treeline"))></title> }
 }
 
-/// The script that wakes the islands. The addresses are JSON strings, which are JavaScript strings.
+/// Script that hydrates the islands. The URLs are JSON strings, which are also JavaScript strings.
 fn boot(frame: &Frame) -> impl IntoView + use<> {
     let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default().replace('<', "\\u003c");
     let call = format!("{}({}, {});", BOOT_SCRIPT.trim_end(), quoted(&frame.assets.script), quoted(&frame.assets.wasm));
     view! { <script type="module" nonce=frame.nonce.clone() inner_html=call></script> }
 }
 
-/// The line above the pages of strangers.
+/// Header of public pages.
 fn banner() -> impl IntoView {
     view! {
         <header class="banner">
@@ -137,7 +138,7 @@ fn banner() -> impl IntoView {
     }
 }
 
-/// The line below the pages of strangers.
+/// Footer of public pages.
 fn footer(frame: &Frame) -> impl IntoView + use<> {
     view! { <footer class="footer">{shell::themes(frame)}</footer> }
 }

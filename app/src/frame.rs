@@ -1,11 +1,11 @@
-//! What surrounds every page: who is signed in, where the assets are, how the reader likes it.
+//! Data around every page: signed-in person, URLs of the assets, display preferences.
 //!
-//! Filled in by the server from the request; a page's own data never passes through here.
+//! The server fills it in from the request; it never contains a page's own data.
 
 use domain::Time;
 use leptos::prelude::AnyView;
 
-/// Addresses of the built site.
+/// URLs of the built site.
 #[derive(Clone, Debug, Default)]
 pub struct Assets {
     /// Address of the script of every page, which works without WASM (`app/src/scripts`).
@@ -24,7 +24,7 @@ pub struct Person {
     pub name: String,
     /// Sees everybody's jobs.
     pub staff: bool,
-    /// Keeps job types, people, services and tokens.
+    /// Manages job types, people, services and tokens.
     pub admin: bool,
 }
 
@@ -40,7 +40,7 @@ pub enum Theme {
 impl Theme {
     pub const ALL: [Theme; 3] = [Self::System, Self::Light, Self::Dark];
 
-    /// The word in the cookie and in the form.
+    /// Value in the cookie and in the form.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -61,15 +61,15 @@ pub struct Frame {
     pub nonce: String,
     pub assets: Assets,
     pub theme: Theme,
-    /// The reader made the sidebar narrow.
+    /// True if the reader collapsed the sidebar.
     pub collapsed: bool,
     pub now: Time,
-    /// Minutes east of UTC, where a cookie tells.
+    /// Minutes east of UTC, if a cookie has it.
     pub offset_minutes: Option<i32>,
     pub person: Option<Person>,
-    /// Path and query of this page: a change of theme or sidebar comes back to it.
+    /// Path and query of this page; changing the theme or the sidebar returns to it.
     pub address: String,
-    /// Seconds after which a reader without JavaScript asked to load the page again.
+    /// Reload interval in seconds that a reader without JavaScript chose.
     pub refresh_seconds: Option<u16>,
     /// Name of the environment, such as `Staging`.
     pub environment: Option<String>,
@@ -77,17 +77,17 @@ pub struct Frame {
     pub dead: Option<i64>,
 }
 
-/// A page: its data already drawn, but not yet in a document.
+/// Page: its content is rendered, but not yet inside a document.
 pub struct Page {
     pub title: String,
-    /// The link of the navigation that leads here.
+    /// Navigation link that is highlighted.
     pub place: Place,
     pub content: AnyView,
     /// True if it has islands and so needs the WASM module.
     pub lives: bool,
 }
 
-/// The places that the navigation knows.
+/// Sections of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Overview,
@@ -105,7 +105,7 @@ pub enum Place {
     Schedules,
     /// The page that has all links, for phones.
     Menu,
-    /// Signing in, and what cannot be shown: alone on the page for whoever is not signed in.
+    /// Sign-in and error pages: outside the shell if nobody is signed in.
     Gate,
     Elsewhere,
 }

@@ -1,9 +1,8 @@
-//! The pages of Treeline: server-rendered HTML with islands of WASM where something lives.
+//! Pages of Treeline: server-rendered HTML with islands of WASM for live parts.
 //!
-//! Every page is a plain function from data (the types of `domain`) to a view. The server loads the
-//! data through the same use-cases as its API and calls [`document::document`]; the browser runs only
-//! the islands in [`live`] and [`upload`]. This crate knows neither the server nor SQL, fetches nothing
-//! while it draws, and reads no clock.
+//! Every page is a plain function from data (the types of `domain`) to a view. The server loads the data through the
+//! same use cases as its API and calls [`document::document`]; the browser runs only the islands in [`live`] and
+//! [`upload`]. This crate does not know the server or SQL, fetches nothing while it renders, and reads no clock.
 
 #![recursion_limit = "512"]
 

@@ -1,9 +1,8 @@
-//! What lives on a page: one island per page, fed by one event stream.
+//! Live parts of pages: one island per page, fed by one event stream.
 //!
-//! The server draws the first state, so the page is right and whole before any of this runs. The island
-//! then holds the job as the stream tells it (absolute, versioned state), and once per animation frame
-//! writes what changed into the signals that the views read. It decides nothing; when it cannot know,
-//! it says so.
+//! The server renders the first state, so the page is complete before any of this runs. The island then keeps the job
+//! as the stream reports it (absolute, versioned state), and once per animation frame writes the changes into the
+//! signals that the views read. It decides nothing; if the connection is lost, it says so.
 
 pub mod announce;
 pub mod board;

@@ -1,22 +1,21 @@
-//! The arithmetic of a bar: how wide each state's segment is, and what the number beside it says.
+//! Arithmetic of a bar: the width of each state's segment, and the number beside it.
 //!
-//! Apart from the drawing, so that it can be tested without a page, and so that a list row and the
-//! uploader's page cannot disagree. It must not round a failure away: one dead item in a million is
-//! still to be seen.
+//! It is separate from the rendering so that it can be tested without a page, and so that a list row and the
+//! uploader's page cannot differ. It must not round a failure away: one dead item in a million stays visible.
 
 use domain::{Counts, ItemState, Job, progress};
 use serde::{Deserialize, Serialize};
 
-/// Narrowest segment of a state that has any items at all, in percent of the bar.
+/// Minimum width of a state that has items, in percent of the bar.
 const NARROWEST: f64 = 0.75;
 
 /// Numbers that a bar shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meter {
     pub counts: Counts,
-    /// Items in all: those there are, or those expected where that is more.
+    /// Total number of items: existing or expected, whichever is larger.
     pub whole: i64,
-    /// `None` while nobody knows how many items there will be.
+    /// `None` while the total is unknown.
     pub percent: Option<u8>,
 }
 
@@ -29,7 +28,7 @@ pub struct Segment {
 }
 
 impl Meter {
-    /// The bar of a job with everything below it.
+    /// Bar of a job including its descendants.
     pub fn of_tree(job: &Job) -> Self {
         let whole = job.tree.counts.total().max(job.expected_count.unwrap_or(0));
         Self { counts: job.tree.counts, whole, percent: job.percent }
@@ -42,8 +41,8 @@ impl Meter {
         Self { counts: job.counts, whole: job.counts.total().max(job.expected_count.unwrap_or(0)), percent }
     }
 
-    /// The segments in the order in which every bar shows them. Always one per state, so that a live
-    /// bar only ever changes two numbers of each.
+    /// Segments in the order of every bar. There is always one per state, so that a live bar changes only two numbers
+    /// of each.
     pub fn segments(&self) -> [Segment; 9] {
         let whole = self.drawn_whole();
         let mut widths = ItemState::ALL.map(|state| {
@@ -52,7 +51,7 @@ impl Meter {
         });
         let sum: f64 = widths.iter().sum();
         if sum > 100.0 {
-            // What the narrow ones were given is taken from the widest.
+            // The widest segment gives up what the narrow ones gained.
             let widest = (0..9).max_by(|&a, &b| widths[a].total_cmp(&widths[b])).unwrap_or(0);
             widths[widest] -= sum - 100.0;
         }
@@ -66,8 +65,8 @@ impl Meter {
         })
     }
 
-    /// The whole that the bar is drawn of. Where more is expected than there is yet, as in a tree that feeds, the number beside
-    /// the bar knows of it and the counts do not: the rest of the bar stays empty.
+    /// Total that the bar is drawn for. If more items are expected than exist, as in a tree with feeds, the percentage
+    /// includes them and the counts do not: the rest of the bar stays empty.
     fn drawn_whole(&self) -> f64 {
         let whole = self.whole.max(self.counts.total()).max(1);
         let finished = self.counts.finished();
@@ -77,16 +76,16 @@ impl Meter {
         }
     }
 
-    /// The number beside the bar: `41%`, or what is done while the whole is unknown.
+    /// Number beside the bar: `41%`, or the number of finished items while the total is unknown.
     pub fn number(&self) -> String {
         self.percent.map_or_else(|| progress::grouped(self.counts.finished()), |percent| format!("{percent}%"))
     }
 
-    /// The bar in words, for those who do not see it.
+    /// The bar in words, for screen readers.
     pub fn in_words(&self) -> String {
         let done = progress::grouped(self.counts.finished());
         let mut words = match self.percent {
-            // A whole that is worked out from the percentage is no count: it is not named.
+            // A total that is derived from the percentage is not a count, so it is not named.
             Some(percent) if self.drawn_whole() > self.whole.max(self.counts.total()).max(1) as f64 => {
                 format!("{percent}%, {done} done")
             }

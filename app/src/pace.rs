@@ -1,7 +1,7 @@
-//! How fast work goes, from what the page has seen itself, and how long the rest may take.
+//! Rate of progress as observed by the page, and an estimate of the remaining time.
 //!
-//! Pure: the caller passes the time in. An estimate is a range or nothing; it appears only when the
-//! pace has been watched for half a minute and is steady, and never for a stale page.
+//! Pure: the caller passes the time. An estimate is a range or nothing; it appears only if the rate was observed for
+//! half a minute and is steady, and never on a stale page.
 
 use std::collections::VecDeque;
 
@@ -18,26 +18,25 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Notes that `done` items were done at `now` milliseconds. A number that falls back (a reopened
-    /// tree) starts afresh.
+    /// Records that `done` items were done at `now` milliseconds. A lower number (a reopened tree) starts over.
     pub fn note(&mut self, now: f64, done: i64) {
         if self.seen.back().is_some_and(|&(at, before)| done < before || now < at) {
             self.seen.clear();
         }
         self.seen.push_back((now, done));
-        // One older than the window stays, so that the window is always covered.
+        // One older observation stays, so that the window is always covered.
         while self.seen.get(1).is_some_and(|&(at, _)| now - at >= WINDOW) {
             self.seen.pop_front();
         }
     }
 
-    /// Items a second over the window; `None` until enough has been seen or while nothing moves.
+    /// Items per second over the window; `None` until enough is observed or while nothing moves.
     pub fn rate(&self) -> Option<f64> {
         self.rate_over(WINDOW).filter(|&(span, rate)| span >= ENOUGH && rate > 0.0).map(|(_, rate)| rate)
     }
 
-    /// Seconds that `left` items may take, from and to. `None` unless the pace has been steady for the
-    /// whole window: its last third differs from all of it by less than half.
+    /// Seconds that `left` items may take, from and to. `None` unless the rate was steady for the whole window:
+    /// the rate of its last third differs from the whole by less than half.
     pub fn remaining(&self, left: i64) -> Option<(f64, f64)> {
         let (span, whole) = self.rate_over(WINDOW)?;
         let (_, recent) = self.rate_over(WINDOW / 3.0)?;
@@ -48,7 +47,7 @@ impl Pace {
         Some((left as f64 / fast, left as f64 / slow))
     }
 
-    /// Time covered in milliseconds and items a second, over the last `window` milliseconds.
+    /// Covered time in milliseconds and items per second, over the last `window` milliseconds.
     fn rate_over(&self, window: f64) -> Option<(f64, f64)> {
         let &(now, done) = self.seen.back()?;
         let &(since, before) = self.seen.iter().rev().find(|(at, _)| now - at >= window).or(self.seen.front())?;

@@ -1,6 +1,6 @@
-//! The pages: each a plain function from data to a [`Page`](crate::frame::Page).
+//! Pages: each a plain function from data to a [`Page`](crate::frame::Page).
 //!
-//! The data is what the API answers with; a page loads nothing, checks no rights and reads no clock.
+//! The data has the types of the API; a page loads nothing, checks no rights and reads no clock.
 
 pub mod account;
 pub mod audit;

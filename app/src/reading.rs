@@ -1,15 +1,15 @@
-//! What a page shows of a job, cut down from the contract's [`Job`]: small enough to travel as an
-//! island's first state, and comparable, so that only what changed is drawn again.
+//! View of a [`Job`] for pages: small enough to be sent as the first state of an island, and comparable, so that only
+//! changes are rendered again.
 //!
-//! Made on the server for the first paint and in the browser for every later one, from the same
-//! functions; so the two cannot differ. It must not decide anything that the engine decides.
+//! The server builds it for the first rendering and the browser for every later one, with the same functions, so the
+//! two cannot differ. It must not decide anything that the engine decides.
 
 use domain::{Counts, Item, Job, JobStatus, Outcome, Time, id::Uuid, progress::grouped};
 use serde::{Deserialize, Serialize};
 
 use crate::meter::Meter;
 
-/// Most lines of a tree on one page; deeper ones have pages of their own.
+/// Maximum lines of a tree on one page; deeper jobs have their own pages.
 pub const MOST_LINES: usize = 200;
 
 /// The head of a page: a job with everything below it.
@@ -18,12 +18,12 @@ pub struct Head {
     pub status: JobStatus,
     pub outcome: Option<Outcome>,
     pub sealed: bool,
-    /// It was made of a file: its items are rows.
+    /// True if it was created from a file: its items are rows.
     pub file: bool,
     pub meter: Meter,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
-    /// It completed before and was opened again: by a retry, a correction.
+    /// True if it was complete before and is open again, for example after a retry.
     pub reopened: bool,
     /// Number of the active stage, number of stages, and its name, if a tree has several.
     pub stage: Option<(usize, usize, String)>,
@@ -39,7 +39,7 @@ pub struct Line {
     pub parent_id: Option<Uuid>,
     /// From 1.
     pub level: u16,
-    /// Place among its siblings, from 1, and how many they are.
+    /// Position among its siblings, from 1, and their number.
     pub place: (u32, u32),
     pub parent: bool,
     /// Display name: its name, or its key if it has none.
@@ -50,11 +50,11 @@ pub struct Line {
     pub meter: Meter,
 }
 
-/// One item in a worker's hands.
+/// One item that a worker is processing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flight {
     pub id: Uuid,
-    /// Row in the upload, or place in its job.
+    /// Row in the file, or position in its job.
     pub label: String,
     /// Key or type of its job.
     pub job: String,
@@ -96,13 +96,13 @@ impl Head {
         &self.meter.counts
     }
 
-    /// So many rows, or items where no file was imported.
+    /// A number of rows, or of items if there is no file.
     fn rows(&self, n: i64) -> String {
         let (one, many) = if self.file { ("row", "rows") } else { ("item", "items") };
         format!("{} {}", grouped(n), if n == 1 { one } else { many })
     }
 
-    /// The one sentence on an uploader's page: what is going on and what it means for them.
+    /// The one sentence on an uploader's page: the state of the import and its meaning for them.
     pub fn sentence(&self) -> String {
         let counts = self.counts();
         let (bad, corrected, all) = (counts.unresolved(), counts.superseded, counts.total());
@@ -184,7 +184,7 @@ impl Head {
         }
     }
 
-    /// The sentence on a staff page.
+    /// Sentence on a page for staff.
     pub fn message(&self) -> String {
         domain::progress::message(self.counts(), self.status, self.outcome, self.meter.percent)
     }
@@ -206,7 +206,7 @@ fn stage(root: &Job) -> Option<(usize, usize, String)> {
 }
 
 impl Line {
-    /// The lines of a tree, parents first, and how many were left out.
+    /// Lines of the tree, parents first, and the number of lines left out.
     pub fn of_tree(root: &Job) -> (Vec<Self>, usize) {
         let mut lines = Vec::new();
         let mut left_out = 0;
@@ -262,7 +262,7 @@ impl Flight {
         }
     }
 
-    /// The items in flight as lines, with the keys of their jobs.
+    /// Active items as lines, with the keys of their jobs.
     pub fn of_items(root: &Job, items: &[Item]) -> Vec<Self> {
         let jobs = root.walk();
         let several = jobs.len() > 1;
@@ -271,7 +271,7 @@ impl Flight {
     }
 }
 
-/// A state of a job in one word or two, for badges and lists.
+/// State of a job in one or two words, for badges and lists.
 pub fn job_word(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
     match (status, outcome) {
         (JobStatus::Waiting, _) => "Waiting",
@@ -284,7 +284,7 @@ pub fn job_word(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
     }
 }
 
-/// The shape that stands for it: the name of an icon and of a colour.
+/// Shape of the state: the name of an icon and of a color.
 pub fn job_shape(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
     match (status, outcome) {
         (JobStatus::Waiting, _) => "available",

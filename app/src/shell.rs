@@ -1,6 +1,6 @@
-//! The shell around the pages of whoever is signed in: sidebar, top bar, the account's menu, a bar at the foot of phones.
+//! Shell around pages for signed-in people: sidebar, top bar, account menu, and a bottom bar on phones.
 //!
-//! Everything in it is a link or a form, so it works without a script; which links there are depends on the role alone.
+//! It consists of links and forms, so it works without scripts; the links depend only on the role.
 
 use domain::progress::grouped;
 use leptos::prelude::*;
@@ -39,7 +39,7 @@ const PEOPLE: Link = link("/people", "People", "#i-users", Place::People);
 const ACCESS: Link = link("/services", "API access", "#i-key-round", Place::Services);
 const AUDIT: Link = link("/audit", "Audit log", "#i-scroll-text", Place::Audit);
 
-/// The groups of links that a person sees, each with its heading.
+/// Groups of links that a person sees, each with its heading.
 fn groups(person: &Person) -> Vec<(&'static str, Vec<Link>)> {
     if !person.staff {
         return vec![("Files", vec![IMPORTS]), ("Work", vec![JOBS, FAILURES])];
@@ -146,7 +146,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView
     }
 }
 
-/// The search: a form that leads to its results; on phones a link to the same page.
+/// Search form; on phones a link to the search page.
 fn search() -> impl IntoView {
     view! {
         <form class="search" role="search" action="/search" id="search">
@@ -170,7 +170,7 @@ fn search() -> impl IntoView {
     }
 }
 
-/// The dialog that searches while one types. `palette.js` fills it; without a script it stays closed.
+/// Dialog with search as you type. `palette.js` fills it; without scripts it stays closed.
 pub(crate) fn palette() -> impl IntoView {
     view! {
         <dialog class="dialog palette" id="palette" aria-label="Search and go to">
@@ -259,7 +259,7 @@ const fn role(person: &Person) -> &'static str {
     }
 }
 
-/// The form that chooses a theme and comes back.
+/// Form that sets the theme and returns to this page.
 pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
     let (chosen, back) = (frame.theme, frame.address.clone());
     let choices = Theme::ALL
@@ -287,7 +287,7 @@ pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
     }
 }
 
-/// The bar at the foot of phones.
+/// Bottom bar on phones.
 pub(crate) fn tabbar(person: &Person, place: Place) -> impl IntoView + use<> {
     let links = if person.staff { vec![OVERVIEW, JOBS, FAILURES, IMPORTS] } else { vec![IMPORTS, JOBS, FAILURES] };
     let more = link("/menu", "More", "#i-menu", Place::Menu);

@@ -1,7 +1,7 @@
-//! The field that a file is dropped on: an island around a form that works without it.
+//! Upload field: an island around a form that also works without it.
 //!
-//! Without WASM the form posts the file itself. With it, the file is sent as soon as it is chosen or dropped, over
-//! connections that break. Either way the file is stored and nothing else; the page that follows, which the server draws,
+//! Without WASM the form posts the file itself. With it, the file is sent as soon as it is chosen or dropped, and the
+//! upload survives lost connections. In both cases the file is only stored; the next page, rendered by the server,
 //! shows its first rows and starts the import.
 
 #[cfg(feature = "hydrate")]
@@ -20,7 +20,7 @@ use crate::components::state::icon;
 pub enum Phase {
     #[default]
     Idle,
-    /// Nothing is chosen, but a file was not sent whole before; so much of it is here.
+    /// Nothing is chosen, but the upload of this file is incomplete; `percent` is stored.
     Unfinished {
         filename: String,
         percent: u8,
@@ -41,17 +41,17 @@ pub enum Phase {
     },
 }
 
-/// The signals that form and sending share.
+/// Signals shared by the form and the upload.
 #[derive(Clone, Copy)]
 pub struct Desk {
     pub phase: RwSignal<Phase>,
     /// A file is being dragged over the page.
     pub over: RwSignal<bool>,
-    /// Files that were dropped beside the one that is taken.
+    /// Number of files dropped in addition to the one that is taken.
     pub left: RwSignal<u32>,
 }
 
-/// The form that takes a file. `again`: it has corrected rows of this import.
+/// Upload form. `again`: the import whose rows this file corrects.
 #[island]
 pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>) -> impl IntoView {
     let desk = Desk { phase: RwSignal::new(Phase::Idle), over: RwSignal::new(false), left: RwSignal::new(0) };
@@ -99,7 +99,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
     }
 }
 
-/// The chosen file: how far it has come, or what is wrong with it.
+/// The chosen file: its progress or its error.
 fn file_line(desk: Desk) -> impl IntoView {
     let percent =
         move || desk.phase.with(|phase| if let Phase::Sending { percent, .. } = phase { Some(*percent) } else { None });

@@ -1,8 +1,8 @@
-//! The limits: what PostgreSQL and HTTP allow on this machine when nothing but the bare work is done.
+//! Limits of PostgreSQL and HTTP on this machine for the bare work.
 //!
-//! An item is waiting, leased, ended with a result and counted, with narrow tables, small keys and none of
-//! the engine's promises. The statements have the shapes that were found fastest, so that a ratio to them
-//! flatters no one. Nothing of the engine is used here.
+//! An item waits, is leased, ended with a result, and counted, with narrow tables, small keys and none of the engine's
+//! promises. The statements are the fastest that were found, so that the ratios are not flattering. This module uses
+//! no code of the engine.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) const ADDED_AT_ONCE: u64 = 5_000;
 /// Connections that each commit one row at a time.
 const SINGLES: u32 = 64;
 
-/// What the engine's own connections are set to as well.
+/// Planner settings, the same as those of the engine's connections.
 const RAILS: &[(&str, &str)] = &[
     ("jit", "off"),
     ("plan_cache_mode", "force_generic_plan"),
@@ -69,7 +69,7 @@ impl Bare {
         self.add_by(n, payload, 2, ADDED_AT_ONCE).await
     }
 
-    /// Inserts `n` items, so many a statement, over some connections.
+    /// Inserts `n` items, `at_once` per statement, over several connections.
     pub(crate) async fn add_by(&self, n: u64, payload: &str, connections: u64, at_once: u64) -> Result<u64> {
         let halves = (0..connections).map(|half| async move {
             let mut at = half * at_once;
@@ -93,7 +93,7 @@ impl Bare {
         Ok(n)
     }
 
-    /// Claims and ends everything, 100 at a time, over some connections: two commits a batch.
+    /// Claims and ends all items, 100 at a time, over several connections: two commits per batch.
     pub(crate) async fn drain(&self, n: u64, connections: usize) -> Result<u64> {
         let ended: u64 = try_join_all((0..connections).map(|_| self.drain_one())).await?.into_iter().sum();
         let counted: i64 = sqlx::query_scalar("select n_done from bare.counter").fetch_one(&self.pool).await?;
@@ -139,7 +139,7 @@ impl Bare {
         }
     }
 
-    /// How long a commit of one row takes from one connection that no one disturbs, in milliseconds.
+    /// Durations of commits of one row from a single connection, in milliseconds.
     pub(crate) async fn commit_times(&self, n: usize, payload: &str) -> Result<Vec<f64>> {
         let mut connection = self.pool.acquire().await?;
         let mut times = Vec::with_capacity(n);
@@ -152,7 +152,7 @@ impl Bare {
         Ok(times)
     }
 
-    /// One row a commit from 64 connections: what no system exceeds that commits for each item.
+    /// Commits one row at a time from 64 connections: the limit of a system with one commit per item.
     pub(crate) async fn singles(&self, n: u64, payload: &str) -> Result<u64> {
         let each = n / u64::from(SINGLES);
         let writers = (0..SINGLES).map(|_| async {
@@ -166,7 +166,7 @@ impl Bare {
     }
 }
 
-/// A server whose handler reads JSON and answers JSON and does nothing else, and 64 clients of it.
+/// Requests of 64 clients to a server whose handler only reads and returns JSON.
 pub(crate) async fn http(n: u64, body: serde_json::Value) -> Result<u64> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     let url = format!("http://{}/", listener.local_addr()?);

@@ -1,5 +1,4 @@
-//! Claims that look past much: a long backlog, rows that are dead and were not swept, delayed items, a transaction
-//! that someone left open.
+//! Claims with a long backlog, with many dead rows before vacuum, with delayed items, and with an open transaction.
 
 use anyhow::{Result, ensure};
 use domain::{
@@ -22,7 +21,7 @@ use crate::{
 /// Claims of one measurement, and items of each.
 const CLAIMS: usize = 150;
 const AT_ONCE: u32 = 10;
-/// Claims after which what was taken is filled up again.
+/// Number of claims after which the claimed items are replaced.
 const SOME: usize = 10;
 
 impl Bench {
@@ -44,7 +43,7 @@ impl Bench {
             for ((_, name, job), taken) in types.iter().zip(&mut taken) {
                 for _ in 0..CLAIMS / SOME {
                     taken.extend(claim_times(&engine, name, SOME).await?);
-                    // As many wait as before.
+                    // Keep the backlog constant.
                     engine.add(*job, SOME as u64 * u64::from(AT_ONCE), PAYLOAD).await?;
                 }
             }
@@ -115,7 +114,7 @@ impl Bench {
         self.report.compare(what, against, ours / few, bar.map(Bar::AtMost));
     }
 
-    /// Items of the same type that wait for another day.
+    /// Measures claims with many delayed items of the same type.
     async fn behind_delayed(&mut self, engine: &Door, delayed: u64) -> Result<Times> {
         let (name, job) = self.job(engine).await?;
         let tomorrow = domain::Time::parse("2999-01-01T00:00:00Z");
@@ -128,8 +127,8 @@ impl Bench {
         Ok(Times::new(claim_times(engine, &name, CLAIMS).await?))
     }
 
-    /// After so many were worked off and nothing was swept up: because it is switched off, or because someone still
-    /// looks at what was.
+    /// Measures claims after `n` items have ended without vacuum: because it is off, or because an open snapshot
+    /// prevents it.
     async fn unswept(&mut self, engine: &Door, n: u64, looked_at: bool) -> Result<Times> {
         let pool = self.meter.pool().clone();
         let mut looker = sqlx::PgConnection::connect_with(&pool.connect_options()).await?;
@@ -144,7 +143,7 @@ impl Bench {
         .execute(&pool)
         .await?;
         let (name, job) = self.job(engine).await?;
-        // When the last of them has ended, each worker may have ended a hundred more and hold the next.
+        // When the last of them has ended, each worker may have ended a hundred more and hold another hundred.
         let over = 8 * 2 * 100;
         engine.add(job, n + over + CLAIMS as u64 * u64::from(AT_ONCE), PAYLOAD).await?;
         engine.drain(&name, n, hundred(8, true)).await?;
@@ -164,7 +163,7 @@ fn row(what: String, times: &Times) -> Vec<String> {
     vec![what, times.len().to_string(), short(times.median()), short(times.within(99.0)), short(times.longest())]
 }
 
-/// How long claims of ten take, one after another, in milliseconds. What was claimed ends outside the clock.
+/// Durations of consecutive claims of ten, in milliseconds. The endings are not included.
 async fn claim_times(door: &Door, job_type: &str, claims: usize) -> Result<Vec<f64>> {
     let mut times = Vec::with_capacity(claims);
     for _ in 0..claims {

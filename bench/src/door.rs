@@ -1,7 +1,7 @@
-//! The two ways in, engine calls and HTTP, behind one set of verbs, and the work that is done through them.
+//! One interface for engine calls and HTTP, and the work that is done through it.
 //!
-//! Workers here do nothing with an item but end it with a short result. They stop when what was asked for
-//! has ended, and fail when an ending is refused: no figure stands for work that was lost.
+//! Workers only end items with a short result. They stop when all items have ended, and fail if an ending is refused,
+//! so that no figure includes lost work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::bare::ADDED_AT_ONCE;
 
-/// A way into the engine.
+/// Access to the engine.
 #[derive(Clone)]
 pub(crate) enum Door {
     /// Calls in this process.
@@ -29,7 +29,7 @@ pub(crate) enum Door {
     Http(Client),
 }
 
-/// How workers work.
+/// Mode of draining.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub(crate) workers: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Manner {
 }
 
 impl Door {
-    /// A tree of one job.
+    /// Creates a tree of one job.
     pub(crate) async fn create(&self, job_type: &str, items: Vec<NewItem>, sealed: bool) -> Result<Uuid> {
         let mut new = NewJob::of(job_type);
         new.items = items;
@@ -84,7 +84,7 @@ impl Door {
         self.add_by(job, n, payload, 2, ADDED_AT_ONCE).await
     }
 
-    /// Adds `n` items to a job, so many a call, from some callers.
+    /// Adds `n` items to a job, `at_once` per call, from several callers.
     pub(crate) async fn add_by(&self, job: Uuid, n: u64, payload: &str, callers: u64, at_once: u64) -> Result<u64> {
         let left = AtomicU64::new(n);
         try_join_all((0..callers).map(|_| async {
@@ -100,7 +100,7 @@ impl Door {
         Ok(n)
     }
 
-    /// `trees` sealed trees of `each` items, from 256 callers.
+    /// Creates `trees` sealed trees of `each` items, from 256 callers.
     pub(crate) async fn plant(&self, job_type: &str, trees: u64, each: u64, payload: &str) -> Result<u64> {
         let left = AtomicU64::new(trees);
         try_join_all((0..256).map(|_| async {
@@ -128,7 +128,7 @@ impl Door {
             if held.is_empty() {
                 held = self.claim(claim.clone()).await?;
                 if held.is_empty() {
-                    // Others hold the rest.
+                    // Other workers hold the rest.
                     in_vain += 1;
                     ensure!(
                         in_vain < 100_000,
@@ -164,7 +164,7 @@ pub(crate) fn claim_of(worker: &str, job_type: &str, most: u32) -> Claim {
     }
 }
 
-/// Takes at most `n` from what is left.
+/// Takes at most `n` from the remaining number.
 fn take(left: &AtomicU64, n: u64) -> u64 {
     let took = left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(n)));
     took.map_or(0, |left| left.min(n))
@@ -175,7 +175,7 @@ fn items(n: u64, payload: &str) -> Vec<NewItem> {
     vec![item; n as usize]
 }
 
-/// A success.
+/// Ending with a result.
 pub(crate) fn ending(id: Uuid) -> Ending {
     Ending {
         assignment_id: id.into(),

@@ -1,4 +1,4 @@
-//! The rounds: limits, the engine through both doors, and the peers, in turns, with the same number of items.
+//! Rounds of the limits, the engine in process and over HTTP, and the peers, with the same number of items.
 
 use anyhow::Result;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use crate::{
 const ADD: &str = "add in process, 5,000 a call, 2 callers";
 const ONE: Manner = Manner { workers: 64, batch: 1, fused: true };
 
-/// Connections of the bare drains, workers of the engine's.
+/// Connections of the bare drains, and workers of the engine's drains.
 const CONNECTIONS: [usize; 5] = [1, 2, 4, 8, 16];
 const WORKERS: [usize; 3] = [2, 8, 16];
 
@@ -23,7 +23,7 @@ pub(crate) const fn hundred(workers: usize, fused: bool) -> Manner {
 }
 
 impl Bench {
-    /// What HTTP allows, and commits of one row.
+    /// Limits of HTTP, and of commits of one row.
     pub(crate) async fn limits(&mut self) -> Result<()> {
         let (bare, n) = (&self.bare, self.sizes.items / 5);
         bare.reset().await?;
@@ -35,7 +35,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The bare work, then the engine's and the peers', who begins changes from round to round.
+    /// Measures the limits, the engine and the peers; the first one changes from round to round.
     pub(crate) async fn round(&mut self, round: usize) -> Result<()> {
         for turn in 0..3 + PEERS.len() {
             match (turn + round) % (3 + PEERS.len()) {

@@ -1,4 +1,4 @@
-//! Work of which a tenth fails and is tried again, by workers of which some die with what they hold.
+//! Failures and dead workers: a tenth of the items fail and are retried, and some workers die with their items.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,18 +25,18 @@ use crate::{
     times::{Times, short},
 };
 
-/// What a heartbeat is due after; three missed and a worker is taken for dead (`lease-expiry`).
+/// Heartbeat interval in seconds; after three missed heartbeats a worker counts as dead (`lease-expiry`).
 const HEARTBEAT: f64 = 1.0;
 const WORKERS: usize = 8;
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What is known of the items.
+/// Observations of the items.
 #[derive(Default)]
 struct Seen {
     ended: HashSet<Uuid>,
-    /// Items that died with a worker, and when.
+    /// Items of dead workers, and the time of death.
     lost: HashMap<Uuid, Instant>,
-    /// How long those waited for another worker, in milliseconds.
+    /// Time until these items got another worker, in milliseconds.
     waited: Vec<f64>,
     failed: u64,
     doubles: u64,
@@ -122,7 +122,7 @@ async fn work(door: &Door, job_type: &str, worker: usize, n: u64, seen: &Mutex<S
                     seen.waited.push((now - lost).as_secs_f64() * 1e3);
                 }
             }
-            // Each worker dies once in a hundred of its batches, the first of them early.
+            // Each worker dies in one of a hundred batches, the first time early.
             if batch % 100 == 10 + worker {
                 seen.lost.extend(held.iter().map(|assignment| (assignment.item.id, now)));
                 continue;

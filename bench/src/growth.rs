@@ -1,4 +1,4 @@
-//! What must not grow: a job's page with its items, a list however deep one is in it, a drain with what has ended before.
+//! Costs that must not grow: a job's page with its items, a list with the depth, a drain with the history.
 
 use std::time::Instant;
 
@@ -14,14 +14,14 @@ use crate::{
     times::{Times, short},
 };
 
-/// Items of one page of the list that is gone through, and pages at its beginning and end that count.
+/// Items per page of the list, and number of measured pages at its beginning and end.
 const PAGE: u32 = 200;
 const COUNTED: usize = 40;
 /// Drains one after another.
 const DRAINS: usize = 6;
 
 impl Bench {
-    /// Jobs with so many items.
+    /// Measures all three for jobs with these numbers of items.
     pub(crate) async fn growth(&mut self, jobs: Vec<(u64, Uuid)>) -> Result<()> {
         self.page_of_a_job(&jobs).await?;
         let (_, large) = *jobs.last().context("no job")?;
@@ -53,7 +53,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Through a list page by page.
+    /// Reads a list page by page.
     async fn deep_list(&mut self, job: Uuid) -> Result<()> {
         let depth = self.sizes.pages * 4;
         let mut filter = ItemFilter { job: Some(job), limit: Some(PAGE), ..ItemFilter::default() };
@@ -74,7 +74,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The same drain, over and over.
+    /// Repeats the same drain.
     async fn history(&mut self) -> Result<()> {
         let engine = self.engine.clone();
         let n = self.sizes.items;

@@ -1,4 +1,4 @@
-//! An idle server: how soon an item that comes is in a worker's hands, and what waiting workers cost.
+//! Idle server: time until a new item reaches a worker, and cost of waiting workers.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use crate::{
     times::{COLUMNS, Times, short},
 };
 
-/// Between two items: the worker's next claim is at the server by then.
+/// Pause between two items, in which the worker's next claim reaches the server.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long the database is watched while nothing happens.
+/// Duration of the measurement while nothing happens.
 const WATCHED: Duration = Duration::from_secs(8);
 
 impl Bench {
@@ -82,7 +82,7 @@ impl Bench {
         }
     }
 
-    /// Claims that wait for work that does not come.
+    /// Measures claims that wait without getting work.
     async fn waiting(&mut self) -> Result<()> {
         let apart = Apart::start(&self.admin, "idle").await?;
         let (mut rows, mut asked, mut memory) = (Vec::new(), Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ impl Bench {
                     }
                 });
             }
-            // What is counted late, and connections that are made, are not of the time that is watched.
+            // Exclude delayed statistics and new connections from the measurement.
             sleep(Duration::from_secs(2)).await;
             let before = apart.transactions(self.meter.pool()).await?;
             let began = Instant::now();

@@ -1,5 +1,5 @@
-//! A steady load, whatever the server does: how long an item takes from the moment it was meant to be added until its
-//! result is committed.
+//! Latency at a steady load: the time from the moment at which an item should be added until its result is committed.
+//! The load does not slow down with the server.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -23,10 +23,10 @@ use crate::{
     times::{COLUMNS, Times, short},
 };
 
-/// Items come this often, a part of a second's each.
+/// Interval between additions of items.
 const TICK: Duration = Duration::from_millis(10);
 const WORKERS: usize = 8;
-/// For what is left at the end.
+/// Longest wait for the remaining items.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Bench {

@@ -1,4 +1,4 @@
-//! What the figures were measured on. A figure without this says nothing.
+//! The machine, versions and settings of a run, without which its figures mean nothing.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use server::postgres::programs::Programs;
 use sqlx::{Connection as _, PgConnection, Row as _};
 
-/// Settings that change what durability costs.
+/// Settings that affect the cost of durability.
 const SETTINGS: &[&str] = &[
     "fsync",
     "synchronous_commit",
@@ -18,7 +18,7 @@ const SETTINGS: &[&str] = &[
     "wal_compression",
 ];
 
-/// Date, machine, versions and settings, a line each.
+/// Date, machine, versions and settings, one line each.
 pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
     let mut connection = PgConnection::connect(url).await?;
     let row = sqlx::query(
@@ -54,7 +54,8 @@ pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
     ])
 }
 
-/// What no commit from one connection can exceed, of the disk of the temporary folder, where the cluster is.
+/// Writes per second that reach the disk of the temporary folder, where the cluster is: the limit of commits from one
+/// connection.
 fn flushes() -> Result<String> {
     let folder = tempfile::tempdir()?;
     let program = Programs::newest()?.bin.join("pg_test_fsync");

@@ -1,34 +1,34 @@
-//! What the engine reaches, beside what PostgreSQL and HTTP allow on the same machine and what others reach there.
+//! Benchmarks: the engine, compared with the limits of PostgreSQL and HTTP on the same machine, and with other queues.
 //!
-//! `cargo xtask bench quick` (or `full`) builds and runs this. It starts a durable PostgreSQL of its own and writes
-//! docs/benchmarks.md. Everything is measured in one run, in turns, so a ratio compares like with like; losing ones are
-//! printed too. Nothing depends on this crate, and it changes nothing of what it measures.
+//! `cargo xtask bench quick` (or `full`) builds and runs this. It starts a private, durable PostgreSQL and writes
+//! docs/benchmarks.md. Everything is measured in one run, in alternating rounds, so that ratios are comparable;
+//! unfavorable ones are printed, too. Nothing depends on this crate, and it does not change what it measures.
 
 mod adds; // batches of several sizes
 mod bare; // the limits
-mod claims; // claims that look past much
-mod door; // the ways in, and the work
+mod claims; // claims with a long backlog
+mod door; // access to the engine, in process and over HTTP
 mod drains; // rounds of limits, engine and peers
-mod failing; // work that fails, workers that die
-mod growth; // what must not grow
-mod idle; // latency and cost while little happens
-mod load; // a steady load, and how long its items take
-mod machine; // what it ran on
-mod memory; // of a server under load, of the worker program
-mod meter; // what work costs
-mod pages; // what people wait for
+mod failing; // failures and dead workers
+mod growth; // costs that must not grow
+mod idle; // latency and cost of an idle server
+mod load; // latency at a steady load
+mod machine; // the machine and its settings
+mod memory; // memory of a server and of the worker program
+mod meter; // cost of work
+mod pages; // latency of pages
 mod peers; // other queues
-mod plot; // pictures
-mod push; // posts to workers
-mod ratios; // what is compared with what
-mod report; // the table
-mod serve; // a server apart, whose memory can be told
-mod sizes; // how much is measured
+mod plot; // plots
+mod push; // push delivery
+mod ratios; // pairs of figures to compare
+mod report; // the report
+mod serve; // a separate server process
+mod sizes; // amounts of work
 mod spread; // one job, many jobs, trees
-mod statements; // which statements took the time
-mod times; // what share was how short
+mod statements; // slowest statements
+mod times; // percentiles
 mod watchers; // event streams
-mod workers; // more and more of them
+mod workers; // growing numbers of workers
 
 use std::path::PathBuf;
 
@@ -55,38 +55,38 @@ use crate::{
     sizes::{FULL, Length, QUICK, Sizes},
 };
 
-/// What every item ends with: 30 bytes.
+/// Result of every item: 30 bytes.
 pub(crate) const RESULT: &str = r#"{"shipped":true,"parcel":4711}"#;
-/// What every item carries: about 100 bytes.
+/// Payload of every item: about 100 bytes.
 pub(crate) const PAYLOAD: &str =
     r#"{"user":4711,"amount":"129.90","currency":"EUR","reason":"monthly payroll","reference":"2026-11-000471"}"#;
 const TOKEN: &str = "a-token-that-lives-as-long-as-the-benchmark";
 
 #[derive(Parser)]
 struct Arguments {
-    /// An admin URL of the PostgreSQL to measure on; a database `bench` is made in it. Absent: a durable one
-    /// is started, and is gone at the end.
+    /// Admin URL of the PostgreSQL to use; a database `bench` is created in it. Default: a private, durable PostgreSQL,
+    /// which is removed at the end.
     #[arg(long)]
     postgres: Option<String>,
-    /// How much is measured.
+    /// Length of the run.
     #[arg(long, value_enum, default_value_t = Length::Quick)]
     length: Length,
-    /// The folder of the peers' programs. Absent: no peers.
+    /// Folder of the peers' programs. Default: no peers.
     #[arg(long)]
     peers: Option<PathBuf>,
-    /// Where peers that need building were built.
+    /// Folder of peers that are built.
     #[arg(long, default_value = "target/peers")]
     peers_built: PathBuf,
-    /// Only these kinds of work; absent: all.
+    /// Only these kinds of work. Default: all.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Serves this database and measures nothing: how the benchmark starts a server apart.
+    /// Serves this database and measures nothing; the benchmark starts its separate server this way.
     #[arg(long, hide = true)]
     serve: Option<String>,
-    /// Where the table is written.
+    /// Page to write.
     #[arg(long, default_value = "docs/benchmarks.md")]
     out: PathBuf,
-    /// Also prints which statements took the time; needs `pg_stat_statements` to be loaded.
+    /// Also prints the slowest statements; requires `pg_stat_statements`.
     #[arg(long)]
     statements: bool,
 }
@@ -99,7 +99,7 @@ fn main() -> Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments))
 }
 
-/// What is measured, and with what.
+/// State of a run.
 struct Bench {
     arguments: Arguments,
     sizes: Sizes,
@@ -110,10 +110,10 @@ struct Bench {
     engine: Door,
     http: Door,
     client: Client,
-    /// Where the server listens.
+    /// Address of the server.
     url: String,
     report: Report,
-    /// Job types made so far: each piece of work has its own.
+    /// Number of job types created so far: each measurement has its own.
     types: usize,
 }
 
@@ -156,7 +156,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     println!("{text}");
     let broken = bench.report.broken();
     running.shutdown().await?;
-    // Only now: the server must not see its database go.
+    // Only now: the server must not lose its database.
     drop(own);
     anyhow::ensure!(broken == 0, "{broken} kinds of work broke; the report names them");
     Ok(())
@@ -192,7 +192,7 @@ impl Bench {
         self.arguments.only.is_empty() || self.arguments.only.iter().any(|only| only == work)
     }
 
-    /// Posts to workers against the bare client.
+    /// Push delivery, compared with a bare HTTP client.
     async fn posts(&mut self) -> Result<()> {
         let n = self.sizes.items / 5;
         let target = push::Target::start().await?;
@@ -209,7 +209,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Pages of a job with as many items, and of one with a thousand.
+    /// Pages of the large job, and of one with a thousand items.
     async fn pages(&mut self, large: Known) -> Result<()> {
         let engine = self.engine.clone();
         let (job_type, job) = self.job(&engine).await?;
@@ -232,14 +232,14 @@ impl Bench {
         Ok(name)
     }
 
-    /// An open job of a type of its own.
+    /// Creates an open job with its own type.
     async fn job(&mut self, door: &Door) -> Result<(String, Uuid)> {
         let name = self.job_type().await?;
         let job = door.create(&name, Vec::new(), false).await?;
         Ok((name, job))
     }
 
-    /// The same with items in it; the adding is measured.
+    /// Creates an open job with items, and measures adding them.
     async fn filled(&mut self, door: &Door, n: u64, what: &'static str) -> Result<(String, Uuid)> {
         let (name, job) = self.job(door).await?;
         let cost = self.meter.measure(door.add(job, n, PAYLOAD)).await?;
@@ -265,7 +265,7 @@ impl Bench {
     }
 }
 
-/// Makes a database anew; its URL.
+/// Creates a database, in place of one of this name. Returns its URL.
 async fn fresh_database(admin: &str, name: &'static str) -> Result<String> {
     let mut connection = sqlx::PgConnection::connect(admin).await.context("cannot reach PostgreSQL")?;
     let statement = format!("drop database if exists {name} with (force)");
@@ -275,7 +275,7 @@ async fn fresh_database(admin: &str, name: &'static str) -> Result<String> {
     Ok(format!("{base}/{name}"))
 }
 
-/// A server with the settings that a new installation has.
+/// Starts a server with default settings.
 async fn start(url: &str, data: &str) -> Result<Running> {
     #[derive(Parser)]
     struct Line {
@@ -283,7 +283,7 @@ async fn start(url: &str, data: &str) -> Result<Running> {
         config: Config,
     }
     let line = ["server", "--listen", "127.0.0.1:0", "--database-url", url, "--bootstrap-token", TOKEN];
-    // One credential asks for all here, faster than anybody may, and workers that are posted to are on this machine.
+    // All requests use one credential, so raise its limits. Push targets are on this machine.
     let more = [
         "--rate-requests",
         "4000000000",
@@ -298,7 +298,7 @@ async fn start(url: &str, data: &str) -> Result<Running> {
     server::start(Line::try_parse_from(line)?.config).await
 }
 
-/// Who calls in process: the service whose token the HTTP clients have.
+/// Caller of the engine in process: the service whose token the HTTP clients use.
 async fn caller(running: &Running) -> Result<Caller> {
     let service = identity::find_service(&running.app.pool, BOOTSTRAP_SERVICE).await?;
     let service = service.context("the bootstrap service is missing")?;

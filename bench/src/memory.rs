@@ -1,4 +1,4 @@
-//! What a server takes while much goes on, and what the worker program takes beside one that waits.
+//! Memory of a server under load, and of the worker program while it waits.
 
 use std::{
     path::Path,
@@ -23,15 +23,15 @@ use crate::{
     times::short,
 };
 
-/// How often a server's memory is read.
+/// Interval at which a server's memory is read.
 const LOOK: Duration = Duration::from_millis(20);
-/// What is freed is given back within a second or two.
+/// Pause after which freed memory has been returned to the system.
 const AFTER: Duration = Duration::from_secs(3);
-/// The worker program's name among those who ask for work.
+/// Worker id of the worker program.
 const PROGRAM: &str = "the-program";
 
 impl Bench {
-    /// A server that is given work and has it taken away, as fast as both go.
+    /// Measures a server while items are added and drained at full speed.
     pub(crate) async fn loaded(&mut self) -> Result<()> {
         let n = self.sizes.items * 4;
         let apart = Apart::start(&self.admin, "loaded").await?;
@@ -70,8 +70,8 @@ impl Bench {
     }
 }
 
-/// Megabytes that `treeline work --concurrency 300` takes while it waits at this server; `None` where it was not built
-/// beside the benchmark.
+/// Memory in megabytes of `treeline work --concurrency 300` while it waits at this server; `None` if it was not built
+/// with the benchmark.
 pub(crate) async fn of_worker_program(apart: &Apart, job_type: &str) -> Result<Option<f64>> {
     let here = std::env::current_exe()?;
     let program = here.with_file_name("treeline");
@@ -97,7 +97,7 @@ fn work(program: &Path, address: &str, job_type: &str) -> Result<Child> {
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn()?)
 }
 
-/// Whether the program is known to have asked.
+/// True if the program has claimed.
 async fn asks(apart: &Apart) -> Result<bool> {
     let all = Part { limit: Some(1_000), ..Part::default() };
     Ok(apart.client.workers(&all).await?.data.iter().any(|worker| worker.worker_id == PROGRAM))

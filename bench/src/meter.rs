@@ -1,7 +1,7 @@
-//! What one piece of work cost: time, commits, write-ahead log, processor, and what backends waited for.
+//! Cost of work: time, commits, write-ahead log, processor time, and wait events of backends.
 //!
-//! Everything is read from outside the work: transaction ids and log positions from PostgreSQL, processor
-//! time from `/proc`, waits by looking at `pg_stat_activity` forty times a second. It must not take part.
+//! Everything is read from outside the measured work: transaction ids and log positions from PostgreSQL, processor
+//! time from `/proc`, wait events by sampling `pg_stat_activity` forty times per second.
 
 use std::{
     collections::BTreeMap,
@@ -16,31 +16,31 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use sqlx::{PgPool, Row as _};
 
-/// How often the backends are looked at.
+/// Interval of the samples.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// The unit of processor times in `/proc`, in microseconds.
 const TICK_MICROSECONDS: f64 = 10_000.0;
 
-/// Looks at one database.
+/// Meter of one database.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     pool: PgPool,
-    /// Whose processor time is theirs who work; absent: this process's.
+    /// Process whose time counts, with its children; `None`: this process.
     process: Option<u32>,
 }
 
-/// What a piece of work cost.
+/// Cost of a piece of work.
 #[derive(Clone, Debug)]
 pub(crate) struct Cost {
     pub(crate) items: f64,
     pub(crate) seconds: f64,
-    /// Transactions that wrote.
+    /// Number of writing transactions.
     pub(crate) commits: f64,
     pub(crate) log_bytes: f64,
     /// Processor time of PostgreSQL, and of this process (server and client; a peer with its children), in microseconds.
     pub(crate) postgres_us: f64,
     pub(crate) own_us: f64,
-    /// What backends in a transaction were seen doing, as shares of all sightings.
+    /// Wait events of active backends, as shares of all samples.
     pub(crate) seen: Vec<(String, f64)>,
 }
 
@@ -49,7 +49,7 @@ impl Cost {
         self.items / self.seconds
     }
 
-    /// What backends did, in words: `working 61 %, Client:ClientRead 20 %`.
+    /// Wait events as text: `working 61 %, Client:ClientRead 20 %`.
     pub(crate) fn waits(&self) -> String {
         let mut text = String::new();
         for (what, share) in self.seen.iter().take(4).filter(|(_, share)| *share >= 0.02) {
@@ -59,7 +59,7 @@ impl Cost {
     }
 }
 
-/// Counters at one moment.
+/// Counters at one point in time.
 struct Moment {
     at: Instant,
     transactions: i64,
@@ -75,7 +75,7 @@ impl Meter {
         Ok(Self { pool, process: None })
     }
 
-    /// The same for work that a process and its children do.
+    /// Measures a process and its children instead of this process.
     pub(crate) const fn of(mut self, process: Option<u32>) -> Self {
         self.process = process;
         self
@@ -85,7 +85,7 @@ impl Meter {
         &self.pool
     }
 
-    /// Does the work and says what it cost. The work answers how many items it was.
+    /// Runs the work, which returns its number of items, and measures its cost.
     pub(crate) async fn measure(&self, work: impl Future<Output = Result<u64>>) -> Result<Cost> {
         sqlx::query("checkpoint").execute(&self.pool).await?;
         let over = Arc::new(AtomicBool::new(false));
@@ -125,7 +125,7 @@ impl Meter {
     }
 }
 
-/// Counts what backends that do something are doing, until told to stop.
+/// Samples the wait events of active backends until `over`.
 async fn watch(pool: PgPool, over: Arc<AtomicBool>) -> Result<Vec<(String, f64)>> {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     let mut seen: BTreeMap<String, f64> = BTreeMap::new();
@@ -150,14 +150,14 @@ async fn watch(pool: PgPool, over: Arc<AtomicBool>) -> Result<Vec<(String, f64)>
     Ok(shares)
 }
 
-/// Processor time of all of PostgreSQL's processes: the siblings of one backend, and those that have ended.
+/// Processor time of all PostgreSQL processes: the siblings of one backend, and those that have ended.
 fn postgres_time(backend: i32) -> Result<f64> {
     let (postmaster, _) = time_of(&backend.to_string())?;
     let mut sum = time_of_the_dead(postmaster)?;
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) else { continue };
-        // A process may be gone by now.
+        // A process may have exited.
         if let Ok((parent, time)) = time_of(name)
             && parent == postmaster
         {
@@ -202,7 +202,7 @@ fn time_of_the_dead(parent: i64) -> Result<f64> {
     Ok((numbers[13] + numbers[14]) as f64 * TICK_MICROSECONDS)
 }
 
-/// The numbers after a process's name: state (as nought), parent, and so on.
+/// Numbers after a process's name: state (as zero), parent, and so on.
 fn stat(process: &str) -> Result<Vec<i64>> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let (_, fields) = stat.rsplit_once(") ").context("a process without a name")?;
@@ -211,7 +211,7 @@ fn stat(process: &str) -> Result<Vec<i64>> {
     Ok(numbers)
 }
 
-/// Memory of a process that is really there, in bytes.
+/// Resident memory of a process, in bytes.
 pub(crate) fn memory_of(process: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("a process without memory")?;

@@ -1,10 +1,9 @@
-//! Pages of a job with a million items beside the same pages of one with a thousand, while a thousand items
-//! end every second.
+//! Pages of a job with a million items, compared with those of a job with a thousand, while a thousand items end every
+//! second.
 //!
-//! The two are asked for in turns, so both meet the same moments, and both live: ten times a second a hundred
-//! items of the large one end, and two of the small one, which gets two new ones. The lists are narrowed to one of
-//! the two jobs. In between the small job's page is asked for once more: what differs between two answers that are
-//! the same is what this machine cannot tell.
+//! Requests for both alternate, so that both run under the same conditions. Ten times per second a hundred items of the
+//! large job end, and two of the small one, which gets two new items. The lists are filtered by job. The small job's
+//! page is measured twice: the difference between the two is the noise of the machine.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use crate::{
     times::Times,
 };
 
-/// Items that end at a time, and how often.
+/// Items of the large and of the small job that end at a time, and the interval.
 const BATCH: u32 = 100;
 const A_FEW: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -30,17 +29,17 @@ pub(crate) struct Known {
     pub(crate) job_type: String,
 }
 
-/// What one page took, in milliseconds: 95 of 100 answers came within.
+/// 95th percentile of a page's latency, in milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct PageTime {
     pub(crate) page: &'static str,
     pub(crate) large: f64,
     pub(crate) small: f64,
-    /// The small one, asked for again in the same turns.
+    /// Second measurement of the small job.
     pub(crate) again: f64,
 }
 
-/// Fails every tenth of so many items, so that there is something to show of each kind.
+/// Ends items, of which every tenth fails, so that pages have something of each kind to show.
 pub(crate) async fn work_on(door: &Door, known: &Known, items: u64) -> Result<()> {
     let mut left = items;
     while left > 0 {
@@ -82,7 +81,7 @@ async fn look(url: &str, token: &str, samples: usize, large: &Known, small: &Kno
         let paths = [large, small, small].map(|known| format!("{url}{}", path_of(known)));
         let mut taken = [(); 3].map(|()| Vec::with_capacity(samples));
         for turn in 0..samples {
-            // Each of the three begins as often as the others: who comes first may meet a processor that slept.
+            // Each of the three goes first equally often, because the first request may meet an idle processor.
             for n in 0..paths.len() {
                 let n = (turn + n) % paths.len();
                 let (path, taken) = (&paths[n], &mut taken[n]);
@@ -111,7 +110,7 @@ fn pages() -> [(&'static str, PathOf); 4] {
     ]
 }
 
-/// Takes a hundred items into a worker's hands, where they stay: a page shows what is in work.
+/// Claims a hundred items and keeps them, because a page shows running items.
 pub(crate) async fn hold_some(door: &Door, known: &Known) -> Result<()> {
     let held = door.claim(door::claim_of("pages", &known.job_type, BATCH)).await?;
     ensure!(held.len() == BATCH as usize, "of {} only {} items could be had", known.job_type, held.len());

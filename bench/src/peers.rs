@@ -1,8 +1,8 @@
-//! Other job queues on the same PostgreSQL, each at its best durable setting, in turns with the engine.
+//! Other job queues on the same PostgreSQL, each with its best durable settings, in alternation with the engine.
 //!
-//! Each is a program of its own under `bench/peers`: it is told `add` and `drain` on its standard input and answers
-//! when it is done. The clock and the costs are ours, a database of its own is made for each run, and what it left there
-//! is counted afterwards: a figure stands only where every item has ended once. What cannot be run is named.
+//! Each is a program under `bench/peers`, which reads `add` and `drain` from standard input and answers when it is
+//! done. This module measures time and cost. Each run has its own database, whose rows are counted afterwards: a figure
+//! is valid only if every item ended exactly once. The report names peers that cannot run.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{Bench, PAYLOAD, RESULT, fresh_database};
 
-/// More than any sensible run takes.
+/// Timeout of one command.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A system to compare with.
@@ -29,16 +29,16 @@ pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) added: &'static str,
     pub(crate) drained: &'static str,
-    /// What is kept of a finished item, what its end holds, how a dead worker is noticed, how work is fetched.
+    /// History of a finished item, stored result, detection of a dead worker, HTTP, and fetching of work.
     pub(crate) contract: [&'static str; 5],
-    /// Items of one run for each item of ours: a run is to take seconds.
+    /// Number of items relative to the engine's run, so that a run takes seconds.
     share: f64,
     program: fn(&Programs) -> Command,
-    /// Items that have ended, each once.
+    /// Statement that counts items that have ended exactly once.
     ended: &'static str,
 }
 
-/// Where the peers' programs are.
+/// Folders of the peers' programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     pub(crate) folder: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct Programs {
 
 pub(crate) const CONTRACT: [&str; 6] =
     ["system", "history kept", "result stored", "worker's death noticed", "HTTP", "claims"];
-/// The engine's own line.
+/// The row of the engine.
 pub(crate) const OURS: [&str; 6] =
     ["Treeline", "yes", "yes", "lease, heartbeat", "both measured", "in the worker's hands only"];
 

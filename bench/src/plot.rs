@@ -1,6 +1,6 @@
-//! Lines over a growing number, as SVG that is read on light and on dark ground.
+//! Line plots as SVG, for light and dark backgrounds.
 //!
-//! Written by hand, as it is one picture with one or two lines; nothing is smoothed or left out.
+//! Written without a library, because there are only a few lines. Nothing is smoothed or left out.
 
 use std::fmt::Write as _;
 
@@ -14,15 +14,15 @@ const TOP: f64 = 52.0;
 const BOTTOM: f64 = 52.0;
 const COLOURS: [&str; 3] = ["one", "two", "three"];
 
-/// One picture.
+/// One plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// The file's name, without its end.
+    /// File name without extension.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What grows; drawn by its logarithm.
+    /// Label of the x axis, which is logarithmic.
     pub(crate) grows: &'static str,
-    /// What is measured, with its unit; drawn from nought.
+    /// Label of the y axis with its unit; it starts at zero.
     pub(crate) cost: &'static str,
     pub(crate) lines: Vec<Line>,
 }
@@ -124,7 +124,7 @@ text {{ font: 12px system-ui, sans-serif; fill: #57606a }}
     )
 }
 
-/// 1, 2 or 5 times a power of ten that is not less.
+/// Rounds up to 1, 2, 4, 5 or 8 times a power of ten.
 fn round_up(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;

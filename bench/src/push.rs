@@ -1,7 +1,7 @@
-//! Posts to workers: what the bare HTTP client reaches against a target that does nothing, and what is left of
-//! that when every post is an item that was claimed and ends with the answer.
+//! Push delivery: throughput of a bare HTTP client against a target that does nothing, compared with push requests that
+//! are claimed items and end with the response.
 //!
-//! The target stands beside both, in this process, on the same cores.
+//! The target runs in this process, on the same cores.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use futures::future::try_join_all;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// Posts under way at once, as the server's default is.
+/// Number of concurrent requests, the same as the server's default.
 const AT_ONCE: u64 = 100;
 
-/// A worker that does nothing: it reads the body and answers with the result.
+/// Push target that does nothing: it reads the body and responds with the result.
 pub(crate) struct Target {
     url: String,
     served: JoinHandle<std::io::Result<()>>,
@@ -36,7 +36,7 @@ impl Target {
         Ok(Self { url, served })
     }
 
-    /// Posts `n` bodies like those of items, and reads the answers.
+    /// Posts `n` bodies like those of items, and reads the responses.
     pub(crate) async fn bare(&self, n: u64, payload: &str) -> Result<u64> {
         let client = reqwest::Client::builder().tls_certs_only([]).timeout(Duration::from_secs(30)).build()?;
         let id = Uuid::nil();
@@ -55,7 +55,7 @@ impl Target {
         Ok(each * AT_ONCE)
     }
 
-    /// A type that is posted here, paused, with a sealed job of `n` items.
+    /// Creates a paused job type that is pushed to this target, with a sealed job of `n` items.
     pub(crate) async fn filled(
         &self,
         client: &Client,
@@ -77,7 +77,7 @@ impl Target {
         Ok((spec, job))
     }
 
-    /// Lets them go, and waits until all have succeeded.
+    /// Resumes the type, and waits until all items have succeeded.
     pub(crate) async fn posted(&self, client: &Client, spec: &JobTypeSpec, job: Uuid, n: u64) -> Result<u64> {
         client.put_job_type(&JobTypeSpec { paused: false, ..spec.clone() }).await?;
         let mut seen = client.job(job).await?;

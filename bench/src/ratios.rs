@@ -1,8 +1,8 @@
-//! Which figures are compared, with the bars that Treeline sets itself.
+//! Pairs of figures to compare, and Treeline's own thresholds.
 
 use crate::peers;
 
-/// What is compared: figures of which the best counts, limits of the same run of which the best counts, the bar.
+/// A comparison: figures, limits of the same run, and a threshold. The best figure and the best limit count.
 pub(crate) type Pair = (&'static [&'static str], &'static [&'static str], Option<f64>);
 
 pub(crate) const RATIOS: &[Pair] = &[
@@ -41,7 +41,7 @@ pub(crate) const RATIOS: &[Pair] = &[
 ];
 
 const BARE_ADD: &[&str] = &["limit: bare INSERT, 5,000 a statement, 2 connections"];
-/// Bare claims and ends of a hundred by so many connections.
+/// Bare claims and ends of a hundred items, by number of connections.
 pub(crate) const BARE_DRAINS: &[&str] = &[
     "limit: bare claim and end of 100, 1 connection",
     "limit: bare claim and end of 100, 2 connections",

@@ -1,4 +1,4 @@
-//! The table of figures, with the limit that each is compared to and the bar it is to reach.
+//! Report: figures, the limits that they are compared with, and thresholds.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use crate::{
     ratios::RATIOS,
 };
 
-/// What a ratio is to reach.
+/// Threshold of a ratio.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bar {
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// Something compared that is not a figure of its own.
+/// A comparison.
 #[derive(Debug)]
 struct Compared {
     what: String,
@@ -46,11 +46,11 @@ pub(crate) struct Report {
     tables: Vec<Table>,
     plots: Vec<Plot>,
     pages: Vec<PageTime>,
-    /// Peers that ran: name, version, settings.
+    /// Peers that ran: name, version and settings.
     ran: Vec<(&'static str, String, String)>,
-    /// Peers that did not, and why.
+    /// Peers that did not run, with the reason.
     absent: Vec<(&'static str, String)>,
-    /// Kinds of work that could not be measured to their end, and why.
+    /// Kinds of work whose measurement failed, with the reason.
     broken: Vec<(&'static str, String)>,
 }
 
@@ -70,7 +70,7 @@ impl Report {
         }
     }
 
-    /// One more measurement of a figure; shown at once, as a sign of life.
+    /// Adds a measurement of a figure, and prints it as progress.
     pub(crate) fn add(&mut self, what: &'static str, cost: Cost) {
         eprintln!("  {what}: {:.0} a second ({})", cost.rate(), cost.waits());
         match self.figures.iter_mut().find(|(name, _)| *name == what) {
@@ -79,7 +79,7 @@ impl Report {
         }
     }
 
-    /// A ratio with its bar, of things that are no figures.
+    /// Adds a ratio with its threshold.
     pub(crate) fn compare(&mut self, what: String, against: String, ratio: f64, bar: Option<Bar>) {
         eprintln!("  {what} / {against}: {ratio:.2}");
         self.compared.push(Compared { what, against, ratio, bar });
@@ -104,7 +104,7 @@ impl Report {
         self.pages = times;
     }
 
-    /// A peer is ready, with these settings.
+    /// Records the settings of a peer.
     pub(crate) fn settings(&mut self, peer: &Peer, version: &str, settings: &str) {
         if !self.ran.iter().any(|(name, ..)| *name == peer.name) {
             self.ran.push((peer.name, version.to_owned(), settings.to_owned()));
@@ -138,7 +138,7 @@ impl Report {
         rates.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The measurement in the middle.
+    /// The median measurement.
     fn figure(&self, what: &str) -> Option<&Cost> {
         let (_, costs) = self.figures.iter().find(|(name, _)| *name == what)?;
         let mut by_rate: Vec<&Cost> = costs.iter().collect();

@@ -1,4 +1,4 @@
-//! A server in a process of its own, so that its memory is its own.
+//! A server in a separate process, whose memory can be measured.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{TOKEN, fresh_database, meter};
 
-/// Serves a database until standard input ends; says where.
+/// Serves a database until standard input ends. Prints its address.
 pub(crate) async fn serve(url: &str) -> Result<()> {
     let data = tempfile::tempdir()?;
     let running = crate::start(url, &data.path().to_string_lossy()).await?;
@@ -22,7 +22,7 @@ pub(crate) async fn serve(url: &str) -> Result<()> {
     running.shutdown().await
 }
 
-/// A server apart, with a database of its own.
+/// A separate server process with its own database.
 pub(crate) struct Apart {
     child: Child,
     /// Host and port.
@@ -38,7 +38,7 @@ impl Apart {
         let url = fresh_database(admin, DATABASE).await?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["--serve", &url])
-            // The most streams that are measured, and some to work with.
+            // The maximum number of measured streams, and some connections for work.
             .env("TREELINE_CONNECTIONS", "11000")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

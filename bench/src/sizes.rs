@@ -1,4 +1,4 @@
-//! How much is measured: little in a few minutes, or as much as a figure that lasts needs.
+//! Amounts of work for the quick and the full run.
 
 use clap::ValueEnum;
 
@@ -10,27 +10,27 @@ pub(crate) enum Length {
     Full,
 }
 
-/// How much of each.
+/// Amounts of work of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) name: &'static str,
     /// Items of one drain.
     pub(crate) items: u64,
-    /// Rounds; the figures are medians.
+    /// Number of rounds; the figures are medians.
     pub(crate) rounds: usize,
-    /// Items that wait where a claim looks past many.
+    /// Size of the backlog for claims.
     pub(crate) backlog: u64,
-    /// How often each page is asked for.
+    /// Number of requests for each page.
     pub(crate) pages: usize,
-    /// Items that are added one by one to an idle server.
+    /// Number of items added one by one to an idle server.
     pub(crate) idle: usize,
     /// Seconds of each steady load.
     pub(crate) load_seconds: u64,
-    /// Watchers of one job.
+    /// Numbers of watchers of one job.
     pub(crate) watchers: &'static [usize],
-    /// Claims that wait.
+    /// Number of waiting claims.
     pub(crate) waiting: usize,
-    /// Workers of one item a request.
+    /// Numbers of workers with one item per request.
     pub(crate) workers: &'static [usize],
 }
 

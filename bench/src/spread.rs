@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Bench {
-    /// Many jobs against one.
+    /// Compares many jobs with one.
     pub(crate) async fn spread(&mut self) -> Result<()> {
         let engine = self.engine.clone();
         let n = self.sizes.items;
@@ -49,7 +49,7 @@ impl Bench {
         self.deep().await
     }
 
-    /// Jobs below jobs: what one item costs however far below the root it is.
+    /// Measures the cost of an item by its depth below the root.
     async fn deep(&mut self) -> Result<()> {
         let engine = self.engine.clone();
         let n = self.sizes.items / 5;
@@ -74,8 +74,8 @@ impl Bench {
 }
 
 impl Door {
-    /// One tree: so many jobs below each job, level by level, and items in those that have none below them. Answers
-    /// how many items that are.
+    /// Creates one tree with `below` jobs below each job, level by level, and `each` items in the leaves. Returns the
+    /// number of items.
     async fn plant_deep(&self, job_type: &str, below: &[usize], each: u64) -> Result<u64> {
         let mut leaves = Vec::new();
         let tree = grown(job_type, below, &mut leaves);

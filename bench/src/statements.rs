@@ -1,18 +1,18 @@
-//! Which statements took the time, by `pg_stat_statements`: for finding out why a ratio is low.
+//! Slowest statements by `pg_stat_statements`, to find out why a ratio is low.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
 use sqlx::{PgPool, Row as _};
 
-/// Forgets what was counted so far.
+/// Resets the statistics.
 pub(crate) async fn begin(pool: &PgPool) -> Result<()> {
     sqlx::raw_sql("create extension if not exists pg_stat_statements").execute(pool).await?;
     sqlx::raw_sql("select pg_stat_statements_reset()").execute(pool).await?;
     Ok(())
 }
 
-/// The fifteen that took most: milliseconds in all, calls, milliseconds a call, buffers a call, the text.
+/// The fifteen slowest: total milliseconds, calls, milliseconds per call, buffers per call, and the text.
 pub(crate) async fn top(pool: &PgPool) -> Result<String> {
     let rows = sqlx::query(
         "select total_exec_time, calls, mean_exec_time, (shared_blks_hit + shared_blks_read)::float8 / calls,

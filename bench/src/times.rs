@@ -1,4 +1,4 @@
-//! Many times of the same thing, and what share of them was how short.
+//! Percentiles of durations.
 
 /// Times in milliseconds, sorted.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ impl Times {
         self.0.len()
     }
 
-    /// What so many of a hundred were not longer than; NaN where there are none.
+    /// Percentile; NaN if there are no times.
     pub(crate) fn within(&self, hundredths: f64) -> f64 {
         let at = (self.0.len() as f64 * hundredths / 100.0).ceil() as usize;
         self.0.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
@@ -41,7 +41,7 @@ impl Times {
 /// Names of [`Times::cells`].
 pub(crate) const COLUMNS: [&str; 5] = ["n", "p50 ms", "p99 ms", "p99.9 ms", "longest ms"];
 
-/// Three digits that count.
+/// Formats a value with three significant digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

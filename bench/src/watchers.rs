@@ -1,6 +1,6 @@
-//! Watchers of one job, over the streams of topics that pages use: how soon a commit is seen by each, what they cost, and what happens when all come back at once.
+//! Watchers of one job, over the topic streams that pages use: latency of a commit, cost, and simultaneous reconnects.
 //!
-//! The watchers are plain connections in this process, the server is one of its own; both share the cores.
+//! The watchers are plain connections in this process; the server is a separate process on the same cores.
 
 use std::time::{Duration, Instant};
 
@@ -24,16 +24,16 @@ use crate::{
     times::{Times, short},
 };
 
-/// Commits a second, and items of each.
+/// Interval between commits, and items of each.
 const PACE: Duration = Duration::from_millis(50);
 const AT_ONCE: u32 = 10;
-/// Streams that are opened at once.
+/// Number of streams that are opened concurrently.
 const ABREAST: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time within which all come back.
+/// Time in which all watchers reconnect.
 const STORM: Duration = Duration::from_secs(10);
 
-/// States of the job as one watcher saw them: when, and how many items had succeeded.
+/// States of the job as one watcher saw them: time, and number of succeeded items.
 type Sightings = Vec<(Instant, i64)>;
 
 impl Bench {
@@ -93,7 +93,7 @@ impl Bench {
         Ok(())
     }
 
-    /// So many watch while items end.
+    /// Measures `count` watchers while items end.
     async fn watched(&mut self, apart: &Apart, door: &Door, count: usize) -> Result<Seen> {
         let commits = (Duration::from_secs(self.sizes.load_seconds.max(5)).as_millis() / PACE.as_millis()) as u64;
         let all = commits * u64::from(AT_ONCE);
@@ -133,7 +133,7 @@ impl Bench {
         Ok(Seen { times: Times::new(times), last, ends, memory, transactions })
     }
 
-    /// All go and come back, spread over ten seconds.
+    /// Disconnects all watchers and reconnects them, spread over ten seconds.
     async fn storm(&mut self, apart: &Apart, door: &Door, count: usize) -> Result<()> {
         let job = door.create("watched", Vec::new(), false).await?;
         let mut watchers = open(apart, job, count, i64::MAX).await?;
@@ -150,7 +150,7 @@ impl Bench {
                 let mut stream = Stream::open(&address, job).await?;
                 stream.next().await?;
                 let took = began.elapsed().as_secs_f64() * 1e3;
-                // Stays until all are back.
+                // The stream stays open until all have reconnected.
                 tokio::spawn(async move {
                     let _ = held.changed().await;
                     drop(stream);
@@ -178,13 +178,13 @@ struct Seen {
     times: Times,
     /// From the last commit until the last watcher saw it, in milliseconds.
     last: f64,
-    /// How long endings took, in milliseconds.
+    /// Durations of endings, in milliseconds.
     ends: Vec<f64>,
     memory: f64,
     transactions: f64,
 }
 
-/// Watchers that have their snapshot, until they see so many succeeded.
+/// Opens watchers and waits for their snapshots. Each ends when it sees `until` succeeded items.
 async fn open(apart: &Apart, job: Uuid, count: usize, until: i64) -> Result<JoinSet<Result<Sightings>>> {
     let mut watchers = JoinSet::new();
     let mut left = count;
@@ -215,7 +215,7 @@ async fn open(apart: &Apart, job: Uuid, count: usize, until: i64) -> Result<Join
     Ok(watchers)
 }
 
-/// One connection that watches. It only looks for the number of items that have succeeded.
+/// Connection of one watcher, which only parses the number of succeeded items.
 struct Stream {
     socket: TcpStream,
     read: Vec<u8>,

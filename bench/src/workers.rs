@@ -1,4 +1,4 @@
-//! More and more workers with one item a request: the rate must not fall again.
+//! Growing numbers of workers with one item per request: the rate must not drop.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ impl Bench {
         let (mut rows, mut points) = (Vec::new(), Vec::new());
         let mut best = 0.0_f64;
         for &workers in self.sizes.workers {
-            // One worker waits for each commit; hundreds share it.
+            // A single worker waits for each commit; hundreds of workers share commits.
             let n = (workers as u64 * 500).clamp(1_000, self.sizes.items / 4);
             let (name, job) = self.job(&http).await?;
             http.add(job, n, PAYLOAD).await?;

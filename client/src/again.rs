@@ -1,8 +1,7 @@
-//! Trying again: when that is right, and how long to wait before.
+//! Retries of calls: conditions and backoff.
 //!
-//! Calls that the contract makes idempotent are sent again with jittered backoff when no one answered;
-//! every call is sent again when it surely was not carried out (no connection, 429, 503). `Retry-After`
-//! is honoured.
+//! Idempotent calls are retried with jittered backoff if there was no response. Other calls are retried only if the
+//! server certainly did not process them (no connection, 429, 503). `Retry-After` is honored.
 
 use std::time::Duration;
 
@@ -11,19 +10,19 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// The most that a `Retry-After` can make a call wait.
+/// Longest pause that a `Retry-After` can cause.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Condition for sending a call again.
+/// Condition for retrying a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Twice is the same as once.
+    /// The call is idempotent.
     Always,
-    /// Only when it surely was not carried out: no connection, 429, 503.
+    /// Retry only if the server certainly did not process the call: no connection, 429, 503.
     IfNotDone,
 }
 
-/// A try that failed, and how long the server asked to be left alone.
+/// A failed attempt, and the `Retry-After` of its response.
 pub(crate) struct Failed {
     pub(crate) error: Error,
     pub(crate) retry_after: Option<Duration>,
@@ -35,7 +34,7 @@ impl Failed {
     }
 }
 
-/// The tries of one call.
+/// Attempts of one call.
 pub(crate) struct Tries {
     begun: Instant,
     patience: Duration,
@@ -52,21 +51,21 @@ impl Tries {
         self.count
     }
 
-    /// Waits before the next try, or fails where there is to be none.
+    /// Waits before the next attempt, or returns the error if there is none.
     pub(crate) async fn pause(&self, failed: Failed, again: Again) -> Result<()> {
         let Failed { error, retry_after } = failed;
         let pause = retry_after.unwrap_or_default().max(backoff(self.count)).min(LONGEST_PAUSE);
         if !may_repeat(&error, again) || self.begun.elapsed() + pause > self.patience {
             return Err(error);
         }
-        tracing::debug!(%error, ?pause, "trying again");
+        tracing::debug!(%error, ?pause, "call failed; retrying");
         tokio::time::sleep(pause).await;
         Ok(())
     }
 }
 
-/// Calls until there is an answer that waiting cannot better. Never gives up by itself: whoever has to
-/// leave drops the future.
+/// Calls until the response is final: a success, or an error that is not transient. It never gives up by itself; to
+/// stop it, drop the future.
 pub(crate) async fn persist<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -77,14 +76,14 @@ where
             Err(error) if error.is_passing() => {
                 tries += 1;
                 if tries == 1 {
-                    tracing::warn!(%error, what, "no answer; trying again until there is one");
+                    tracing::warn!(%error, what, "call failed; retrying until the server answers");
                 }
                 let asked = error.retry_after().unwrap_or_default().min(LONGEST_PAUSE);
                 tokio::time::sleep(backoff(tries).max(asked)).await;
             }
             answer => {
                 if tries > 0 {
-                    tracing::info!(what, tries, "answered");
+                    tracing::info!(what, tries, "call answered");
                 }
                 return answer;
             }
@@ -98,14 +97,14 @@ fn may_repeat(error: &Error, again: Again) -> bool {
         Error::Transport { cause, .. } => cause.is_connect() || again == Again::Always,
         _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
             Some(status) if not_done(status) => true,
-            // A gateway that lost its server.
+            // The gateway lost its connection to the server.
             Some(StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT) => again == Again::Always,
             _ => false,
         },
     }
 }
 
-/// Wait after the `tries`-th failure: 0.1 s doubling to 5 s, of which a random half to whole.
+/// Pause after the `tries`-th failure: 0.1 s, doubling up to 5 s, multiplied by a random factor from 0.5 to 1.
 pub(crate) fn backoff(tries: u32) -> Duration {
     let whole = Duration::from_millis(100).saturating_mul(1 << tries.saturating_sub(1).min(6));
     whole.min(Duration::from_secs(5)).mul_f64(rand::random_range(0.5..=1.0))

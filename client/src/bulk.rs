@@ -1,4 +1,4 @@
-//! One deed to everything that a list shows: retry, cancel or delete, previewed, paced and counted.
+//! Bulk operations: retry, cancel or delete everything that matches a filter, with preview, rate limit and counts.
 
 use domain::{
     api::{BulkOperation, NewBulk, Page},
@@ -8,8 +8,8 @@ use domain::{
 use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
 
 impl Client {
-    /// Begins an operation, or with `dry_run` only counts what it would meet. A lost answer is asked for
-    /// again and begins no second one.
+    /// Starts an operation, or with `dry_run` only counts what it would affect. A retry after a lost response does not
+    /// start a second one.
     ///
     /// # Errors
     /// 422 `reason_required` on someone else's work.
@@ -29,7 +29,7 @@ impl Client {
         self.list(self.get(&["bulk-operations"]), part).await
     }
 
-    /// Stops an operation; what it has done stays done. Again is no change.
+    /// Stops an operation; completed work is not undone. Idempotent.
     pub async fn cancel_bulk(&self, id: Uuid) -> Result<BulkOperation> {
         let call = self.post(&["bulk-operations", &id.to_string(), "cancel"]);
         self.fetch(call.again(Again::Always)).await

@@ -1,10 +1,10 @@
-//! The calls of `/api/v1`, one function each, in the words of the contract.
+//! Calls of `/api/v1`, one function each, named like the operations of the API.
 //!
-//! Here is what workers and most callers need; making trees by a key or an id is in `made`, what people do
-//! to work in `deeds` and `bulk`, reading items in `items`, files in `files`, who may ask in `people`, and the rest
-//! in `house`. What a call may be repeated for is decided with it: reads,
-//! claims with a `claim_id`, heartbeats, steps, endings and seals are idempotent by contract; creating
-//! carries a client-made id and an `Idempotency-Key`. Nothing here keeps state.
+//! This module has the calls of workers and of most other programs. Creating trees under a key or an id is in
+//! `idempotent_create`, actions of people in `job_actions` and `bulk`, reading items in `items`, files in `files`,
+//! users and tokens in `people`, and the rest in `admin`. Each call states its retry policy: reads, claims with a
+//! `claim_id`, heartbeats, steps, endings and seals are idempotent; creation carries an id from the client and an
+//! `Idempotency-Key`. Nothing here keeps state.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub struct JobFilter {
     pub dedupe_key: Option<String>,
     /// The Idempotency-Key of the request that made the tree.
     pub idempotency_key: Option<String>,
-    /// Trees that were made again from this one.
+    /// Replays of this tree.
     pub replay_of: Option<Uuid>,
     /// Fields of the metadata, as text.
     pub metadata: Vec<(String, String)>,
@@ -59,7 +59,7 @@ pub struct JobFilter {
     pub created_before: Option<Time>,
     /// 1 to 1,000; absent: 50.
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -93,15 +93,15 @@ impl Client {
         self.fetch(call.json(spec).again(Again::Always)).await
     }
 
-    /// Creates a tree. Safe against lost answers: the root gets a client-made id where it has none, and
-    /// the id is the `Idempotency-Key` too.
+    /// Creates a tree. Safe against lost responses: a root without an id gets one from the client, which is also the
+    /// `Idempotency-Key`.
     pub async fn create_job(&self, new: &NewJob) -> Result<Job> {
         let is_ours = new.id.is_none();
         let id = new.id.unwrap_or_else(Uuid::now_v7);
         let new = NewJob { id: Some(id), ..new.clone() };
         let call = self.post(&["jobs"]).json(&new).header("idempotency-key", key(&id.to_string())?);
         match self.fetch(call.again(Again::Always)).await {
-            // No one else knows the id: an earlier try was carried out and its answer lost.
+            // Nobody else knows the id: an earlier attempt succeeded, and its response was lost.
             Err(error) if is_ours && error.code() == Some(Code::IdInUse) => self.job(id).await,
             other => other,
         }
@@ -112,8 +112,8 @@ impl Client {
         self.fetch(self.get(&["jobs", &id.to_string()])).await
     }
 
-    /// A job with its subtree, as soon as it is newer than `version`, or as it stands after
-    /// `wait_seconds` (at most 30).
+    /// Waits up to `wait_seconds` (at most 30) for a version of the job newer than `version`, and returns it with its
+    /// subtree; `None` if there is none.
     pub async fn newer_job(&self, id: Uuid, version: i64, wait_seconds: u32) -> Result<Option<Job>> {
         let call = self.get(&["jobs", &id.to_string()]).query("wait_seconds", &wait_seconds.to_string());
         let seen = HeaderValue::from_str(&format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("*"));
@@ -161,8 +161,8 @@ impl Client {
 
     /// Adds items, all or none; at most 10,000. With `seal`, they are the last.
     ///
-    /// It is sent again only when it surely was not carried out, so give items a `dedupe_key` where a
-    /// lost answer must not add them twice.
+    /// Retried only if the server certainly did not process it: give items a `dedupe_key` if your own retry after a
+    /// lost response must not add them twice.
     pub async fn add_items(&self, job: Uuid, items: &[NewItem], seal: bool) -> Result<Added> {
         let call = self.post(&["jobs", &job.to_string(), "items"]).json(&items);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
@@ -174,8 +174,8 @@ impl Client {
         self.fetch(self.post(&["jobs", &job.to_string(), "seal"]).again(Again::Always)).await
     }
 
-    /// Takes items, waiting for some up to `wait_seconds`. A `claim_id` is made where there is none, so
-    /// that a lost answer costs nothing (`claiming`).
+    /// Claims items, waiting up to `wait_seconds` for some. A claim without a `claim_id` gets one, so that a retry
+    /// after a lost response returns the same assignments (`claiming`).
     pub async fn claim(&self, claim: &Claim) -> Result<Claimed> {
         let claim = Claim { claim_id: Some(claim.claim_id.unwrap_or_else(Uuid::now_v7)), ..claim.clone() };
         let wait = claim.wait_seconds.unwrap_or(0);
@@ -191,8 +191,8 @@ impl Client {
         self.fetch(self.assignment(assignment, "heartbeat").json(body)).await
     }
 
-    /// Keeps many assignments alive; answers in order. Gives up after `timeout`, as a late heartbeat is
-    /// worth nothing: the next one is sent instead.
+    /// Keeps many assignments alive; the answers are in the same order. Not retried after `timeout`: a late heartbeat
+    /// is useless, and the next one follows.
     pub async fn heartbeats(&self, body: &HeartbeatsBody, timeout: Duration) -> Result<Heartbeats> {
         let call = self.post(&["assignments", "heartbeat"]).json(body).again(Again::Always);
         self.with_patience(Duration::ZERO).fetch(call.timeout(timeout)).await
@@ -203,13 +203,13 @@ impl Client {
         self.fetch(self.assignment(assignment, "step").json(body)).await
     }
 
-    /// Adds lines to the log of an attempt (`attempt-logs`): 1 to 1,000, all or none. Sent again only if the first
-    /// request surely added nothing.
+    /// Adds lines to the log of an attempt (`attempt-logs`): 1 to 1,000, all or none. Retried only if the first
+    /// request certainly added nothing.
     pub async fn log(&self, assignment: impl Into<AssignmentId>, body: &LogsBody) -> Result<LogsAdded> {
         self.fetch(self.assignment(assignment, "logs").json(body).again(Again::IfNotDone)).await
     }
 
-    /// Ends an assignment with its result. The same again answers the same (`fencing`).
+    /// Ends an assignment with its result. Idempotent (`fencing`).
     pub async fn result(&self, assignment: impl Into<AssignmentId>, body: &ResultBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "result").json(body)).await
     }
@@ -219,12 +219,12 @@ impl Client {
         self.fetch(self.assignment(assignment, "failure").json(body)).await
     }
 
-    /// Gives an item back without a failure (`retry-budget`).
+    /// Releases an item without a failure (`retry-budget`).
     pub async fn release(&self, assignment: impl Into<AssignmentId>, body: &ReleaseBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "release").json(body)).await
     }
 
-    /// Endings, and the next claim with them. Safe to repeat when its claim has a `claim_id`.
+    /// Reports endings, and makes the next claim in the same request. Idempotent if the claim has a `claim_id`.
     pub async fn finish(&self, body: &FinishBody) -> Result<Finished> {
         self.fetch(self.post(&["assignments", "finish"]).json(body).again(Again::Always)).await
     }

@@ -1,7 +1,7 @@
-//! The road to a server: one HTTP client, its token, and the rule for trying again.
+//! Connection to a server: one HTTP client, its token, and retries.
 //!
-//! A call says how it may be repeated; [`again`](crate::again) decides. What the calls mean is in
-//! [`calls`](crate::calls) alone.
+//! A call states its retry policy; [`retry`](crate::retry) applies it. The calls themselves are in
+//! [`api`](crate::api).
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Bytes of a response that are read to explain it.
 const EXPLANATION_BYTES: usize = 200;
 
-/// A Treeline server and the token to speak to it with. Cheap to clone; clones share connections.
+/// A Treeline server and the token for it. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -46,7 +46,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// One request, as often as it takes.
+/// One call, which may take several requests.
 pub(crate) struct Call {
     pub(crate) method: Method,
     /// Below `/api/v1`, with query.
@@ -54,7 +54,7 @@ pub(crate) struct Call {
     body: Option<Bytes>,
     headers: HeaderMap,
     again: Again,
-    /// `None`: the body of the answer streams for as long as it likes.
+    /// `None`: the response body streams without a time limit.
     timeout: Option<Duration>,
 }
 
@@ -72,7 +72,7 @@ impl Call {
     }
 
     pub(crate) fn json(mut self, body: &impl Serialize) -> Self {
-        // Our own types always serialise; an impossible failure would show as a 400 for an empty body.
+        // Our own types always serialize; a failure would show as a 400 for an empty body.
         self.body = Some(serde_json::to_vec(body).unwrap_or_default().into());
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self
@@ -93,7 +93,7 @@ impl Call {
         self
     }
 
-    /// A long poll: the server may take this long before it begins to answer.
+    /// A long poll: the server may wait this long before it responds.
     pub(crate) fn waits(self, seconds: u32) -> Self {
         self.timeout(ANSWER + Duration::from_secs(seconds.into()))
     }
@@ -131,7 +131,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never());
         if base.scheme() == "http" {
-            // Without TLS no one's certificates are needed, and the system's need not be in memory.
+            // Without TLS, do not load the system's certificates into memory.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|e| Error::Configuration(format!("No HTTP client: {e}")))?;
@@ -221,7 +221,7 @@ impl Client {
         }
     }
 
-    /// Sends a call whose body cannot be had a second time.
+    /// Sends a call whose body cannot be produced a second time.
     pub(crate) async fn send_once(&self, call: Call, body: reqwest::Body, length: u64) -> Result<Response> {
         let name = call.name();
         let response = self
@@ -238,7 +238,7 @@ impl Client {
     }
 }
 
-/// Reads a JSON answer.
+/// Reads a JSON response.
 pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) -> Result<T> {
     let body = response.bytes().await.map_err(|cause| Error::Transport {
         call: call.to_owned(),
@@ -248,8 +248,8 @@ pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) ->
     serde_json::from_slice(&body).map_err(|cause| Error::Answer { call: call.to_owned(), cause })
 }
 
-/// reqwest is built without a cryptography provider of its own; ring is ours, once a process. A
-/// provider that the embedding program installed earlier stays.
+/// Installs ring as the cryptography provider, once per process, because reqwest is built without one. A provider
+/// that the embedding program installed earlier stays.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

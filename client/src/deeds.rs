@@ -1,9 +1,9 @@
 //! Actions of people on work: cancel, retry, replay, pin, change, share, delete (`cancellation`, `manual-retry`,
 //! `replay`, `retention`).
 //!
-//! Each takes a reason where the contract does: required on someone else's work, kept in the audit log.
-//! All but the retry may be sent again after a lost answer: by then the item may have been retried, failed
-//! again, and be retried a second time.
+//! Actions take a reason where the API does: it is required on other people's work and stored in the audit log.
+//! All actions except the retry of an item are retried after a lost response. By then the item may have been retried
+//! and failed again, and a second request would retry it twice.
 
 use domain::{
     Item, Job,
@@ -16,14 +16,14 @@ use serde::Serialize;
 
 use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
 
-/// A body that only says why.
+/// Body with only a reason.
 #[derive(Serialize)]
 struct Why<'a> {
     reason: Option<&'a str>,
 }
 
 impl Client {
-    /// Cancels a job with everything below it. Again is no change.
+    /// Cancels a job with everything below it. Idempotent.
     ///
     /// # Errors
     /// 409 `job_completed`.
@@ -32,7 +32,7 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Cancels one item: at once where it waits, else its worker is told. Again is no change.
+    /// Cancels one item: a waiting item at once, a running one through its worker's next heartbeat. Idempotent.
     ///
     /// # Errors
     /// 409 `item_final`.
@@ -41,8 +41,7 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Gives an item that is dead, expired or singly cancelled back to the workers, as it was or with
-    /// another payload.
+    /// Retries an item that is dead, expired or individually cancelled, with the same or another payload.
     ///
     /// # Errors
     /// 409 `not_retryable`, `item_expired`, `job_cancelled` or `superseded`.
@@ -50,7 +49,7 @@ impl Client {
         self.fetch(self.post(&["items", &id.to_string(), "retry"]).json(body)).await
     }
 
-    /// Runs a complete tree once more, as a new tree.
+    /// Replays a complete tree as a new tree.
     ///
     /// # Errors
     /// 409 `job_not_complete` or `not_root`.
@@ -60,8 +59,8 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Deletes a complete tree. It is gone with the answer; again is 410 `job_removed`, which a lost answer
-    /// can also look like.
+    /// Deletes a complete tree, with effect at once. A second call fails with 410 `job_removed`; so can the first, if
+    /// it was retried after a lost response.
     ///
     /// # Errors
     /// 409 `job_not_complete` or `not_root`.
@@ -70,14 +69,14 @@ impl Client {
         self.send(call.again(Again::Always)).await.map(drop)
     }
 
-    /// Runs one item once more, as a tree of its own; with another payload where one is given.
+    /// Replays one item as a tree of its own, optionally with another payload.
     pub async fn replay_item(&self, id: Uuid, body: &ReplayBody) -> Result<Job> {
         let call = self.post(&["items", &id.to_string(), "replay"]).json(body);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Pins a tree beyond its retention, or unpins it. Again is no change.
+    /// Pins a tree beyond its retention, or unpins it. Idempotent.
     ///
     /// # Errors
     /// 409 `not_root`.
@@ -91,7 +90,7 @@ impl Client {
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Changes the fields of a job that `patch` names; of `version`, where one is given.
+    /// Changes the given fields of a job; with `version`, only if the job still has that version.
     ///
     /// # Errors
     /// 412 `precondition_failed`.
@@ -99,13 +98,13 @@ impl Client {
         self.fetch(self.call(Method::PATCH, &["jobs", &id.to_string()]).json(patch).if_version(version)).await
     }
 
-    /// The same of an item that waits.
+    /// Changes the given fields of a waiting item; with `version`, only if the item still has that version.
     pub async fn patch_item(&self, id: Uuid, patch: &ItemPatch, version: Option<i64>) -> Result<Item> {
         self.fetch(self.call(Method::PATCH, &["items", &id.to_string()]).json(patch).if_version(version)).await
     }
 
-    /// Makes a link that shows one tree to whoever has it, until `expires_at` or for 30 days. The link is in this
-    /// answer and nowhere else.
+    /// Creates a link that shows one tree to everyone who has it, until `expires_at` or for 30 days. The response is
+    /// the only place where the link appears.
     pub async fn share_job(&self, id: Uuid, body: &ShareBody) -> Result<ShareMade> {
         let call = self.post(&["jobs", &id.to_string(), "share"]).json(body);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
@@ -122,7 +121,7 @@ impl Client {
         self.list(self.get(&["shares"]), part).await
     }
 
-    /// Takes a link back.
+    /// Revokes a link.
     pub async fn revoke_share(&self, id: Uuid, reason: Option<&str>) -> Result<()> {
         let call = self.call(Method::DELETE, &["shares", &id.to_string()]).query_some("reason", reason);
         self.send(call.again(Again::Always)).await.map(drop)

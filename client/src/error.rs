@@ -1,7 +1,7 @@
 //! Errors of calls.
 //!
-//! A refusal by Treeline is an [`Error::Problem`] and says what to do; everything else names the call
-//! that was tried. Whether trying again can help is answered here, in one place.
+//! A refusal by Treeline is an [`Error::Problem`], which says what to do; every other error names its call.
+//! [`Error::is_transient`] is the only place that decides if a retry can help.
 
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
@@ -18,16 +18,16 @@ pub enum Error {
     /// Treeline refused, with a problem document.
     #[error("{0}")]
     Problem(Box<Problem>),
-    /// No answer, or half of one.
+    /// No response, or an incomplete one.
     #[error("{call}: {}{}", causes(cause), tries_in_words(*tries))]
     Transport {
         /// Method and URL.
         call: String,
-        /// Number of times that it was sent.
+        /// Number of attempts.
         tries: u32,
         cause: reqwest::Error,
     },
-    /// An answer that is neither what was asked for nor a problem document: a proxy, or another program.
+    /// A response that is neither the expected one nor a problem document: from a proxy or another program.
     #[error("{call}: answered {status}: {body}")]
     Unexpected {
         call: String,
@@ -35,13 +35,13 @@ pub enum Error {
         /// The beginning of the body.
         body: String,
     },
-    /// An answer that does not read as the contract says.
+    /// A response that does not match the API's schema.
     #[error("{call}: the answer cannot be read: {cause}")]
     Answer { call: String, cause: serde_json::Error },
-    /// Nothing came for longer than a live stream may be silent.
+    /// A live stream sent nothing for longer than the idle timeout.
     #[error("{call}: the stream fell silent")]
     Silent { call: String },
-    /// A stream that breaks the rules of its format.
+    /// A stream that violates its format.
     #[error("{call}: {what}")]
     Stream { call: String, what: &'static str },
     /// A local file cannot be read.
@@ -61,7 +61,7 @@ impl Error {
         }
     }
 
-    /// The HTTP status, where there was an answer.
+    /// The HTTP status, if there was a response.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Problem(problem) => Some(problem.status),
@@ -70,7 +70,7 @@ impl Error {
         }
     }
 
-    /// Time for which the server asked to wait.
+    /// Pause that the server requested.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Problem(problem) => problem.retry_after_seconds.map(|s| Duration::from_secs(s.into())),

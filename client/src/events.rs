@@ -1,7 +1,7 @@
-//! The event stream of a job: the `text/event-stream` format, and our events in it.
+//! Event stream of a job: a parser for `text/event-stream`, and the events in it.
 //!
-//! The parser is ours because it is fifty lines and must bound what a stream can make it hold. It reads
-//! one connection; reconnecting and keeping the newest state is [`watch`](crate::watch)'s.
+//! The parser is our own because it takes fifty lines and must bound its memory. It reads one connection;
+//! [`watch`](crate::watch) reconnects and keeps the newest state.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A stream may be silent for three keep-alives (one every 15 s) before it counts as broken.
+/// Idle timeout of a stream: three keep-alives, which arrive every 15 s.
 const SILENCE: Duration = Duration::from_secs(45);
-/// The most one event may hold: a snapshot of 1,000 jobs is about 1 MiB.
+/// Maximum size of one event in bytes; a snapshot of 1,000 jobs is about 1 MiB.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 /// One event of `text/event-stream`.
@@ -33,15 +33,15 @@ pub struct Frame {
     pub data: String,
 }
 
-/// Cuts bytes into frames. Comments, `id` and `retry` are passed over: state here is absolute, so a
-/// reconnect needs no position.
+/// Splits bytes into frames. It ignores comments, `id` and `retry`: state is absolute, so a reconnect needs no
+/// position.
 #[derive(Debug, Default)]
 pub struct Parser {
     line: Vec<u8>,
     event: String,
     data: String,
     has_data: bool,
-    /// The last byte was CR: an LF right after it belongs to the same line end.
+    /// True if the last byte was CR: an LF right after it belongs to the same line end.
     after_cr: bool,
     begun: bool,
 }
@@ -114,9 +114,9 @@ pub enum JobEvent {
     Snapshot(Box<Job>),
     /// Change, absolute and versioned.
     Change(Box<Change>),
-    /// Too many watchers: read now and then instead.
+    /// Too many watchers: poll instead.
     Busy,
-    /// The server is going away: reconnect.
+    /// The server is shutting down: reconnect.
     Bye,
     /// The job no longer exists. The last event.
     Removed,
@@ -137,17 +137,17 @@ impl Client {
         let call = self.call(Method::GET, &["jobs", &job.to_string(), "events"]);
         let call = call.header("accept", HeaderValue::from_static("text/event-stream")).streams();
         let name = call.name();
-        // Without a timeout of its own: an answer that does not begin is silence too.
+        // A stream has no request timeout, so a response that does not begin counts as idle, too.
         let response = timeout(SILENCE, self.send(call)).await.map_err(|_| Error::Silent { call: name.clone() })??;
         Ok(Events { call: name, response, parser: Parser::default(), frames: std::collections::VecDeque::new() })
     }
 }
 
 impl Events {
-    /// The next event; `None` when the server has ended the stream. Losing the future loses nothing.
+    /// The next event; `None` when the server has ended the stream. Cancel safe.
     ///
     /// # Errors
-    /// [`Error::Transport`] and [`Error::Silent`] when the connection broke; open another.
+    /// [`Error::Transport`] and [`Error::IdleTimeout`] when the connection broke; open another.
     pub async fn next(&mut self) -> Result<Option<JobEvent>> {
         loop {
             while let Some(frame) = self.frames.pop_front() {
@@ -169,7 +169,7 @@ impl Events {
         }
     }
 
-    /// Events of other names are passed over, so that a newer server can say more.
+    /// Reads a frame. It ignores unknown event names, so that a newer server can add events.
     fn read(&self, frame: &Frame) -> Result<Option<JobEvent>> {
         Ok(match frame.event.as_str() {
             event::SNAPSHOT => Some(JobEvent::Snapshot(Box::new(self.json(&frame.data)?))),

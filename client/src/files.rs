@@ -1,7 +1,7 @@
-//! Files in and out: uploads streamed from disk, results and failures streamed back.
+//! Files: uploads streamed from disk, results and failures streamed back.
 //!
-//! Nothing here holds a whole file. A download that breaks off is an error, never an end: the server
-//! cuts a stream it cannot finish, and `after` resumes it.
+//! Nothing here holds a whole file in memory. A download that breaks off is an error, never an end of file: the server
+//! aborts a stream that it cannot finish, and `after` resumes it.
 
 use std::{
     marker::PhantomData,
@@ -33,7 +33,7 @@ use crate::{
 
 /// Number of times that an upload is restarted if the server did not accept it.
 const UPLOAD_TRIES: u32 = 4;
-/// The most one line of a download may hold.
+/// Maximum size of one line of a download in bytes.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 
 /// Format of returned rows.
@@ -53,16 +53,16 @@ impl RowFormat {
 }
 
 impl Client {
-    /// Stores a file under its own name. `progress` hears the bytes sent so far, from 0 again when the
-    /// upload had to begin anew.
+    /// Stores a file under its own name. Calls `progress` with the number of bytes sent so far, which starts at 0
+    /// again if the upload is restarted.
     ///
-    /// It is begun anew only when the server surely did not take it. A lost answer leaves at most an
+    /// The upload is restarted only if the server certainly did not accept it. A lost response leaves at most an
     /// unused upload, which the server removes after a day.
     pub async fn upload(&self, path: &Path, progress: impl Fn(u64) + Send + Sync + 'static) -> Result<Upload> {
         self.upload_as(path, None, progress).await
     }
 
-    /// The same, for a format that neither name nor content tell.
+    /// Stores a file whose format cannot be detected from its name or content.
     ///
     /// # Errors
     /// As [`Client::upload`].
@@ -97,7 +97,7 @@ impl Client {
             match self.send_once(call, Body::wrap_stream(stream), about.len()).await {
                 Ok(response) => return read(&name, response).await,
                 Err(error) if tries < UPLOAD_TRIES && was_not_taken(&error) => {
-                    tracing::debug!(%error, "uploading again");
+                    tracing::debug!(%error, "upload failed; retrying");
                     tokio::time::sleep(backoff(tries + 3)).await;
                 }
                 Err(error) => return Err(error),
@@ -110,17 +110,17 @@ impl Client {
         self.fetch(self.get(&["uploads", &upload.to_string()])).await
     }
 
-    /// The first rows of a stored file as a job of `job_type` would get them, and what does not fit in them.
+    /// The first rows of a stored file as a job of `job_type` would get them, and their errors.
     pub async fn preview(&self, upload: Uuid, job_type: Option<&str>) -> Result<Preview> {
         self.fetch(self.get(&["uploads", &upload.to_string(), "preview"]).query_some("type", job_type)).await
     }
 
-    /// A stored file as it came.
+    /// The original bytes of a stored file.
     pub async fn content(&self, upload: Uuid) -> Result<Download> {
         self.download(self.get(&["uploads", &upload.to_string(), "content"])).await
     }
 
-    /// Removes a file that no job was made of.
+    /// Deletes a file that no job uses.
     ///
     /// # Errors
     /// 409 `upload_in_use`.
@@ -170,7 +170,7 @@ fn was_not_taken(error: &Error) -> bool {
     }
 }
 
-/// Bytes on their way here.
+/// A running download.
 #[derive(Debug)]
 pub struct Download {
     call: String,
@@ -178,7 +178,7 @@ pub struct Download {
 }
 
 impl Download {
-    /// The next bytes; `None` at the end of a whole file.
+    /// The next bytes; `None` at the end of the complete file.
     ///
     /// # Errors
     /// [`Error::Transport`] when the stream was cut off.
@@ -205,7 +205,7 @@ impl<T: DeserializeOwned> Lines<T> {
     /// The next line; `None` at the end.
     ///
     /// # Errors
-    /// [`Error::Transport`] when the stream was cut off: the lines until then are good.
+    /// [`Error::Transport`] when the stream was cut off; the lines before are valid.
     pub async fn next(&mut self) -> Result<Option<T>> {
         let mut looked = 0;
         loop {

@@ -1,4 +1,4 @@
-//! For whoever keeps the house: job types, figures, workers, alerts, callbacks, and what people did.
+//! Calls for administration: job types, statistics, workers, alerts, callbacks, and the audit log.
 
 use domain::{
     JobType,
@@ -18,7 +18,7 @@ use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part
 /// Filter of audit entries; all given fields must match.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
-    /// The person or service who did it.
+    /// Person or service that performed the action.
     pub actor: Option<String>,
     /// `job.cancel`, `item.retry` …
     pub action: Option<String>,
@@ -35,14 +35,14 @@ impl Client {
     /// Creates a job type.
     ///
     /// # Errors
-    /// 409 `duplicate` where there is one of the name.
+    /// 409 `duplicate` if the name is taken.
     pub async fn create_job_type(&self, spec: &JobTypeSpec) -> Result<JobType> {
         let call = self.post(&["job-types"]).json(spec);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Changes the fields of a job type that `fields` names; of `version`, where one is given.
+    /// Changes the given fields of a job type; with `version`, only if the type still has that version.
     ///
     /// # Errors
     /// 412 `precondition_failed`.
@@ -51,7 +51,7 @@ impl Client {
         self.fetch(call).await
     }
 
-    /// Removes a job type that no job uses.
+    /// Deletes a job type that no job uses.
     ///
     /// # Errors
     /// 409 `job_type_in_use`.
@@ -59,12 +59,12 @@ impl Client {
         self.send(self.call(Method::DELETE, &["job-types", name])).await.map(drop)
     }
 
-    /// Nothing of the type is handed out anymore. Again is no change.
+    /// Pauses a job type: its items are not assigned anymore. Idempotent.
     pub async fn pause_job_type(&self, name: &str) -> Result<JobType> {
         self.fetch(self.post(&["job-types", name, "pause"]).again(Again::Always)).await
     }
 
-    /// Goes on with a type that was paused. Again is no change.
+    /// Resumes a paused job type. Idempotent.
     pub async fn resume_job_type(&self, name: &str) -> Result<JobType> {
         self.fetch(self.post(&["job-types", name, "resume"]).again(Again::Always)).await
     }
@@ -80,7 +80,7 @@ impl Client {
         self.fetch(call.query_some("type", job_type)).await
     }
 
-    /// Workers that have claimed items lately.
+    /// Workers that have claimed items recently.
     pub async fn workers(&self, part: &Part) -> Result<Page<Worker>> {
         self.list(self.get(&["workers"]), part).await
     }
@@ -90,18 +90,18 @@ impl Client {
         self.list(self.get(&["alerts"]), part).await
     }
 
-    /// A worker raises an alert of its own about an item in its hands.
+    /// Raises an alert of a worker about an item that it holds.
     pub async fn alert(&self, assignment: impl Into<AssignmentId>, message: &str) -> Result<()> {
         let body = AlertBody { message: message.to_owned() };
         self.send(self.post(&["assignments", &assignment.into().to_string(), "alert"]).json(&body)).await.map(drop)
     }
 
-    /// Callbacks of complete trees, newest first, with every try.
+    /// Callbacks of complete trees, newest first, with every attempt.
     pub async fn deliveries(&self, part: &Part) -> Result<Page<CallbackDelivery>> {
         self.list(self.get(&["deliveries"]), part).await
     }
 
-    /// The same of one tree.
+    /// Callbacks of one tree, newest first, with every attempt.
     pub async fn deliveries_of(&self, job: Uuid, part: &Part) -> Result<Page<CallbackDelivery>> {
         self.list(self.get(&["jobs", &job.to_string(), "deliveries"]), part).await
     }

@@ -1,6 +1,6 @@
-//! Reading items: lists, attempts, dead letters by what their errors say.
+//! Reading items: lists, attempts, dead letters grouped by error.
 //!
-//! Reads only; what is done to items is in `deeds`, what workers say in `calls`.
+//! Actions on items are in `job_actions`, reports of workers in `api`.
 
 use domain::{
     Item, ItemState,
@@ -27,7 +27,7 @@ pub struct ItemFilter {
     pub row: Option<i64>,
     /// Text in payload or error; needs `job`, `root`, or states without `succeeded`.
     pub q: Option<String>,
-    /// The worker that holds it, or that ended it.
+    /// Worker that holds the item, or that ended it.
     pub worker: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
@@ -75,7 +75,7 @@ impl Client {
         self.list(self.get(&["items", &item.to_string(), "logs"]).query_some("attempt", attempt.as_deref()), part).await
     }
 
-    /// The dead letters of a tree, grouped by what their errors say; the largest group first.
+    /// The dead letters of a tree, grouped by error message; the largest group first.
     pub async fn error_groups(&self, job: Uuid) -> Result<Page<ErrorGroup>> {
         self.fetch(self.get(&["dead-letters", "groups"]).query("job", &job.to_string())).await
     }

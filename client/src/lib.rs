@@ -1,9 +1,9 @@
 //! Treeline for Rust programs: typed calls of the HTTP API, and a worker loop.
 //!
-//! The types on the wire are those of the crate `domain`, the same that the server compiles. A
-//! [`Client`] speaks; a [`Worker`] works; a [`Watch`] looks on. The crate knows HTTP: it never
-//! touches the database, and nothing is correct because a connection stayed open. With the feature `rabbitmq` (on
-//! unless switched off) a worker can listen to the broker for wake-ups: [`Worker::rabbitmq`].
+//! The wire types come from the crate `domain`, which the server also uses. A [`Client`] makes calls, a [`Worker`]
+//! processes items, and a [`Watch`] follows a tree. The crate uses only HTTP, never the database, and no result
+//! depends on a connection that stays open. With the feature `rabbitmq` (enabled by default) a worker can receive
+//! wake-ups from the broker: [`Worker::rabbitmq`].
 //!
 //! ```no_run
 //! use client::{Client, Document, Task, Unfinished, Worker};
@@ -12,11 +12,11 @@
 //! # async fn example() -> Result<(), client::Error> {
 //! let client = Client::new("http://127.0.0.1:3000", Some("the token"))?;
 //!
-//! // Hand over work …
+//! // Submit work …
 //! let job = client.create_job(&NewJob { sealed: true, ..NewJob::of("greet") }).await?;
 //! println!("{}", client.page(&["jobs", &job.id.to_string()]));
 //!
-//! // … and do it, four items at once, until SIGTERM.
+//! // … and process it, four items at a time, until SIGTERM.
 //! async fn greet(task: Task) -> Result<Document, Unfinished> {
 //!     task.progress(ItemProgress { done: Some(1), total: Some(2), message: None });
 //!     match task.item().payload.text() {

@@ -1,4 +1,4 @@
-//! Lists that are read page by page and narrowed by nothing but their place.
+//! Paging of lists without filters, and conditional changes.
 
 use domain::api::Page;
 use reqwest::header::HeaderValue;
@@ -9,12 +9,12 @@ use crate::{
     error::Result,
 };
 
-/// Part of a list.
+/// Page of a list.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// 1 to 1,000; absent: 50.
     pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -27,7 +27,7 @@ impl Client {
 }
 
 impl Call {
-    /// Only where it still has the version that was read.
+    /// Makes the call conditional on the version that was read.
     pub(crate) fn if_version(self, version: Option<i64>) -> Self {
         match version.and_then(|version| HeaderValue::from_str(&format!("\"{version}\"")).ok()) {
             Some(version) => self.header("if-match", version),

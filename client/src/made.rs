@@ -1,26 +1,26 @@
-//! Trees made by a key or an id of the caller's own, and what became of the request (`dedupe-key`, `idempotency-key`).
+//! Idempotent creation of trees under a key or an id of the caller (`dedupe-key`, `idempotency-key`).
 //!
-//! Apart from the other calls because here the status says something: whether the tree is new. The key is
-//! the caller's, so that a request made again after a restart is still the same request.
+//! Separate from the other calls because the response status matters here: it says if the tree is new. The caller
+//! chooses the key, so a request repeated after a restart is still the same request.
 
 use domain::{Job, api::NewJob, id::Uuid};
 use reqwest::{Method, StatusCode};
 
 use crate::{again::Again, calls::key, client::Client, error::Result};
 
-/// Result of a request for a tree.
+/// Result of a request to create a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// It was made just now: 201.
+    /// This request created it: 201.
     New(Job),
-    /// An earlier request with this key has made it, and it is not complete: 202.
+    /// An earlier request with this key created it, and it is not complete: 202.
     UnderWay(Job),
-    /// An earlier request has made it: 200. With a key it is complete, with an id it may be anything.
+    /// An earlier request created it: 200. With a key it is complete, with an id it may have any status.
     Already(Job),
 }
 
 impl Made {
-    /// The tree, whoever made it.
+    /// The tree, whichever request created it.
     pub const fn job(&self) -> &Job {
         match self {
             Self::New(job) | Self::UnderWay(job) | Self::Already(job) => job,
@@ -42,21 +42,20 @@ impl Made {
 }
 
 impl Client {
-    /// Creates a tree once per key: the same key and body again give the same tree, unless that has failed
-    /// or was cancelled, which makes a new one. Safe to send again, now or after a restart.
+    /// Creates a tree once per key: the same key and body return the same tree, unless that failed or was cancelled;
+    /// then a new one is created. Safe to repeat, now or after a restart.
     ///
     /// # Errors
-    /// 422 `idempotency_key_reused` where the key came with another body; 410 `job_removed` where its tree
-    /// is gone.
+    /// 422 `idempotency_key_reused` if the key was used with another body; 410 `job_removed` if its tree was deleted.
     pub async fn create_job_once(&self, new: &NewJob, idempotency_key: &str) -> Result<Made> {
         let call = self.post(&["jobs"]).json(new).header("idempotency-key", key(idempotency_key)?);
         Ok(Made::of(self.answer(call.again(Again::Always)).await?))
     }
 
-    /// Creates a tree under an id of the caller's own; the same again is no change.
+    /// Creates a tree under an id that the caller chooses. Idempotent.
     ///
     /// # Errors
-    /// 409 `id_in_use` where the id came with another body, or belongs to someone else.
+    /// 409 `id_in_use` if the id was used with another body, or belongs to someone else.
     pub async fn put_job(&self, id: Uuid, new: &NewJob) -> Result<Made> {
         let call = self.call(Method::PUT, &["jobs", &id.to_string()]).json(new);
         Ok(Made::of(self.answer(call.again(Again::Always)).await?))

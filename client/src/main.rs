@@ -1,9 +1,7 @@
-//! `treeline`: the command line. Parses, sets up the log, runs one command, and turns its end into an
-//! exit code: 0 done, 1 something went wrong, 2 wrong usage, 3 a tree ended partial, 4 it failed or was
-//! cancelled, 130 a second signal.
+//! `treeline`, the command line: parses the arguments, sets up the log and runs one command. Exit codes: 0 success,
+//! 1 error, 2 wrong usage, 3 the tree ended partial, 4 it failed or was cancelled, 130 a second signal.
 //!
-//! One thread is enough, and keeps a worker with hundreds of slots small: the work is done by other
-//! processes.
+//! One thread is enough, because other processes do the work; it keeps a worker with hundreds of slots small.
 
 mod cli;
 

@@ -1,5 +1,5 @@
-//! People and their sessions, services and their tokens. All of it needs the scope `admin`,
-//! but one's own sessions and password.
+//! People and their sessions, services and their tokens. All calls need the scope `admin`, except those for your own
+//! sessions and password.
 
 use domain::{
     access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
@@ -12,7 +12,7 @@ use reqwest::Method;
 use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
 
 impl Client {
-    /// Lets someone in. Without a password the answer brings a link that signs in once.
+    /// Creates a user. Without a password, the response contains a one-time sign-in link.
     pub async fn create_user(&self, new: &NewUser) -> Result<UserMade> {
         let call = self.post(&["users"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
@@ -33,7 +33,7 @@ impl Client {
         self.fetch(self.call(Method::PATCH, &["users", &id.to_string()]).json(patch).again(Again::Always)).await
     }
 
-    /// A link that signs someone in once, within the hour.
+    /// Creates a one-time sign-in link, valid for one hour.
     pub async fn create_sign_in_link(&self, user: Uuid) -> Result<LinkMade> {
         let call = self.post(&["users", &user.to_string(), "sign-in-link"]);
         let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
@@ -45,19 +45,19 @@ impl Client {
         self.list(self.get(&["users", &user.to_string(), "sessions"]), part).await
     }
 
-    /// Signs someone out everywhere.
+    /// Ends all sessions of a person.
     pub async fn end_user_sessions(&self, user: Uuid) -> Result<SessionsEnded> {
         let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions"]);
         self.fetch(call.again(Again::Always)).await
     }
 
-    /// Signs someone out in one place.
+    /// Ends one session of a person.
     pub async fn end_user_session(&self, user: Uuid, session: Uuid) -> Result<()> {
         let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions", &session.to_string()]);
         self.send(call).await.map(drop)
     }
 
-    /// Makes a service: the owner of what its tokens make.
+    /// Creates a service, which owns everything that its tokens create.
     pub async fn create_service(&self, new: &NewService) -> Result<Service> {
         let call = self.post(&["services"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
@@ -78,7 +78,7 @@ impl Client {
         self.list(self.get(&["services"]), part).await
     }
 
-    /// Makes a token. Its secret is in this answer and nowhere else.
+    /// Creates a token. The response is the only place where its secret appears.
     pub async fn create_token(&self, new: &NewToken) -> Result<TokenMade> {
         let call = self.post(&["tokens"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
         self.fetch(call.again(Again::Always)).await
@@ -89,7 +89,7 @@ impl Client {
         self.list(self.get(&["tokens"]), part).await
     }
 
-    /// Takes a token back; it opens nothing anymore.
+    /// Revokes a token.
     pub async fn revoke_token(&self, id: Uuid) -> Result<()> {
         self.send(self.call(Method::DELETE, &["tokens", &id.to_string()]).again(Again::Always)).await.map(drop)
     }

@@ -1,7 +1,7 @@
-//! Watching a tree to its end: the newest state, whatever happens to the connection.
+//! Watching a tree until it is complete, over any number of connections.
 //!
-//! A broken stream is opened again with backoff; a `busy` server is asked by long poll instead. Because
-//! all state is absolute and versioned, nothing is remembered between connections but the tree itself.
+//! A broken stream is reopened with backoff; a `busy` server is polled instead. State is absolute and versioned, so
+//! only the tree itself is kept between connections.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use crate::{
     events::{Events, JobEvent},
 };
 
-/// Seconds of one long poll while the server has no stream to give.
+/// Seconds of one long poll, used while the server refuses streams.
 const POLL_SECONDS: u32 = 20;
 
-/// Message to a watcher.
+/// Event of a watch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Seen {
-    /// Something is new; read [`Watch::job`] and [`Watch::in_flight`].
+    /// The state changed; read [`Watch::job`] and [`Watch::in_flight`].
     Changed,
-    /// The connection is lost; it is being opened again.
+    /// The connection is lost and being reopened.
     Away(Error),
-    /// The tree is complete. The last sight; [`Watch::job`] is final.
+    /// The tree is complete. The last event; [`Watch::job`] is final.
     Completed,
-    /// The tree no longer exists. The last sight.
+    /// The tree no longer exists. The last event.
     Removed,
 }
 
-/// A job under watch.
+/// A watched job.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
@@ -47,7 +47,7 @@ impl Client {
     /// Watches a job with everything below it.
     pub fn watch(&self, id: Uuid) -> Watch {
         Watch {
-            // One try at a time: what is broken is shown, and the pause is the watcher's own.
+            // No retries in the client: the watch reports a lost connection and pauses itself.
             client: self.with_patience(Duration::ZERO),
             id,
             job: None,
@@ -60,7 +60,7 @@ impl Client {
 }
 
 impl Watch {
-    /// The newest state; `None` before the first sight.
+    /// The newest state; `None` before the first event.
     pub fn job(&self) -> Option<&Job> {
         self.job.as_ref()
     }
@@ -70,7 +70,7 @@ impl Watch {
         &self.in_flight
     }
 
-    /// Waits for the next sight.
+    /// Waits for the next event.
     ///
     /// # Errors
     /// Errors that do not go away: no such job, not allowed, an unreadable response.

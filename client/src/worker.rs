@@ -1,9 +1,9 @@
-//! A worker: claims items, runs a handler for each, keeps them alive, and reports what became of them.
+//! A worker: claims items, runs a handler for each, sends heartbeats, and reports the endings.
 //!
-//! This is its public face; the loop is in `run` and its parts, what it holds in `held`, how endings
-//! reach the server in `report`, what RabbitMQ says in `rabbit`. The worker trusts nothing it heard: the
-//! server's assignment id decides (`fencing`), and a handler whose lease may have been lost is stopped before another
-//! worker can be given its item (`lease-expiry`).
+//! This is its public interface. The loop is in `run` and its parts, the assignments it holds in `active`, reports to
+//! the server in `report`, and wake-ups from RabbitMQ in `rabbitmq`. Messages are only hints: the assignment id from
+//! the server decides (`fencing`), and a handler whose lease may be lost is stopped before the server can assign its
+//! item to another worker (`lease-expiry`).
 
 mod beats;
 mod claims;
@@ -38,10 +38,10 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The most that one claim, and one batch of heartbeats, may name.
+/// Maximum number of items in one claim and in one batch of heartbeats.
 const MOST: usize = 1_000;
 
-/// Time for which log lines are sent again if the server surely did not take them.
+/// Time for which log lines are retried if the server certainly did not accept them.
 const LOG_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Job types to claim, and the number of items at once.
@@ -57,7 +57,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker of these job types: one item at a time, 30 s to finish when it is told to stop.
+    /// A worker for these job types, with one item at a time and 30 s to finish when it drains.
     pub fn new<T: Into<String>>(client: Client, types: impl IntoIterator<Item = T>) -> Self {
         Self {
             client,
@@ -77,14 +77,14 @@ impl Worker {
         self
     }
 
-    /// The name people see beside the items it holds. Unless said otherwise `host-process-random`.
+    /// Name of the worker, which people see next to its items. Default: `host-process-random`.
     #[must_use]
     pub fn worker_id(mut self, id: impl Into<String>) -> Self {
         self.name = id.into();
         self
     }
 
-    /// Time for which running items may continue after the worker was told to stop; then they are released.
+    /// Time for which running items may continue after draining began; then they are released.
     #[must_use]
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.drain_limit = limit;
@@ -99,9 +99,9 @@ impl Worker {
         self
     }
 
-    /// Listens to RabbitMQ at this address, such as `amqp://user:password@host:5672/vhost`: items are asked for
-    /// as their wake-ups come. While nothing can be heard there, and every few seconds anyway, the worker asks
-    /// the server as it always does: losing the broker costs time, not items.
+    /// Receives wake-ups from RabbitMQ at this address, such as `amqp://user:password@host:5672/vhost`, and claims
+    /// the items that they name. The worker also claims from the server every few seconds, and by long poll while the
+    /// broker is unreachable: losing the broker costs time, not items.
     ///
     /// ```no_run
     /// # async fn example(client: client::Client) -> Result<(), client::Error> {
@@ -114,14 +114,14 @@ impl Worker {
     /// ```
     ///
     /// # Errors
-    /// If it is not a valid address; the message does not repeat it.
+    /// An invalid address; the message does not repeat it.
     #[cfg(feature = "rabbitmq")]
     pub fn rabbitmq(mut self, url: &str) -> Result<Self> {
         self.broker = Some(rabbit::Address::parse(url)?);
         Ok(self)
     }
 
-    /// The name this worker goes by.
+    /// Name of the worker.
     pub fn id(&self) -> &str {
         &self.name
     }
@@ -129,7 +129,7 @@ impl Worker {
     /// Works until SIGTERM or ctrl-C, then drains; at a second signal it drops everything.
     ///
     /// # Errors
-    /// Errors that do not go away: a refused token, an unknown job type. Running items end first.
+    /// Permanent errors, such as a refused token or an unknown job type. Running items end first.
     pub async fn run<H, F>(self, handler: H) -> Result<Summary>
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -140,7 +140,7 @@ impl Worker {
         self.run_until(drain, handler).await
     }
 
-    /// Works until `drain` says otherwise.
+    /// Works until `drain` begins.
     ///
     /// # Errors
     /// As [`Worker::run`].
@@ -162,12 +162,12 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// One that no one has pulled yet.
+    /// A drain that has not begun.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins with the first SIGTERM or ctrl-C, and forces with the second.
+    /// A drain that begins with the first SIGTERM or ctrl-C, and is forced with the second.
     pub fn on_signals() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
@@ -186,12 +186,12 @@ impl Drain {
         Ok(drain)
     }
 
-    /// No more claims; what runs may end within the drain limit, the rest is given back.
+    /// Stops claiming. Running items may end within the drain limit; the rest are released.
     pub fn begin(&self) {
         self.begun.cancel();
     }
 
-    /// Everything is dropped at once; leases run out by themselves.
+    /// Drops all handlers at once; their leases expire.
     pub fn force(&self) {
         self.forced.cancel();
     }
@@ -214,13 +214,13 @@ pub struct Summary {
     pub succeeded: u64,
     /// Failures that were accepted.
     pub failed: u64,
-    /// Items given back without a failure.
+    /// Items released without a failure.
     pub released: u64,
-    /// Items that were no longer this worker's when it ended them: cancelled, timed out, lease lost.
+    /// Items whose assignment was closed before the worker ended it: cancelled, timed out, lease lost.
     pub closed: u64,
-    /// Items whose ending could not be reported before the worker left; their leases run out.
+    /// Items whose ending could not be reported before the worker stopped; their leases expire.
     pub unreported: u64,
-    /// Messages of the broker that were no wake-ups.
+    /// Messages from the broker that are not wake-ups.
     pub unreadable: u64,
 }
 
@@ -229,7 +229,7 @@ pub struct Summary {
 pub enum Unfinished {
     /// The attempt failed (`retry-budget`).
     Failed(FailureBody),
-    /// The item is given back without a failure.
+    /// The item is released without a failure.
     Released(ReleaseBody),
 }
 
@@ -244,12 +244,12 @@ impl Unfinished {
         })
     }
 
-    /// The item goes back as if it had not been taken.
+    /// A release, which does not count as a failure.
     pub const fn released() -> Self {
         Self::Released(ReleaseBody { retry_after_seconds: None })
     }
 
-    /// A word that programs can switch on.
+    /// Sets the kind of the error, which programs can match on.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         if let Self::Failed(failure) = &mut self {
@@ -258,7 +258,7 @@ impl Unfinished {
         self
     }
 
-    /// No further attempt can succeed: the item is dead at once.
+    /// Makes the failure permanent: the item is dead at once.
     #[must_use]
     pub fn not_retryable(mut self) -> Self {
         if let Self::Failed(failure) = &mut self {
@@ -267,7 +267,7 @@ impl Unfinished {
         self
     }
 
-    /// Not to be offered again before this long.
+    /// Delays the next attempt by this pause.
     #[must_use]
     pub fn retry_after(mut self, pause: Duration) -> Self {
         let seconds = Some(pause.as_secs_f64());
@@ -279,7 +279,7 @@ impl Unfinished {
     }
 }
 
-/// One item in a handler's hands.
+/// One item and its assignment, as a handler gets it.
 #[derive(Clone, Debug)]
 pub struct Task {
     assignment: Arc<Assignment>,
@@ -294,7 +294,7 @@ impl Task {
         &self.assignment.item
     }
 
-    /// The assignment id: whoever ends the assignment names it.
+    /// The assignment id, which identifies this attempt when it ends.
     pub fn assignment_id(&self) -> Uuid {
         self.assignment.id
     }
@@ -310,7 +310,7 @@ impl Task {
         self.assignment.inputs.as_ref()
     }
 
-    /// Says how far the item has come. Cheap; at most one a second is sent, always the latest.
+    /// Reports progress. Cheap; the latest report is sent, at most once per second.
     pub fn progress(&self, progress: ItemProgress) {
         self.progress.set(progress);
     }
@@ -320,14 +320,14 @@ impl Task {
         self.client.step(self.assignment.id, &StepBody { name: name.into(), data }).await
     }
 
-    /// Adds lines to the log of this attempt (`attempt-logs`): 1 to 1,000, all or none. A server that is busy or away is
-    /// tried again for five seconds.
+    /// Adds lines to the log of this attempt (`attempt-logs`): 1 to 1,000, all or none. Retried for five seconds while
+    /// the server is busy or unreachable.
     pub async fn log(&self, lines: Vec<NewLogLine>) -> Result<LogsAdded> {
         self.client.with_patience(LOG_PATIENCE).log(self.assignment.id, &LogsBody { lines }).await
     }
 
-    /// Resolves when the work must end: cancelled, lease lost, or the worker is leaving. What is not
-    /// over a little later is dropped where it stands.
+    /// Resolves when the handler must stop: cancelled, lease lost, or the worker is draining. A handler that has not
+    /// ended shortly afterwards is dropped.
     pub async fn stopped(&self) {
         self.stop.cancelled().await;
     }

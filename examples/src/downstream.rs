@@ -1,9 +1,8 @@
-//! The world behind the workers: a tiny HTTP server that stands for a bank, a ledger, a post office.
+//! A small HTTP server that stands for a bank, a ledger or a post office, which the workers call.
 //!
-//! It does what every downstream of an at-least-once worker must do: a request carries an
-//! `Idempotency-Key`, and the same key again gets the first receipt and has no second effect. It counts
-//! requests and effects apart, and how many it had in hand at once on one account, so that a story can say
-//! what really happened outside.
+//! It does what every downstream of an at-least-once worker must do: a request carries an `Idempotency-Key`, and a
+//! second request with the same key returns the first receipt and has no effect. It counts requests, effects, and
+//! concurrent requests per account, so that an example can check what really happened outside.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,10 +23,10 @@ use client::Unfinished;
 use serde::{Deserialize, Serialize};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// How long it takes over a request: the time in which a second one on the same account would show.
+/// Duration of a request; a concurrent one on the same account would be counted in that time.
 const TAKES: Duration = Duration::from_millis(5);
 
-/// A server downstream; it goes when this is dropped.
+/// The downstream server. It stops when dropped.
 pub struct Downstream {
     address: SocketAddr,
     books: Arc<Mutex<Books>>,
@@ -45,7 +44,7 @@ struct Books {
     closed: BTreeSet<String>,
 }
 
-/// Something that happened in the world.
+/// Side effect of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// `refunds`, `payments`, …
@@ -55,20 +54,20 @@ pub struct Effect {
     pub receipt: String,
 }
 
-/// What it is asked.
+/// Body of a request.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     account: String,
 }
 
-/// What it answers.
+/// Body of a response.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     receipt: String,
 }
 
 impl Downstream {
-    /// Opens for business on a free port of this machine.
+    /// Starts on a free local port.
     pub async fn open() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -78,32 +77,32 @@ impl Downstream {
         Ok(Self { address, books, serving })
     }
 
-    /// Somebody who asks it.
+    /// A client of this server.
     pub fn caller(&self) -> Result<Caller> {
         Ok(Caller { address: self.address, http: reqwest::Client::builder().build()? })
     }
 
-    /// Requests that have arrived, repeated ones included.
+    /// Number of requests, including repeated ones.
     pub fn requests(&self) -> usize {
         self.books().requests
     }
 
-    /// What has happened, in order. A repeated request adds nothing.
+    /// Effects in order. A repeated request adds none.
     pub fn effects(&self) -> Vec<Effect> {
         self.books().effects.clone()
     }
 
-    /// The most requests on one account that it ever had in hand at once.
+    /// Maximum number of concurrent requests on one account.
     pub fn most_at_once(&self, account: &str) -> usize {
         self.books().most_in_hand.get(account).copied().unwrap_or_default()
     }
 
-    /// From now on refuses an account for good (422).
+    /// Closes an account: requests on it fail with 422.
     pub fn close_account(&self, account: &str) {
         self.books().closed.insert(account.to_owned());
     }
 
-    /// Takes it back.
+    /// Reopens an account.
     pub fn reopen_account(&self, account: &str) {
         self.books().closed.remove(account);
     }
@@ -160,7 +159,7 @@ async fn serve(
     Json(Receipt { receipt }).into_response()
 }
 
-/// Asks a [`Downstream`]. Cheap to clone.
+/// Client of a [`Downstream`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Caller {
     address: SocketAddr,
@@ -168,10 +167,10 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Has something done and gives back its receipt. The same key again gives the same receipt.
+    /// Sends a request and returns its receipt. The same key returns the same receipt.
     ///
     /// # Errors
-    /// A worker's failure: not retryable where it was refused, retryable where nobody answered.
+    /// A failure for the worker: not retryable if the request was refused, retryable if there was no response.
     pub async fn order(&self, what: &str, account: &str, idempotency_key: &str) -> Result<String, Unfinished> {
         let away = |error: reqwest::Error| Unfinished::failed(error.to_string()).kind("downstream_away");
         let answer = self

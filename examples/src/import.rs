@@ -1,8 +1,8 @@
-//! Import: a table with bad rows goes in; the good ones come home as results, the bad ones as a table.
+//! Import: a table with bad rows is uploaded; valid rows become results, and the bad ones a table of failures.
 //!
-//! Every row is an item, and the rows that cannot be read or do not fit become failures that name their
-//! line. The table of failures is mended and uploaded again: its rows keep the lines they had.
-//! The file is `examples/import/bird-strikes.csv`, 10,000 rows, of which this story spoils five.
+//! Every row is an item. Rows that cannot be read or do not match the schema become failures that name their line.
+//! The table of failures is corrected and uploaded again; its rows keep their line numbers. The file is
+//! `examples/import/bird-strikes.csv` with 10,000 rows, of which this example spoils five.
 
 use std::{
     collections::BTreeMap,
@@ -24,13 +24,13 @@ use serde_json::json;
 use crate::story::{prepare, say, within};
 
 const BIRDS: &str = "bird-strikes";
-/// The sample, as it lies in this repository.
+/// The sample file in this repository.
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/import/bird-strikes.csv");
 const ROWS: i64 = 10_000;
 /// The column of the costs, from 0.
 const COST: usize = 12;
 
-/// Lines that are spoiled, how, and what their failure is called. Line 1 names the columns.
+/// Spoiled lines, the damage, and the kind of the resulting failure. Line 1 is the header.
 const SPOILED: [(i64, Spoil, &str); 5] = [
     (3, Spoil::CellLost, "too_few_fields"),
     (57, Spoil::NotText, "bad_encoding"),
@@ -49,7 +49,7 @@ enum Spoil {
     OpenQuote,
 }
 
-/// What came of it.
+/// Result of the example.
 #[derive(Debug)]
 pub struct Report {
     pub root: Uuid,
@@ -57,9 +57,9 @@ pub struct Report {
     pub good: i64,
     /// The lines of those that did not.
     pub bad: Vec<i64>,
-    /// The table of failures as it was taken home.
+    /// The downloaded table of failures.
     pub failures: PathBuf,
-    /// The tree of the mended rows.
+    /// The tree of the corrected rows.
     pub mended: Uuid,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Tells the story.
+/// Runs the example.
 pub async fn run(client: &Client) -> Result<Report> {
     let cost = json!({"type": "integer", "minimum": 0});
     let schema = json!({"properties": {"Cost Other": cost, "Cost Repair": cost, "Cost Total $": cost}});
@@ -153,7 +153,7 @@ async fn watched(client: &Client, id: Uuid) -> Result<Job> {
     }
 }
 
-/// Each failure is there, names its line and says what it is.
+/// Checks that each failure exists, names its line and has the expected kind.
 async fn explained(client: &Client, root: Uuid) -> Result<()> {
     let mut lines = client.failures(root, None).await?;
     let mut found = BTreeMap::new();
@@ -178,7 +178,7 @@ async fn result_lines(client: &Client, root: Uuid) -> Result<Vec<i64>> {
     Ok(lines)
 }
 
-/// The failures as a table, in a file.
+/// Downloads the table of failures to a file.
 async fn take_home(client: &Client, root: Uuid, file: &Path) -> Result<()> {
     let mut download = client.failures_file(root, RowFormat::Csv).await?;
     let mut bytes = Vec::new();
@@ -216,8 +216,7 @@ fn spoil(sample: &[u8]) -> Vec<u8> {
     spoiled
 }
 
-/// What a person does with the table of failures: the cells are put right, and the three columns that say
-/// what was wrong stay as they are.
+/// Corrects the table of failures like a person would: fixes the cells, and keeps the three columns with the errors.
 fn mend(failures: &Path, sample: &[u8]) -> Result<Vec<u8>> {
     let original: Vec<&[u8]> = sample.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect();
     let mut table = csv::ReaderBuilder::new().flexible(true).from_path(failures)?;

@@ -1,9 +1,8 @@
 //! Invoices: a job type with three attempts and at most five at once, and jobs of one item each.
 //!
-//! Ids are made by the caller, so that every request can be sent again; some invoices must not go out before
-//! their time, some not after it (`claiming`, `retry-budget`, `start-and-expiry`). Cards are charged at most
-//! once: a worker that goes away leaves an unknown outcome and nobody tries again (P6). What died in an outage
-//! is replayed when that is over (`replay`).
+//! The caller creates the ids, so every request can be repeated. Some invoices have a start time, some an expiry time
+//! (`claiming`, `retry-budget`, `start-and-expiry`). Cards are charged at most once: if the worker disappears, the
+//! outcome is unknown and there is no retry (P6). Items that died in an outage are replayed afterwards (`replay`).
 
 use std::{
     collections::BTreeMap,
@@ -35,28 +34,28 @@ use crate::{
 
 const INVOICE: &str = "invoice-shipments";
 const CHARGE: &str = "charge-cards";
-/// At most so many invoices at once.
+/// Maximum number of concurrent invoices.
 const CAP: usize = 5;
 /// Failures until an invoice is dead.
 const ATTEMPTS: u32 = 3;
 const INVOICES: usize = 20;
-/// Where invoices go.
+/// Downstream account of the invoices.
 const ACCOUNT: &str = "invoices";
 
-/// What came of it.
+/// Result of the example.
 #[derive(Debug)]
 pub struct Report {
     pub invoiced: usize,
-    /// The most invoices downstream at once.
+    /// Maximum number of concurrent invoices downstream.
     pub most_at_once: usize,
-    /// Out of attempts, and the tree that it was replayed as.
+    /// The tree that ran out of attempts, and its replay.
     pub dead: Uuid,
     pub replayed: Uuid,
-    /// Not before its time.
+    /// The tree with a start time.
     pub later: Uuid,
-    /// Too late.
+    /// The tree that expired.
     pub expired: Uuid,
-    /// Nobody knows whether it was done.
+    /// The tree with an unknown outcome.
     pub unknown: Uuid,
 }
 
@@ -72,14 +71,14 @@ struct Shipment {
     shipment: String,
 }
 
-/// What is wrong with a shipment, for now.
+/// Problem of a shipment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// Downstream is away for the first so many attempts.
+    /// Downstream is unavailable for this number of attempts.
     Attempts(i32),
-    /// Downstream is away until the outage is over.
+    /// Downstream is unavailable until the outage ends.
     Outage,
-    /// It came back: there is nothing to invoice.
+    /// The shipment was returned: there is nothing to invoice.
     Returned,
 }
 
@@ -91,24 +90,24 @@ struct Office {
     entered: AtomicUsize,
     /// The first five meet here.
     full: Barrier,
-    /// Handed out while five were under way; must stay 0.
+    /// Number of items assigned while five were running; must stay 0.
     beyond: AtomicUsize,
 }
 
-/// Tells the story.
+/// Runs the example.
 pub async fn run(client: &Client) -> Result<Report> {
     let quick = Backoff { min_seconds: 0.05, max_seconds: Some(1.0), factor: 2.0, jitter: false };
     let invoice = JobTypeSpec {
         concurrency: Some(CAP as i32),
         max_failures: Some(MaxFailures::AtMost(ATTEMPTS)),
         backoff: quick,
-        // What a killed run holds counts towards the cap until it is lost, after three of these.
+        // Leases of a killed run count towards the cap until they are lost, after three missed heartbeats.
         heartbeat_seconds: 5.0,
         ..JobTypeSpec::named(INVOICE)
     };
     let charge = JobTypeSpec {
         delivery: Delivery::AtMostOnce,
-        // A worker that went away is noticed after three of these.
+        // A lost worker is detected after three missed heartbeats.
         heartbeat_seconds: 0.3,
         ..JobTypeSpec::named(CHARGE)
     };
@@ -128,7 +127,7 @@ pub async fn run(client: &Client) -> Result<Report> {
     for (shipment, trouble) in troubles {
         office.troubles().insert(shipment.to_owned(), trouble);
     }
-    // Times are the server's: this machine may go by another clock.
+    // Times come from the server, because the clock of this machine may differ.
     let first = put(client, "shp_1", |_| {}).await?;
     let now = first.created_at;
     let later = put(client, "shp_later", |new| new.run_after = Some(after(now, 4))).await?.id;
@@ -194,8 +193,8 @@ fn new_invoice(shipment: &str) -> NewJob {
     }
 }
 
-/// Puts an invoice under an id made here, and once more as after a lost answer; another invoice under the
-/// same id is refused.
+/// Creates an invoice under an id from here, and repeats the request as after a lost response. Another invoice under
+/// the same id is refused.
 async fn put(client: &Client, shipment: &str, change: impl FnOnce(&mut NewJob)) -> Result<Job> {
     let id = Uuid::now_v7();
     let mut new = new_invoice(shipment);
@@ -261,7 +260,7 @@ impl Office {
     }
 }
 
-/// Nobody works yet, and so its time passes.
+/// An invoice that expires, because no worker runs yet.
 async fn goes_out_too_late(client: &Client, expires_at: Time) -> Result<Uuid> {
     let id = put(client, "shp_late", |new| new.expires_at = Some(expires_at)).await?.id;
     let done = complete(client, id).await?;
@@ -283,7 +282,7 @@ async fn not_before_its_time(client: &Client, id: Uuid) -> Result<()> {
     Ok(())
 }
 
-/// A worker takes a card and is never heard of again.
+/// A worker claims a card and disappears.
 async fn is_charged_at_most_once(client: &Client) -> Result<Uuid> {
     let id = Uuid::now_v7();
     let card = Document::of(&Shipment { shipment: "shp_1".to_owned() });
@@ -303,7 +302,7 @@ async fn is_charged_at_most_once(client: &Client) -> Result<Uuid> {
     Ok(id)
 }
 
-/// When the outage is over, what died in it is run once more; what had expired ends expired again.
+/// After the outage, the dead tree is replayed and succeeds; a replay of the expired one expires again.
 async fn is_replayed(client: &Client, dead: Uuid, expired: Uuid) -> Result<Uuid> {
     let again = client.replay_job(expired, Some("by mistake")).await?;
     let done = complete(client, again.id).await?;

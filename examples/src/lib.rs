@@ -1,28 +1,27 @@
-//! Five stories, each runnable with one command against a Treeline that runs, each also a test.
+//! Five examples, each runnable with one command against a running Treeline, each also a test.
 //!
-//! A story is a function: it hands work over, does it, breaks what can break, and checks every promise it
-//! tells of; the first one that is not kept is its error. It speaks to Treeline through the crate `client`
-//! alone. The programs in `src/bin` only read the environment; the tests run the same functions against a
-//! server of their own.
+//! An example is a function: it submits work, processes it, causes failures, and checks every promise it describes;
+//! the first broken promise is its error. It uses only the crate `client`. The programs in `src/bin` only read the
+//! environment; the tests run the same functions against a server of their own.
 
 use std::{fmt, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 use client::Client;
 
-pub mod downstream; // the world behind the workers
+pub mod downstream; // a server that the workers call
 pub mod import; // a file with bad rows
 pub mod invoices; // types with attempts and caps, times, at most once, replay
 pub mod payroll; // trees that feed each other
-pub mod refund; // exactly once, whoever dies
-pub mod site; // parallel and sequential tasks, repaired, cancelled, made anew
-mod story; // what the five have in common
+pub mod refund; // exactly once, although workers die
+pub mod site; // parallel and sequential tasks, repaired, cancelled, created again
+mod story; // shared helpers
 
-/// Where Treeline listens unless it is told otherwise.
+/// Default address of Treeline.
 const USUAL_URL: &str = "http://127.0.0.1:3000";
 
-/// Plays a story against the server that the environment names: `TREELINE_URL`, `TREELINE_TOKEN`. Success
-/// is that everything was as promised.
+/// Runs an example against the server in the environment: `TREELINE_URL`, `TREELINE_TOKEN`. It succeeds if every
+/// promise held.
 pub async fn play<R: fmt::Display>(name: &str, tell: impl AsyncFnOnce(&Client) -> Result<R>) -> ExitCode {
     println!("{name}");
     let played = async {

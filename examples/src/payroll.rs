@@ -1,8 +1,8 @@
-//! Payroll: a tree whose shape is known when it is made and whose work streams in while it runs.
+//! Payroll: a tree with a fixed shape, whose items are added while it runs.
 //!
-//! Wages are calculated, each calculated wage becomes a payment, each payment two bookings. Payments of one
-//! bank go one at a time, in order, whoever works. Only the bookings are the tree's results. Nothing here
-//! moves work from one level to the next: the engine does (`sealing`, `feeding`, `serialize-key`, `final-stage`).
+//! Each calculated wage becomes a payment, and each payment two bookings. Payments of one bank run one at a time, in
+//! order, on any worker. Only the bookings are the tree's results. The engine moves work from one level to the next
+//! (`sealing`, `feeding`, `serialize-key`, `final-stage`).
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -28,18 +28,18 @@ const BOOK: &str = "payroll.book";
 
 const EMPLOYEES: usize = 12;
 const BANKS: [&str; 3] = ["north-bank", "south-bank", "west-bank"];
-/// Whose time clock answers only when it is asked a second time.
+/// Employee whose time clock answers only at the second attempt.
 const SLOW: usize = 5;
-/// Who has no contract: nothing can be calculated.
+/// Employee without a contract, whose wage cannot be calculated.
 const NO_CONTRACT: usize = 9;
 
-/// What came of it.
+/// Result of the example.
 #[derive(Debug)]
 pub struct Report {
     pub root: Uuid,
     pub paid: usize,
     pub booked: usize,
-    /// The most payments that any bank had in hand at once.
+    /// Maximum number of concurrent payments at any bank.
     pub most_at_once: usize,
 }
 
@@ -200,7 +200,7 @@ async fn pay(task: &Task, bank: &Caller) -> Result<Document, Unfinished> {
     })))
 }
 
-/// Every payment came of a wage, and each bank has carried out its own in the order in which they came.
+/// Checks that every payment was fed by a wage, and that each bank executed its payments in order.
 async fn in_order(client: &Client, payments: Uuid, bank: &Downstream) -> Result<()> {
     let items = client.items(&client::ItemFilter { job: Some(payments), ..Default::default() }).await?.data;
     let sources: BTreeSet<Option<Uuid>> = items.iter().map(|item| item.fed_by).collect();
@@ -224,7 +224,7 @@ async fn in_order(client: &Client, payments: Uuid, bank: &Downstream) -> Result<
     Ok(())
 }
 
-/// The tree's results are the bookings alone, and they cancel each other out.
+/// Checks that the tree's results are only the bookings, and that they balance.
 async fn balanced(client: &Client, root: Uuid, bookings: Uuid) -> Result<usize> {
     let mut lines = client.results(root, None).await?;
     let (mut count, mut sum) = (0, 0);

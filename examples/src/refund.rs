@@ -1,9 +1,9 @@
-//! Refund: done once in the world, however often it is asked for and whoever dies over it.
+//! Refund: executed exactly once, however often it is requested and however many workers die.
 //!
-//! The request carries an Idempotency-Key, so that asking again gives the same tree (`idempotency-key`). The work has
-//! three steps, and each that is recorded is never done again (`steps`). Between a deed and its record lies
-//! a gap that no engine can close: there the programs downstream know a request again by its key. A worker
-//! is killed by dropping everything it has where it stands: no ending, no release, no sign of life.
+//! The request carries an Idempotency-Key, so a repeated request returns the same tree (`idempotency-key`). The work
+//! has three steps, and a recorded step is never repeated (`steps`). No engine can close the gap between an action and
+//! its record; in that gap, downstream services recognize a repeated request by its key. A worker is killed by dropping
+//! everything it holds: no ending, no release, no heartbeat.
 
 use std::{collections::BTreeMap, fmt, future::pending};
 
@@ -25,17 +25,17 @@ use crate::{
 };
 
 const REFUND: &str = "refund";
-/// The steps, each named as what it asks for downstream.
+/// The steps, named like their downstream requests.
 const STEPS: [&str; 3] = ["refunds", "bookings", "letters"];
-/// How many ask for the refund at the same moment.
+/// Number of concurrent requests for the refund.
 const IMPATIENT: usize = 8;
 
-/// Where a worker dies.
+/// Moment at which a worker dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// It has been done downstream, and nobody has been told.
+    /// After the downstream request, before the step is recorded.
     Done(&'static str),
-    /// It has been recorded.
+    /// After the step is recorded.
     Recorded(&'static str),
 }
 
@@ -43,7 +43,7 @@ enum Moment {
 const DEATHS: [Moment; 4] =
     [Moment::Recorded("refunds"), Moment::Done("bookings"), Moment::Recorded("bookings"), Moment::Recorded("letters")];
 
-/// What came of it.
+/// Result of the example.
 #[derive(Debug)]
 pub struct Report {
     /// The refund whose workers died.
@@ -52,9 +52,9 @@ pub struct Report {
     pub deaths: usize,
     /// Requests that arrived downstream for it.
     pub requests: usize,
-    /// What they changed there.
+    /// Number of effects of these requests.
     pub effects: usize,
-    /// The refund that failed, and the one that took its place.
+    /// The refund that failed, and its replacement.
     pub failed: Uuid,
     pub instead: Uuid,
 }
@@ -76,11 +76,11 @@ struct Order {
 /// The data of a step, and in the end the result: the receipt of every step until then.
 type Receipts = BTreeMap<String, String>;
 
-/// Tells the story.
+/// Runs the example.
 pub async fn run(client: &Client) -> Result<Report> {
     let spec = JobTypeSpec {
         steps: STEPS.map(str::to_owned).to_vec(),
-        // A dead worker is noticed after three of these.
+        // A dead worker is detected after three missed heartbeats.
         heartbeat_seconds: 0.4,
         max_failures: Some(MaxFailures::AtMost(20)),
         require_idempotency_key: true,
@@ -138,7 +138,7 @@ fn refund(order: &str, account: &str) -> NewJob {
     }
 }
 
-/// An impatient customer: the same request many times at once makes one tree.
+/// Sends the same request many times concurrently, which creates one tree.
 async fn asked_many_times(client: &Client, key: &str, request: &NewJob) -> Result<Uuid> {
     let asked = join_all((0..IMPATIENT).map(|_| client.create_job_once(request, key))).await;
     let answers = asked.into_iter().collect::<client::Result<Vec<Made>>>()?;
@@ -153,7 +153,7 @@ async fn asked_many_times(client: &Client, key: &str, request: &NewJob) -> Resul
     Ok(root)
 }
 
-/// Sends a worker to work who dies at a given moment, or does not.
+/// Starts a worker, which optionally dies at a given moment.
 fn work(client: &Client, world: &Downstream, name: &str, death: Option<Moment>) -> Result<Crew> {
     let (caller, drain) = (world.caller()?, Drain::new());
     let end = drain.clone();
@@ -190,8 +190,8 @@ async fn die_at(now: Moment, death: Option<Moment>, end: &Drain) {
     }
 }
 
-/// A refund that cannot be made becomes a dead letter with its reason; asked for again with the same key, it
-/// is a new tree, and the old one cannot be brought back beside it.
+/// A refund that fails for good becomes a dead letter with its reason. A request with the same key then creates a new
+/// tree, and the old one cannot be retried anymore.
 async fn fails_and_is_asked_for_again(client: &Client, world: &Downstream, word: &str) -> Result<(Uuid, Uuid)> {
     world.close_account("bob");
     let (key, request) = (format!("refund-{word}-b"), refund(&format!("order-{word}-b"), "bob"));

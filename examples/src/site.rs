@@ -1,10 +1,9 @@
-//! Site: one complicated job as parallel and sequential tasks that end when all are ready.
+//! Site: one complex job as parallel and sequential tasks.
 //!
-//! Metadata, files and database are made at once, the site is set up when its database is there, and a last
-//! task runs after all of them (`after`). Tasks are tried for ever; what no trying heals is repaired by a
-//! person, and the tree goes on (`manual-retry`). A site that is given up half-built is cancelled, waited for,
-//! deleted, and made anew under the same name: no late task can touch the new one (`fencing`,
-//! `dedupe-key`, `cancellation`, `retention`).
+//! Metadata, files and database are created in parallel, the site is set up after its database, and a last task runs
+//! after all others (`after`). Tasks are retried without limit; a person repairs an item that no retry can fix, and
+//! the tree continues (`manual-retry`). An abandoned site is cancelled, completed, deleted, and created again under the
+//! same name: no late task can affect the new one (`fencing`, `dedupe-key`, `cancellation`, `retention`).
 
 use std::{
     fmt,
@@ -36,19 +35,19 @@ const FILES: &str = "site.files";
 const DATABASE: &str = "site.database";
 const BOOTSTRAP: &str = "site.bootstrap";
 const FINISH: &str = "site.finish";
-/// What is made at the same time.
+/// Tasks that run in parallel.
 const PARALLEL: [&str; 3] = [METADATA, FILES, DATABASE];
 const TASKS: [&str; 5] = [METADATA, FILES, DATABASE, BOOTSTRAP, FINISH];
 
-/// How often saving metadata fails before it works.
+/// Number of failures before saving metadata succeeds.
 const STUMBLES: i32 = 2;
 
-/// What came of it.
+/// Result of the example.
 #[derive(Debug)]
 pub struct Report {
     /// The site whose database was repaired.
     pub repaired: Uuid,
-    /// The site that was given up, and the one of its name that took its place.
+    /// The abandoned site, and the new one of the same name.
     pub given_up: Uuid,
     pub anew: Uuid,
 }
@@ -67,14 +66,14 @@ struct Site {
     database: String,
 }
 
-/// Where sites stand in the end, and what was done in which order.
+/// The platform of the sites, which records the order of the tasks.
 struct Platform {
-    /// Opens when the three parallel tasks are all under way.
+    /// Opens when all three parallel tasks are running.
     together: Barrier,
     done: Mutex<Vec<(Uuid, String)>>,
 }
 
-/// Tells the story.
+/// Runs the example.
 pub async fn run(client: &Client) -> Result<Report> {
     let for_ever = |name: &str| JobTypeSpec {
         max_failures: Some(MaxFailures::Unlimited),
@@ -106,7 +105,7 @@ fn builders(client: &Client, platform: &Arc<Platform>) -> Crew {
     })
 }
 
-/// The tree of a site; its name can be taken once.
+/// The tree of a site; its dedupe key makes the name unique.
 fn tree(name: &str, database: &str) -> NewJob {
     let site = Site { domain: format!("{name}.example"), database: database.to_owned() };
     let task = |job_type: &str, key: &str, after: &[&str]| NewJob {
@@ -137,7 +136,7 @@ impl Platform {
         let site: Site = payload(task)?;
         let job_type = task.item().job_type.as_str();
         if PARALLEL.contains(&job_type) && task.attempt() == 1 {
-            // Nobody goes on before all three are here: they do run at the same time.
+            // Each waits for the other two, which proves that they run in parallel.
             self.together.wait().await;
         }
         let result = match job_type {
@@ -156,14 +155,14 @@ impl Platform {
         Ok(result)
     }
 
-    /// What was done for a tree, in order.
+    /// Tasks done for a tree, in order.
     fn done(&self, root: Uuid) -> Vec<String> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.iter().filter(|(of, _)| *of == root).map(|(_, what)| what.clone()).collect()
     }
 }
 
-/// The last task is given what the others have brought.
+/// The last task, which gets the results of the others.
 fn finish(task: &Task, site: &Site) -> Result<Document, Unfinished> {
     let inputs = task.inputs().into_iter().flatten();
     let ready = inputs.filter(|(_, brought)| matches!(brought, Inputs::Results(results) if results.len() == 1)).count();
@@ -174,8 +173,8 @@ fn finish(task: &Task, site: &Site) -> Result<Document, Unfinished> {
     }
 }
 
-/// A database that cannot be made is a dead letter; a person mends its payload, and everything that waited
-/// for it goes on.
+/// A database that cannot be created becomes a dead letter. A person corrects its payload, and everything that waited
+/// for it continues.
 async fn dies_and_is_repaired(client: &Client, platform: &Platform, name: &str) -> Result<Uuid> {
     let root = client.create_job(&tree(name, name)).await?.id;
     say(format_args!("{name} is being built: {}", client.page(&["jobs", &root.to_string()])));
@@ -221,7 +220,7 @@ async fn item_of(client: &Client, tree: &Job, key: &str) -> Result<domain::Item>
     only(client.items(&ItemFilter { job: Some(job(tree, key)?.id), ..ItemFilter::default() }).await?)
 }
 
-/// Cancelled while three tasks run: their workers are told and waited for, and what they bring is refused.
+/// A tree cancelled while three tasks run: it waits for their workers, and refuses their results.
 async fn is_given_up(client: &Client, name: &str) -> Result<(Uuid, Assignment)> {
     let request = tree(name, "blog");
     let root = client.create_job(&request).await?.id;
@@ -276,7 +275,7 @@ async fn claim(client: &Client, types: &[&str]) -> Result<Vec<Assignment>> {
     Ok(client.claim(&claim).await?.assignments)
 }
 
-/// Deleted, its name is free; the new site knows nothing of the old one's workers.
+/// The deleted tree frees its name; workers of the old site cannot affect the new one.
 async fn is_made_anew(
     client: &Client,
     platform: &Arc<Platform>,

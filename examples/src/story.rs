@@ -1,7 +1,7 @@
-//! What the five stories have in common: saying what happens, waiting until it has, hiring who works.
+//! Helpers of the five examples: output, waiting, and workers.
 //!
-//! Waiting is for events: a job's next version, never an amount of time. What does not come within
-//! [`PATIENCE`] is an error that says what was waited for.
+//! They wait for events, such as a job's next version, never for an amount of time. An event that does not happen
+//! within [`TIMEOUT`] is an error that names it.
 
 use std::{fmt, time::Duration};
 
@@ -11,17 +11,17 @@ use domain::{Code, Item, Job, JobStatus, Problem, api::Page, id::Uuid, job_type:
 use serde::de::DeserializeOwned;
 use tokio::{task::JoinHandle, time::timeout};
 
-/// How long anything in a story may take until it counts as not coming.
+/// Longest wait for any event of an example.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// Seconds of one long poll.
 const POLL_SECONDS: u32 = 20;
 
-/// One line of the story.
+/// Prints one line of the output.
 pub(crate) fn say(line: impl fmt::Display) {
     println!("  {line}");
 }
 
-/// A word that no other run has, for keys that must be new.
+/// A unique word, for keys that must be new.
 pub(crate) fn new_word() -> String {
     let id = Uuid::now_v7().simple().to_string();
     id[id.len() - 8..].to_owned()
@@ -32,14 +32,13 @@ pub(crate) fn read<T: DeserializeOwned>(document: &Document) -> Result<T> {
     serde_json::from_str(document.text()).with_context(|| format!("not what was sent: {}", document.text()))
 }
 
-/// Reads the payload of an item to be worked on; another shape is dead at once.
+/// Reads the payload of an item; a payload of another shape is a permanent failure.
 pub(crate) fn payload<T: DeserializeOwned>(task: &Task) -> Result<T, Unfinished> {
     read(&task.item().payload)
         .map_err(|error| Unfinished::failed(format!("{error:#}")).kind("bad_payload").not_retryable())
 }
 
-/// Makes the job types what the story needs, and cancels what an interrupted run has left of ours, so that
-/// nobody works on it now.
+/// Creates the job types, and cancels our trees that an interrupted run left behind, so that nobody works on them now.
 pub(crate) async fn prepare(client: &Client, types: &[JobTypeSpec]) -> Result<()> {
     for spec in types {
         client.put_job_type(spec).await.with_context(|| format!("making the job type {}", spec.name))?;
@@ -75,7 +74,7 @@ async fn cancel_if_open(client: &Client, job: &Job) -> Result<()> {
     }
 }
 
-/// Waits until a job with everything below it is as wished.
+/// Waits until a job with everything below it satisfies a condition.
 pub(crate) async fn until(client: &Client, id: Uuid, what: &str, wished: impl Fn(&Job) -> bool) -> Result<Job> {
     let waiting = async {
         let mut job = client.job(id).await?;
@@ -94,7 +93,7 @@ pub(crate) async fn complete(client: &Client, root: Uuid) -> Result<Job> {
     until(client, root, "the tree completes", |job| job.tree.status == JobStatus::Completed).await
 }
 
-/// Waits for something, but not for ever.
+/// Waits for an event, with a timeout.
 pub(crate) async fn within<T>(what: &str, event: impl Future<Output = Result<T>>) -> Result<T> {
     match timeout(PATIENCE, event).await {
         Ok(came) => came,
@@ -115,7 +114,7 @@ pub(crate) fn only(page: Page<Item>) -> Result<Item> {
     }
 }
 
-/// The problem of a call that must be refused with this code.
+/// The problem of a call that must fail with this code.
 pub(crate) fn refused<T>(answer: client::Result<T>, code: Code, what: &str) -> Result<Problem> {
     match answer {
         Err(Error::Problem(problem)) if problem.code == code => Ok(*problem),
@@ -124,14 +123,14 @@ pub(crate) fn refused<T>(answer: client::Result<T>, code: Code, what: &str) -> R
     }
 }
 
-/// A worker at work. Whoever drops it kills it where it stands.
+/// A running worker. Dropping it kills it at once.
 pub(crate) struct Crew {
     drain: Drain,
     work: JoinHandle<client::Result<Summary>>,
 }
 
 impl Crew {
-    /// Sends a worker to work.
+    /// Starts a worker.
     pub(crate) fn hire<H, F>(worker: Worker, handler: H) -> Self
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -140,7 +139,7 @@ impl Crew {
         Self::hire_until(worker, Drain::new(), handler)
     }
 
-    /// The same with a drain that others can pull as well.
+    /// Starts a worker with a drain that others can begin as well.
     pub(crate) fn hire_until<H, F>(worker: Worker, drain: Drain, handler: H) -> Self
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -150,13 +149,13 @@ impl Crew {
         Self { drain, work }
     }
 
-    /// Lets it finish what it holds.
+    /// Drains the worker.
     pub(crate) async fn dismiss(self) -> Result<Summary> {
         self.drain.begin();
         self.gone().await
     }
 
-    /// Waits until it is no more.
+    /// Waits until the worker has stopped.
     pub(crate) async fn gone(mut self) -> Result<Summary> {
         within("a worker leaves", async { Ok((&mut self.work).await??) }).await
     }

@@ -1,11 +1,11 @@
-//! The judge: what the callers were told, what the workers did and what the tables say, held against each
-//! other and against what was promised.
+//! The checker compares the journal of the callers, the ledgers of the workers and the tables with each other and with
+//! the promises.
 //!
-//! `history` reads, `rules` judges without any I/O, so that forged histories can show that each rule notices. A run that
-//! cannot be judged is an error, never a pass.
+//! `history` reads; `rules` checks without I/O, so that forged histories can prove that each rule detects its fault. A
+//! run that cannot be checked is an error, never a pass.
 
-mod audited; // who pressed
-mod callbacks; // who was told
+mod audited; // the audit log
+mod callbacks; // callbacks
 mod history;
 mod rules;
 #[cfg(test)]
@@ -27,60 +27,60 @@ use crate::{
 
 pub(crate) use history::History;
 
-/// The statements of the server's own tests: what must hold in the tables at rest.
+/// Invariants of the tables at rest, from the server's own tests.
 #[path = "../../server/tests/it/support/invariants.rs"]
 pub(crate) mod invariants;
 
-/// What may be found. The order is that of the report.
+/// Kinds of findings, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Acknowledged and not there.
+    /// Acknowledged, but missing.
     Lost,
-    /// There, and never asked for.
+    /// Present, but never requested.
     Unexpected,
-    /// One key, two items or trees; one item, two accepted results; one source, two fed items.
+    /// Two items or trees of one key, two accepted results of one item, or two items fed by one source.
     Doubled,
-    /// Not final at the end, or a tree that is not complete.
+    /// An item that is not final at the end, or a tree that is not complete.
     Stuck,
-    /// Two assignments of one item at once.
+    /// Two concurrent assignments of one item.
     Overlap,
-    /// More open assignments of a type than its cap.
+    /// More open assignments of a type than its cap allows.
     OverCap,
-    /// Two items of one serialize key at once, or out of order.
+    /// Two concurrent items of one serialize key, or items out of order.
     Serialize,
-    /// A worker's result counted although its assignment was over, or an accepted one that does not count.
+    /// A result counted although its assignment was closed, or an accepted result that does not count.
     Fence,
-    /// Handed out or succeeded after its cancel was acknowledged.
+    /// An item assigned or succeeded after its cancel was acknowledged.
     AfterCancel,
-    /// Dead before its budget was spent, alive after it, or attempts that do not add up.
+    /// An item dead before its retry budget was spent or alive after it, or inconsistent attempts.
     Budget,
-    /// An acknowledged step was forgotten or done again.
+    /// An acknowledged step lost or repeated.
     Step,
-    /// At most once, and handed out twice.
+    /// An at_most_once item assigned twice.
     Twice,
-    /// A lease that ended before its time.
+    /// A lease that was lost too early.
     EarlyLoss,
-    /// A source without the item that it feeds.
+    /// A source without its fed item.
     Unfed,
-    /// A tree was complete, and whoever asked to be told was not.
+    /// A missing callback of a complete tree.
     Untold,
-    /// One completion told under two ids, or two under one.
+    /// One completion under two ids, or two completions under one.
     OtherId,
-    /// A callback whose signature is not right.
+    /// A callback with an invalid signature.
     Unsigned,
-    /// A callback about a tree that was not complete.
+    /// A callback of a tree that was not complete.
     TooSoon,
-    /// A callback that says what is not so, or now this and now that.
+    /// A callback with wrong or changing content.
     Untrue,
-    /// What a person did is not in the audit log once, or what no one did is.
+    /// An action of a person that is not in the audit log exactly once, or an entry without an action.
     Audit,
-    /// Tables that contradict each other.
+    /// A violated invariant of the tables.
     Tables,
-    /// A server that panicked, or a session inside someone else's transaction.
+    /// A panic of a server, or a statement in a broken transaction.
     Log,
-    /// What a story looked for itself.
+    /// A check of the scenario itself failed.
     Story,
-    /// Slower than it may be, and nothing else: how fast others let the machine be counts too.
+    /// Too slow, which can also be caused by other load on the machine.
     Slow,
 }
 
@@ -115,30 +115,30 @@ impl Kind {
     }
 }
 
-/// What the judge has to say.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
-    /// Items and trees whose creation was acknowledged.
+    /// Number of items and trees whose creation was acknowledged.
     pub(crate) acknowledged: usize,
-    /// Items of at_least_once whose work was begun more than once: allowed, counted.
+    /// Number of at_least_once items that were begun more than once, which is allowed.
     pub(crate) repeated: usize,
-    /// Leases that were lost: allowed, counted.
+    /// Number of lost leases, which is allowed.
     pub(crate) leases_lost: usize,
-    /// Endings that were refused as late.
+    /// Number of endings refused as late.
     pub(crate) refused_late: usize,
-    /// Completions that were told, and tries beyond the first: allowed, counted.
+    /// Number of completions with a callback, and of retries, which are allowed.
     pub(crate) told: usize,
     pub(crate) told_again: usize,
-    /// Presses by people that were accepted, and refused.
+    /// Number of accepted and refused actions of people.
     pub(crate) audited: usize,
     pub(crate) refused_presses: usize,
-    /// Completions that stand there as not delivered: allowed, counted.
+    /// Number of callbacks recorded as not delivered, which is allowed.
     pub(crate) undelivered: usize,
     found: BTreeMap<Kind, Vec<String>>,
 }
 
 impl Verdict {
-    /// Nothing found, so much acknowledged.
+    /// A verdict without findings.
     pub(crate) fn acknowledging(acknowledged: usize) -> Self {
         Self { acknowledged, ..Self::default() }
     }
@@ -155,7 +155,7 @@ impl Verdict {
         self.found.is_empty()
     }
 
-    /// What another judge of the same fault found, beside this.
+    /// Adds the verdict of another check of the same fault.
     pub(crate) fn add(&mut self, other: Self) {
         self.acknowledged += other.acknowledged;
         self.repeated += other.repeated;
@@ -171,26 +171,26 @@ impl Verdict {
         }
     }
 
-    /// Whether all that was found is about time.
+    /// True if all findings are about time.
     pub(crate) fn is_only_slow(&self) -> bool {
         !self.is_clean() && self.found.keys().all(|kind| *kind == Kind::Slow)
     }
 
-    /// True if something was found and a machine that stood still could explain all of it: leases ran out, or the end was
-    /// not reached in time.
+    /// True if there are findings, and a standstill of the machine could explain all of them: leases expired, or the
+    /// end was not reached in time.
     pub(crate) fn is_about_time(&self) -> bool {
         !self.is_clean() && self.found.keys().all(|kind| matches!(kind, Kind::Slow | Kind::Story | Kind::Stuck))
     }
 
-    /// The kinds that were found, with how many and the first few.
+    /// Kinds of findings, each with its number and the first few.
     pub(crate) fn findings(&self) -> impl Iterator<Item = (Kind, usize, &[String])> {
         self.found.iter().map(|(kind, all)| (*kind, all.len(), &all[..all.len().min(3)]))
     }
 }
 
-/// Judges a stage whose load has ended. `drained`: whether everything came to its end in time.
+/// Checks a fixture after its workload has ended. `drained` is true if all work ended in time.
 pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
-    // The tables first, as they are at rest; then nothing may write anymore.
+    // Check the tables at rest first; then stop everything that writes.
     let at_rest = invariants::hold(&stage.pool, None, Duration::from_secs(10)).await;
     stage.stop().await?;
     let history = History {
@@ -217,7 +217,7 @@ pub(crate) async fn judge(stage: &mut Stage, drained: bool) -> Result<Verdict> {
     Ok(verdict)
 }
 
-/// Judges callbacks alone: these trees, by name, have asked for them.
+/// Checks only callbacks: of these trees, by name.
 pub(crate) async fn judge_callbacks(pool: &PgPool, asked: Vec<(String, Uuid)>, heard: Vec<Heard>) -> Result<Verdict> {
     let call = |(key, job)| {
         let what = What::Create { key, items: Vec::new(), calls: true };

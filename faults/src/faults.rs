@@ -1,13 +1,13 @@
-//! The faults, each a story: it sets a stage, offers items, disturbs, and hands over to the judge.
+//! The faults, each a scenario: it starts a fixture, submits items, disturbs it, and runs the checker.
 
-mod broker; // RabbitMQ away, killed, emptied, repeated
-pub(crate) mod callers; // callers who race each other
-mod clients; // who asks, and who is called
-mod crashes; // servers that die at every commit
+mod broker; // RabbitMQ unavailable, killed, emptied, repeated
+pub(crate) mod callers; // concurrent callers
+mod clients; // clients and callback receivers
+mod crashes; // servers that crash at every commit
 mod database; // PostgreSQL
 mod files; // uploads that are cut
-mod network; // wires and clocks
-mod process; // servers and workers that die, stop and come back
+mod network; // connections and clocks
+mod process; // servers and workers that die, stop and restart
 
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,10 @@ pub(crate) struct Fault {
     pub(crate) play: Story,
 }
 
-/// Faults whose judgement is about time, and the one that has the most to do in its time: nothing else is played beside them.
+/// Faults that run alone: those that measure time, and the one with the most work.
 const ALONE: [&str; 8] = ["F02", "F12", "F14", "F15", "F25", "F33", "F40", "F41"];
 
-/// Faults with a virtual host of their own on the one RabbitMQ.
+/// Faults with their own virtual host on the shared RabbitMQ.
 const ON_THE_BROKER: [&str; 3] = ["F23", "F24", "F27"];
 
 impl Fault {
@@ -45,52 +45,52 @@ impl Fault {
     }
 }
 
-/// How a fault is played.
+/// Function that runs a fault.
 pub(crate) type Story = for<'a> fn(&'a House) -> BoxFuture<'a, Result<Played>>;
 
-/// What a story did, and what came of it.
+/// Summary and verdict of a scenario.
 pub(crate) struct Played {
     pub(crate) done: String,
     pub(crate) verdict: Verdict,
 }
 
-/// Every fault, in the order in which they are played.
+/// All faults, in the order in which they run.
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
     let lists = lists.into_iter().chain([database::FAULTS, network::FAULTS, clients::FAULTS]);
     let mut all: Vec<Fault> = lists.flatten().map(|&(id, play)| Fault { id, play }).collect();
-    // The judge is judged first.
+    // The tests of the checker run first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
     all
 }
 
-/// Starts the RabbitMQ that several share, before others take the processors: it needs seconds of them to start.
+/// Starts the shared RabbitMQ before other scenarios use the processors, because it needs seconds of CPU to start.
 pub(crate) async fn start_broker() {
     broker::a_vhost().await;
 }
 
-/// Plays one.
+/// Runs one fault.
 pub(crate) async fn play(house: &House, fault: Fault) -> Result<Row> {
     let began = Instant::now();
     let Played { done, verdict } = (fault.play)(house).await?;
     Ok(Row { id: fault.id, done, verdict, seconds: began.elapsed().as_secs_f64() })
 }
 
-/// As many as the length of the run asks for.
+/// The value for the quick or the full run.
 pub(crate) fn scaled<T>(house: &House, quick: T, full: T) -> T {
     if house.full { full } else { quick }
 }
 
-/// How long everything may take to come to its end once nothing disturbs it anymore.
+/// Longest wait for all work to end after the last disturbance.
 pub(crate) fn patience(house: &House) -> Duration {
     Duration::from_secs(scaled(house, 90, 600))
 }
 
-/// How often something is done to a stage: at least so often, with a pause before each.
+/// Minimum number of repetitions of a disturbance, and the pause before each.
 pub(crate) type Often = (usize, Duration);
 
-/// A story around one disturbance: it is played while items are offered, then everything is waited for and judged.
-/// `say` is told how often it was.
+/// Runs one disturbance repeatedly during the workload, then waits and checks. `describe` gets the number of
+/// repetitions.
 pub(crate) async fn around(
     house: &House,
     mut stage: Stage,
@@ -103,13 +103,13 @@ pub(crate) async fn around(
     end(house, stage, load, say(times)).await
 }
 
-/// One server after the other is killed and started again.
+/// Kills and restarts one server after the other.
 pub(crate) fn kill_in_turn(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
     let at = n % stage.servers.len();
     stage.servers[at].again().boxed()
 }
 
-/// The common end of a story: waits, then judges. Files of a stage in which something was found stay.
+/// Common end of a scenario: waits, then checks. If there are findings, the files of the fixture stay.
 pub(crate) async fn end(house: &House, mut stage: Stage, load: JoinHandle<Result<()>>, done: String) -> Result<Played> {
     let drained = stage.settle(load, patience(house)).await?;
     let verdict = checker::judge(&mut stage, drained).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn end(house: &House, mut stage: Stage, load: JoinHandle<Result
     Ok(Played { done, verdict })
 }
 
-/// The end where servers were broken on purpose: calls may have failed, and not everything comes to its end.
+/// End of a scenario with servers broken on purpose: calls may have failed, and not all work may end.
 pub(crate) async fn end_broken(mut stage: Stage, load: JoinHandle<Result<()>>) -> Result<Played> {
     let drained = stage.settle(load, Duration::from_secs(6)).await.unwrap_or(false);
     let verdict = checker::judge(&mut stage, drained).await?;

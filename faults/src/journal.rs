@@ -1,5 +1,5 @@
-//! What the callers asked for and what they were told: a file of its own, outside the database, that is
-//! synced before a call goes out and after its answer came. What it says was acknowledged must exist.
+//! Journal of the callers: their requests and the outcomes, in a file outside the database. It is synced before a call
+//! is sent and after its response arrives. Everything it records as acknowledged must exist.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use domain::id::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// What a call asked for.
+/// Request of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
@@ -25,7 +25,7 @@ pub(crate) enum What {
     Create {
         key: String,
         items: Vec<String>,
-        /// Whether someone is to be told when it is complete.
+        /// True if the tree has a callback.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         calls: bool,
     },
@@ -37,28 +37,28 @@ pub(crate) enum What {
     Cancel {
         job: Uuid,
     },
-    /// A tree of this name, filled from a file of so many rows.
+    /// A tree of this name, filled from a file with this number of rows.
     File {
         key: String,
         rows: usize,
     },
-    /// A person gives an item back.
+    /// A manual retry of an item.
     Retry {
         item: Uuid,
-        /// Under which name it must stand in the audit log.
+        /// Actor name expected in the audit log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Said {
     Ok,
-    /// Refused: nothing happened.
+    /// Refused: it had no effect.
     Fail,
-    /// No answer, or a 5xx: it may have happened.
+    /// No response, or a 5xx: it may have had an effect.
     Info,
 }
 
@@ -74,15 +74,15 @@ struct Line {
     job: Option<Uuid>,
 }
 
-/// One call, as the journal tells it.
+/// One call in the journal.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) what: What,
-    /// The last that was heard of it: `Info` where nothing was.
+    /// The last outcome; `Info` if none was recorded.
     pub(crate) said: Said,
-    /// The tree that was made.
+    /// The created tree.
     pub(crate) job: Option<Uuid>,
-    /// When the last answer came, in microseconds of the wall clock.
+    /// Wall-clock time of the last response, in microseconds.
     pub(crate) answered_us: u64,
 }
 
@@ -98,14 +98,14 @@ impl Journal {
         Ok(Self { file: Mutex::new(file), next: AtomicU64::new(1) })
     }
 
-    /// Before a call goes out; its number.
+    /// Records a request before it is sent. Returns its number.
     pub(crate) fn invoke(&self, what: What) -> Result<u64> {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         self.write(&Line { n, at_us: now_us(), what: Some(what), said: None, job: None })?;
         Ok(n)
     }
 
-    /// After its answer, or instead of one.
+    /// Records the outcome of a call.
     pub(crate) fn said(&self, n: u64, said: Said, job: Option<Uuid>) -> Result<()> {
         self.write(&Line { n, at_us: now_us(), what: None, said: Some(said), job })
     }

@@ -1,8 +1,8 @@
-//! What was really done, told by those who did it: one file a worker process, independent of the tables.
-//! It shows work that was done twice where the database would hide it.
+//! Ledgers of the work that workers really did: one file per worker process, independent of the tables. They show
+//! duplicate work that the database would hide.
 //!
-//! A line is written (not buffered) before its piece of work begins, so it outlives the death of the process; the file is
-//! synced a few times a second.
+//! A line is written without a buffer before its work begins, so it survives the death of the process. The file is
+//! synced a few times per second.
 
 use std::{
     fs::File,
@@ -21,17 +21,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::now_us;
 
-/// What happened to a piece of work.
+/// Event of the work on an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Deed {
-    /// It begins; the step that the item had reached, as the worker was told.
+    /// The work begins, with the step that the server reported as reached.
     Start { attempt: i32, job_type: String, step: Option<String> },
     /// A step was acknowledged.
     Step { name: String },
-    /// The work is over; whether with a result.
+    /// The work ended, with a result or a failure.
     Finish { well: bool },
-    /// What the server answered to the ending: an HTTP status.
+    /// The server's response to the ending: an HTTP status.
     Answer { status: u16, well: bool },
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) deed: Deed,
     /// Wall clock, in microseconds.
     pub(crate) at_us: u64,
-    /// Since the process began, in microseconds.
+    /// Time since the start of the process, in microseconds.
     pub(crate) since_us: u64,
 }
 
@@ -58,7 +58,7 @@ struct Inner {
 }
 
 impl Ledger {
-    /// Opens it to be added to, and syncs it in the background for as long as the process lives.
+    /// Opens a ledger for appending, and syncs it in the background until the process ends.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::options().create(true).append(true).open(path).with_context(|| path.display().to_string())?;
         let synced = file.try_clone()?;
@@ -75,7 +75,7 @@ impl Ledger {
         Ok(Self(inner))
     }
 
-    /// Writes a line. A ledger that cannot be written ends the process: what it does would not be known.
+    /// Writes a line. If that fails, the process aborts, because its work would be unknown.
     pub(crate) fn write(&self, item: Uuid, assignment: Uuid, deed: Deed) {
         let since_us = self.0.began.elapsed().as_micros() as u64;
         let entry = Entry { item, assignment, deed, at_us: now_us(), since_us };
@@ -91,7 +91,7 @@ impl Ledger {
     }
 }
 
-/// Reads every ledger in a folder. The last line of one whose process was killed may be half a line.
+/// Reads all ledgers in a folder. The last line of a killed process may be incomplete.
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for file in std::fs::read_dir(folder)? {

@@ -1,8 +1,8 @@
-//! What is offered: trees and items of every kind, through the public API, each call again until someone has answered
-//! it, each written down in the journal.
+//! Submitted work: trees and items of every kind, through the public API. Each call is retried until it is answered,
+//! and recorded in the journal.
 //!
-//! Every item carries a dedupe key and every tree an Idempotency-Key, so that a call whose answer was lost can be made
-//! again and the journal knows each item by name. What is offered follows from the seed alone.
+//! Every item has a dedupe key and every tree an Idempotency-Key, so a call can be repeated after a lost response, and
+//! the journal knows each item by name. The work depends only on the seed.
 
 use std::{
     collections::VecDeque,
@@ -28,46 +28,46 @@ use crate::{
     worker::{Payload, STEPS},
 };
 
-/// The job types, all of which the workers take.
+/// Job types, all of which the workers process.
 pub(crate) const TYPES: [&str; 8] = ["plain", "once", "serial", "capped", "steps", "stage-1", "stage-2", "stage-3"];
 /// The cap of the type `capped`.
 pub(crate) const CAP: i32 = 5;
-/// Failures that an item may have, of every type but `once`.
+/// Maximum number of failures of an item, for every type except `once`.
 pub(crate) const MAX_FAILURES: u32 = 8;
-/// Failures that an item may have which kills its worker.
+/// Maximum number of failures of an item that kills its worker.
 pub(crate) const POISON_FAILURES: u32 = 3;
 /// Items of one call.
 const CHUNK: usize = 50;
-/// How long one call is made again before it counts as unanswered.
+/// Time for which a call is retried before it counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How much is offered, and what besides.
+/// Amount and kind of the submitted work.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) items: usize,
     pub(crate) seed: u64,
-    /// Calls at once.
+    /// Number of concurrent calls.
     pub(crate) callers: usize,
-    /// At most so many calls a second, all together; `None`: as fast as they are answered.
+    /// Maximum rate of all calls per second; `None`: as fast as they are answered.
     pub(crate) calls_a_second: Option<f64>,
-    /// Items whose worker dies of them.
+    /// Number of items that kill their worker.
     pub(crate) poison: usize,
-    /// Where complete trees are told of; `None`: at the stage's receiver.
+    /// Callback target of the trees; `None`: the fixture's receiver.
     pub(crate) callback: Option<OnCompleted>,
-    /// Trees that are cancelled while they run.
+    /// Number of trees that are cancelled while they run.
     pub(crate) cancels: usize,
     /// Only these types; empty: all.
     pub(crate) only: Vec<&'static str>,
 }
 
 impl Load {
-    /// So many items of every kind.
+    /// Items of every kind, this many in all.
     pub(crate) fn of(items: usize, seed: u64) -> Self {
         Self { items, seed, callers: 6, calls_a_second: None, poison: 0, callback: None, cancels: 2, only: Vec::new() }
     }
 }
 
-/// Makes the job types.
+/// Creates the job types.
 pub(crate) async fn put_types(client: &Client) -> Result<()> {
     for name in TYPES {
         let backoff = Backoff { min_seconds: 0.05, max_seconds: Some(0.5), factor: 2.0, jitter: true };
@@ -90,13 +90,13 @@ enum Call {
     Add { job: Uuid, items: Vec<NewItem> },
 }
 
-/// Calls that are made again until they are answered.
+/// Makes calls, and retries them until they are answered.
 struct Caller {
     clients: Vec<Client>,
     journal: Arc<Journal>,
 }
 
-/// Offers everything; returns when every call was answered and every job is sealed.
+/// Submits everything; returns when every call is answered and every job is sealed.
 pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal>) -> Result<()> {
     let caller = Arc::new(Caller { clients, journal });
     let mut rng = StdRng::seed_from_u64(load.seed);
@@ -115,7 +115,7 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
         for at in 0..load.items / 10 / 10 {
             let key = format!("small-{}-{at}", load.seed);
             let items: Vec<NewItem> = (0..10).map(|n| item("plain", n, &mut rng)).collect();
-            // Some ask for nothing, so that no one is told of them.
+            // Some trees have no callback.
             let callback = load.callback.clone().filter(|_| at % 4 != 3);
             let tree = NewJob { items, sealed: true, ..tree("plain", callback) };
             calls.push(Call::Create { key, tree: Box::new(tree) });
@@ -146,7 +146,7 @@ pub(crate) async fn offer(load: Load, clients: Vec<Client>, journal: Arc<Journal
     Ok(())
 }
 
-/// A tree of one job, but `stage-1`, which feeds two more.
+/// A tree of one job; `stage-1` feeds two more.
 pub(crate) fn tree(name: &str, callback: Option<OnCompleted>) -> NewJob {
     let feed =
         || Some(Document::trusted(r#"{"payload":{"$from":"/payload"},"dedupe_key":{"$from":"/item_id"}}"#.into()));
@@ -158,7 +158,7 @@ pub(crate) fn tree(name: &str, callback: Option<OnCompleted>) -> NewJob {
     tree
 }
 
-/// One in twenty fails once, one in a hundred for ever.
+/// An item. One in twenty fails once, one in a hundred always.
 fn item(name: &str, n: usize, rng: &mut StdRng) -> NewItem {
     let fails = match rng.random_range(0..100) {
         0 => 99,
@@ -166,7 +166,7 @@ fn item(name: &str, n: usize, rng: &mut StdRng) -> NewItem {
         _ => 0,
     };
     let payload = Payload { n: n as u64, fails, poison: false };
-    // A key lives within one call, so that the order of the call is the order of acceptance.
+    // A key is used within one call only, so that the order in the call is the order of acceptance.
     let serialize_key = (name == "serial").then(|| format!("key-{}-{}", n / CHUNK, n % 5));
     NewItem {
         payload: Some(Document::of(&payload)),
@@ -192,7 +192,7 @@ async fn work_off(caller: Arc<Caller>, queue: Arc<Mutex<VecDeque<Call>>>, pace: 
     }
 }
 
-/// Makes trees that are cancelled as soon as they have begun.
+/// Creates trees and cancels them as soon as they have begun.
 async fn cancel_some(caller: Arc<Caller>, load: Load) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(load.seed ^ 0xcace1);
     for at in 0..load.cancels {
@@ -214,7 +214,7 @@ async fn cancel_some(caller: Arc<Caller>, load: Load) -> Result<()> {
 }
 
 impl Caller {
-    /// A tree, once, whatever happens on the way.
+    /// Creates a tree exactly once, in spite of failures.
     async fn create(&self, key: &str, tree: &NewJob) -> Result<Uuid> {
         let items = tree.items.iter().filter_map(|item| item.dedupe_key.clone()).collect();
         let calls = tree.on_completed.is_some();
@@ -233,7 +233,7 @@ impl Caller {
         }
     }
 
-    /// Items, once: a second try that is told that they are there already knows that the first was carried out.
+    /// Adds items exactly once: if a retry is refused as a duplicate, the first attempt succeeded.
     async fn add(&self, job: Uuid, items: &[NewItem]) -> Result<()> {
         let keys = items.iter().filter_map(|item| item.dedupe_key.clone()).collect();
         let n = self.journal.invoke(What::Add { job, items: keys })?;
@@ -251,7 +251,7 @@ impl Caller {
         let n = self.journal.invoke(What::Cancel { job })?;
         match self.until_answered(|client| async move { client.cancel_job(job, None).await }).await? {
             Ok(_) => self.journal.said(n, Said::Ok, None),
-            // All of it was done before.
+            // The tree was complete before the cancel.
             Err(error) if error.code() == Some(Code::JobCompleted) => self.journal.said(n, Said::Fail, None),
             Err(error) => {
                 self.journal.said(n, said(&error), None)?;
@@ -260,7 +260,7 @@ impl Caller {
         }
     }
 
-    /// Calls one server after the other until one answers; what cannot pass is handed back.
+    /// Calls one server after the other until one answers; returns permanent errors.
     async fn until_answered<T, F>(&self, call: impl Fn(Client) -> F) -> Result<Result<T, client::Error>>
     where
         F: Future<Output = client::Result<T>>,

@@ -1,25 +1,25 @@
-//! Faults: the product under everything that can go wrong, and a judge who holds it to its promises.
+//! Fault injection: runs the product under failures and checks every promise.
 //!
-//! `cargo xtask faults` builds and runs this. It starts a durable PostgreSQL of its own, servers and workers as
-//! processes, offers items through the public API, kills and cuts what can be killed and cut, and then asks
-//! the journal of the callers, the ledgers of the workers and of who is called back, and the tables whether every promise was kept.
+//! `cargo xtask faults` builds and runs this. It starts a private, durable PostgreSQL, and servers and workers as
+//! processes; it submits items through the public API, kills processes and cuts connections, and then checks the
+//! promises against the journal of the callers, the ledgers of workers and callback receivers, and the tables.
 //! Nothing depends on this crate.
 
-mod checker; // the judge
-mod faults; // the stories
-mod journal; // what callers were told
-mod ledger; // what workers did
-mod load; // what is offered
+mod checker; // checks the promises
+mod faults; // the scenarios
+mod journal; // calls and their outcomes
+mod ledger; // work that workers did
+mod load; // the submitted work
 mod machine; // standstills of the machine
-mod program; // what is played when
-mod proxy; // wires that can be cut
-mod raw; // requests that are sent once
-mod receiver; // who is called back
+mod program; // order and parallelism of the scenarios
+mod proxy; // connections that can be cut
+mod raw; // requests without retries
+mod receiver; // receiver of callbacks
 mod report; // the table
-mod scene; // a database, a wire, a server
+mod scene; // a database behind a proxy, and servers
 mod selftest; // servers broken on purpose
-mod stage; // where it is played
-mod told; // what a scene brought to light
+mod stage; // a database, servers and workers
+mod told; // findings of a scenario
 mod worker; // the worker process
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
@@ -51,7 +51,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Choice {
-    /// Only these: F01,F05.
+    /// Only these faults: F01,F05.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// All but these: F02.
@@ -60,19 +60,19 @@ struct Choice {
     /// Items of one fault.
     #[arg(long)]
     items: Option<usize>,
-    /// What is only slower than it may be, twice, is told and is no failure: for a build beside strangers.
+    /// Report a fault that was too slow twice, but do not fail. For builds on shared machines.
     #[arg(long)]
     tell_slow: bool,
-    /// What is offered follows from it. Absent: another each time.
+    /// Seed of the submitted work. Default: random.
     #[arg(long)]
     seed: Option<u64>,
-    /// Faults at once, each beside a PostgreSQL of its own. Absent: four in the quick run, one in the full.
+    /// Number of parallel faults, each with its own PostgreSQL. Default: four in the quick run, one in the full run.
     #[arg(long)]
     lanes: Option<usize>,
     /// The server's program, built with the feature `failpoints`.
     #[arg(long)]
     server: PathBuf,
-    /// The page that holds the table; written when all faults ran.
+    /// Page with the table; written if all faults ran.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays what was asked for; whether every promise was kept.
+/// Runs the chosen faults. Returns true if every promise was kept.
 async fn run(choice: Choice, full: bool) -> Result<bool> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let chosen: Vec<faults::Fault> = faults::all()

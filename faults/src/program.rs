@@ -1,8 +1,9 @@
-//! What is played when: several faults side by side, as most of their time is spent waiting for leases and restarts.
-//! Each lane has a PostgreSQL of its own, which its faults may kill. What is judged by the clock is played alone, before.
+//! Schedule of the faults. Several run in parallel, because they mostly wait for leases and restarts. Each lane has its
+//! own PostgreSQL, which its faults may kill. Faults that measure time run alone, first.
 //!
-//! A fault is played once more, alone, and its row says so, in three cases: it was only too slow; its stage could not be set; or
-//! leases ran out or items were not final in time while the machine stood still (`machine`). Any other finding is final.
+//! A fault runs once more, alone, and its row says so, in three cases: it was only too slow; its fixture could not be
+//! started; or leases expired or items were not final in time while the machine stood still (`machine`). Any other
+//! finding is final.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -22,7 +23,7 @@ use crate::{
 /// A fault and its place in the list.
 type Numbered = (usize, Fault);
 
-/// Plays all of them, a lane in each house; their rows in order. Shorter than the list where one could not be judged.
+/// Runs all faults, with one lane per context. Returns the rows in order; a fault that could not be checked has none.
 pub(crate) async fn play(chosen: Vec<Fault>, houses: Vec<House>) -> Vec<Row> {
     let houses: Vec<Arc<House>> = houses.into_iter().map(Arc::new).collect();
     let (alone, beside): (Vec<Numbered>, Vec<Numbered>) =
@@ -60,7 +61,7 @@ pub(crate) async fn play(chosen: Vec<Fault>, houses: Vec<House>) -> Vec<Row> {
     rows.into_values().collect()
 }
 
-/// One fault after the other, until there is none left.
+/// Runs one fault after the other, until none is left.
 async fn lane(house: Arc<House>, queue: Arc<Mutex<VecDeque<Numbered>>>) -> Vec<(usize, Row)> {
     let mut rows = Vec::new();
     loop {
@@ -70,7 +71,7 @@ async fn lane(house: Arc<House>, queue: Arc<Mutex<VecDeque<Numbered>>>) -> Vec<(
     }
 }
 
-/// Plays a fault that was only too slow once more, and puts that play into its row. Where it cannot be judged the first stays.
+/// Runs a fault that was too slow once more, and replaces its row. If the second run cannot be checked, the row stays.
 async fn again(house: &Arc<House>, fault: Fault, row: &mut Row) {
     let slow: Vec<String> = row.verdict.findings().flat_map(|(.., examples)| examples.to_vec()).collect();
     if let Some(mut second) = one(house, fault).await {
@@ -80,7 +81,7 @@ async fn again(house: &Arc<House>, fault: Fault, row: &mut Row) {
     }
 }
 
-/// One fault, said as it went. A task of its own: what panics ends its fault and no other.
+/// Runs one fault and prints its row. It runs in a task of its own, so that a panic ends only this fault.
 async fn one(house: &Arc<House>, fault: Fault) -> Option<Row> {
     let begun = Instant::now();
     let stage = Arc::clone(house);

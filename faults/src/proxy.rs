@@ -1,8 +1,8 @@
-//! A wire of ours between two programs, which can be made slow, narrow, silent or broken while it is in use.
+//! TCP proxy between two programs, which can delay, limit, lose or cut the traffic at run time.
 //!
-//! One listener leads to one target. What the wire does is one [`Mode`], switched at run time through the handle;
-//! resets and half-closes happen at once to whatever is connected. The wire knows bytes, no protocol. It runs in
-//! this process because this kernel has no packet scheduler that could do the same.
+//! One listener forwards to one target. A [`Mode`], switched through the handle, controls all traffic; resets and
+//! half-closes affect all open connections at once. The proxy works with bytes, not with a protocol. It runs in this
+//! process because the kernel of the test machines has no packet scheduler for this.
 
 use std::{
     io,
@@ -25,42 +25,42 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Which way bytes go.
+/// Direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// From who connected to the target.
+    /// From the client to the target.
     There,
-    /// From the target to who connected.
+    /// From the target to the client.
     Back,
 }
 
-/// How a connection ends at a cut.
+/// Kind of a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Both ends get a reset.
+    /// Resets both ends.
     Reset,
-    /// This way ends as if the sender had closed it; the other goes on.
+    /// Closes one direction, as if the sender had; the other stays open.
     HalfClose,
-    /// Nothing goes either way anymore; a reset comes when the mode is no cut anymore.
+    /// Drops all bytes in both directions, and resets the connection when the mode changes.
     Silence,
 }
 
-/// What the wire does.
+/// Behavior of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
-    /// Everything goes through.
+    /// Forwards everything.
     Pass,
-    /// What comes back is late by this much, so each round trip costs it once.
+    /// Delays bytes from the target, so that each round trip takes this much longer.
     Delay(Duration),
-    /// Connections are taken, and nothing goes either way. What was held goes on with the next mode.
+    /// Accepts connections and holds all bytes until the next mode.
     BlackHole,
-    /// New connections are reset; those there are stay.
+    /// Resets new connections; open ones stay.
     Refuse,
-    /// What goes this way is thrown away.
+    /// Drops bytes in this direction.
     Lose(Way),
-    /// Each connection is cut when so many bytes have gone this way since the mode was set.
+    /// Cuts each connection after this number of bytes in this direction since the mode was set.
     CutAfter(Way, u64, Cut),
-    /// So many bytes a second each way, for each connection.
+    /// Limits each connection to this number of bytes per second in each direction.
     #[cfg_attr(not(test), expect(dead_code, reason = "no story needs it yet; its test holds it"))]
     Rate(u64),
 }
@@ -68,13 +68,13 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug)]
 struct Orders {
     mode: Mode,
-    /// Counts changes of the mode: bytes to a cut are counted from the latest.
+    /// Number of mode changes. Bytes up to a cut count from the latest change.
     since: u64,
     resets: u64,
     half_closes: [u64; 2],
 }
 
-/// A running wire. Dropping it stops it and breaks every connection.
+/// A running proxy. Dropping it stops it and closes every connection.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     port: u16,
@@ -90,7 +90,7 @@ struct Meter {
 }
 
 impl Proxy {
-    /// A wire from a free port of this machine to the target.
+    /// Starts a proxy from a free local port to the target.
     pub(crate) async fn to(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
@@ -113,12 +113,12 @@ impl Proxy {
         Ok(Self { port, orders, meter, task })
     }
 
-    /// The port to connect to.
+    /// Port of the listener.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Does this from now on.
+    /// Sets the mode.
     pub(crate) fn set(&self, mode: Mode) {
         self.orders.send_modify(|orders| {
             orders.mode = mode;
@@ -126,23 +126,23 @@ impl Proxy {
         });
     }
 
-    /// Resets every connection there is.
+    /// Resets every open connection.
     pub(crate) fn reset(&self) {
         self.orders.send_modify(|orders| orders.resets += 1);
     }
 
-    /// Closes every connection there is, one way.
+    /// Closes one direction of every open connection.
     #[cfg_attr(not(test), expect(dead_code, reason = "no story needs it yet; its test holds it"))]
     pub(crate) fn half_close(&self, way: Way) {
         self.orders.send_modify(|orders| orders.half_closes[way as usize] += 1);
     }
 
-    /// Connections taken so far.
+    /// Number of connections accepted so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.meter.accepted.load(Relaxed)
     }
 
-    /// Bytes that have gone this way so far.
+    /// Number of bytes forwarded in this direction so far.
     pub(crate) fn bytes(&self, way: Way) -> u64 {
         self.meter.bytes[way as usize].load(Relaxed)
     }
@@ -154,7 +154,7 @@ impl Drop for Proxy {
     }
 }
 
-/// How one connection, or one way of it, ended.
+/// End of a connection, or of one direction.
 #[derive(PartialEq, Eq)]
 enum End {
     Closed,
@@ -183,7 +183,7 @@ async fn join(mut near: TcpStream, target: SocketAddr, orders: watch::Receiver<O
         let back = pump(Way::Back).run(far_reads, near_writes);
         tokio::select! {
             end = both(there, back) => end,
-            // Also when the handle is gone.
+            // Resolves also when the handle is gone.
             _ = ordered.wait_for(|now| {
                 let goes_on = matches!(now.mode, Mode::CutAfter(..));
                 now.resets > begun.resets || silent.load(Relaxed) && !goes_on
@@ -195,26 +195,26 @@ async fn join(mut near: TcpStream, target: SocketAddr, orders: watch::Receiver<O
     }
 }
 
-/// Until both ways have closed, or one was reset.
+/// Waits until both directions have closed, or one was reset.
 async fn both(there: impl Future<Output = End>, back: impl Future<Output = End>) -> End {
     let fails = |end: End| if end == End::Closed { Ok(()) } else { Err(()) };
     let ended = tokio::try_join!(async { fails(there.await) }, async { fails(back.await) });
     if ended.is_ok() { End::Closed } else { End::Reset }
 }
 
-/// One way of one connection.
+/// One direction of one connection.
 struct Pump<'a> {
     way: Way,
     begun: Orders,
     orders: watch::Receiver<Orders>,
     counted: &'a AtomicU64,
-    /// Whether a cut has silenced the connection.
+    /// True if a cut has silenced the connection.
     silent: &'a AtomicBool,
 }
 
 impl Pump<'_> {
     async fn run(self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> End {
-        // Chunks wait in a queue, so that a late wire is late and not narrow.
+        // Chunks wait in a queue, so that a delay does not reduce the throughput.
         let (queue, queued) = mpsc::channel(64);
         let reading = read(from, queue, self.way, self.orders.clone());
         let writing = self.write(queued, to);
@@ -268,7 +268,7 @@ impl Pump<'_> {
                 Some(Cut::Silence) => self.silent.store(true, Relaxed),
             }
         }
-        // The end of the stream is held as its bytes are.
+        // The end of the stream is held like its bytes.
         if self.silent.load(Relaxed) {
             return std::future::pending().await;
         }
@@ -276,7 +276,7 @@ impl Pump<'_> {
             return End::Reset;
         }
         let _ = to.shutdown().await;
-        // Who was cut off may go on to send; it goes nowhere.
+        // The sender may continue to send; its bytes are dropped.
         while queued.recv().await.is_some() {}
         End::Closed
     }

@@ -1,7 +1,7 @@
-//! Requests that are sent once, and told as they went: no trying again, which would hide what a fault is to show.
+//! Requests without retries, which would hide the effect of a fault.
 //!
-//! [`Api`] speaks HTTP through a client; [`exchange`] and [`request`] are bytes on a connection of their own, for
-//! whoever cuts them.
+//! [`Api`] uses an HTTP client; [`exchange`] and [`request`] work with bytes on a separate connection, which can be
+//! cut.
 
 use std::{io, net::SocketAddr, sync::Once, time::Duration};
 
@@ -17,17 +17,17 @@ use tokio::{
     time::timeout,
 };
 
-/// Someone who asks a server, with a token.
+/// Client of a server, with a token.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     http: reqwest::Client,
     base: String,
     token: String,
-    /// Instead of the token, for people.
+    /// Session cookie of a person, used instead of the token.
     cookie: Option<String>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 }
 
 impl Api {
-    /// A caller of the server at `http://host:port`.
+    /// A client of the server at `http://host:port`.
     pub(crate) fn new(base: &str, token: &str) -> Result<Self> {
         install_crypto();
         let http = reqwest::Client::builder()
@@ -48,7 +48,7 @@ impl Api {
         Ok(Self { http, base: base.to_owned(), token: token.to_owned(), cookie: None })
     }
 
-    /// A person, by email and password.
+    /// Signs in a person by email and password.
     pub(crate) async fn signed_in(base: &str, email: &str, password: &str) -> Result<Self> {
         let stranger = Self::new(base, "")?;
         let credentials = serde_json::json!({"email": email, "password": password});
@@ -58,12 +58,12 @@ impl Api {
         Ok(Self { cookie, ..stranger })
     }
 
-    /// One request, once. An error is that no whole answer came.
+    /// Sends one request. Returns an error if there is no complete response.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> reqwest::Result<Answer> {
         self.send_keyed(method, path, body, None).await
     }
 
-    /// The same under an Idempotency-Key.
+    /// Sends one request with an Idempotency-Key.
     pub(crate) async fn send_keyed(
         &self,
         method: Method,
@@ -72,7 +72,7 @@ impl Api {
         key: Option<&str>,
     ) -> reqwest::Result<Answer> {
         let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
-        // A cookie says where it comes from, as a browser does.
+        // A request with a cookie states its origin, like a browser.
         let mut request = match &self.cookie {
             Some(cookie) => request.header(COOKIE, cookie).header("sec-fetch-site", "same-origin"),
             None => request.bearer_auth(&self.token),
@@ -97,19 +97,19 @@ impl Api {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Defines a job type anew.
+    /// Creates or replaces a job type.
     pub(crate) async fn put_type(&self, name: &str, spec: &Value) -> Result<()> {
         let made = self.send(Method::PUT, &format!("/job-types/{name}"), Some(spec)).await?;
         made.ok().with_context(|| format!("defining the type {name}")).map(drop)
     }
 
-    /// A tree; gives its id.
+    /// Creates a tree. Returns its id.
     pub(crate) async fn tree(&self, tree: &Value) -> Result<String> {
         let made = self.post("/jobs", tree).await?.ok()?;
         Ok(made["id"].as_str().context("a job without an id")?.to_owned())
     }
 
-    /// Assignments, without waiting.
+    /// Claims items without waiting.
     pub(crate) async fn claim(&self, job_type: &str, max: usize) -> Result<Vec<Value>> {
         let claim = serde_json::json!({"worker_id": "raw", "types": [job_type], "max": max});
         let claimed = self.post("/assignments", &claim).await?.ok()?;
@@ -118,24 +118,24 @@ impl Api {
 }
 
 impl Answer {
-    /// The body as JSON; null when there is none.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
 
-    /// The body of an answer that must be a success.
+    /// The body of a successful response; otherwise an error.
     pub(crate) fn ok(&self) -> Result<Value> {
         ensure!((200..300).contains(&self.status), "{}: {}", self.status, self.text);
         Ok(self.json())
     }
 }
 
-/// The id of an assignment, a job or an item.
+/// Id of an assignment, a job or an item.
 pub(crate) fn id(value: &Value) -> Result<&str> {
     value["id"].as_str().with_context(|| format!("no id in {value}"))
 }
 
-/// A request as the bytes of HTTP/1.1; the connection closes after the answer.
+/// A request as the bytes of HTTP/1.1; the connection closes after the response.
 pub(crate) fn request(method: &str, path: &str, token: &str, body: Option<&Value>) -> Vec<u8> {
     let body = body.map(Value::to_string).unwrap_or_default();
     let head = format!(
@@ -146,7 +146,7 @@ pub(crate) fn request(method: &str, path: &str, token: &str, body: Option<&Value
     (head + &body).into_bytes()
 }
 
-/// Sends bytes on a connection of their own and reads until its end, at most so long. What came, however it ended.
+/// Sends bytes on a separate connection and reads until its end or the timeout. Returns the received bytes in any case.
 pub(crate) async fn exchange(to: SocketAddr, bytes: &[u8], patience: Duration) -> Vec<u8> {
     let mut came = Vec::new();
     let talk = async {
@@ -155,12 +155,12 @@ pub(crate) async fn exchange(to: SocketAddr, bytes: &[u8], patience: Duration) -
         stream.read_to_end(&mut came).await?;
         io::Result::Ok(())
     };
-    // Whatever went wrong is what the caller is after: it looks at what came.
+    // Errors are expected: the caller checks the received bytes.
     let _ = timeout(patience, talk).await;
     came
 }
 
-/// Whether these bytes are a whole answer with a success: its body.
+/// The body, if these bytes are a complete and successful response.
 pub(crate) fn whole(answer: &[u8]) -> Option<Value> {
     let text = std::str::from_utf8(answer).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
@@ -179,7 +179,7 @@ pub(crate) fn install_crypto() {
     });
 }
 
-/// Tries until it is so, at most so long. `Err` says what was awaited.
+/// Polls until the condition is true or the timeout is over. The error names the condition.
 pub(crate) async fn until(
     what: &str,
     patience: Duration,
@@ -193,7 +193,7 @@ pub(crate) async fn until(
     Ok(begun.elapsed())
 }
 
-/// The value below which so much of a sample lies, such as 0.99 of it. Zero for an empty sample.
+/// Quantile of a sample, such as 0.99. Zero for an empty sample.
 pub(crate) fn quantile(sample: &mut [Duration], share: f64) -> Duration {
     sample.sort_unstable();
     let at = ((sample.len() as f64 * share).ceil() as usize).clamp(1, sample.len().max(1)) - 1;

@@ -1,8 +1,7 @@
-//! Who is called back when a tree is complete, and what was heard: a ledger of its own, outside the database and
-//! outside every server.
+//! Receiver of callbacks, with a ledger outside the database and outside every server.
 //!
-//! It lives in this process, so that whoever is killed takes nothing of it along. A line is written before the
-//! answer goes out: what a server may believe to be delivered is known here.
+//! It runs in this process, so no kill affects it. A line is written before the response is sent: everything that a
+//! server may consider delivered is recorded here.
 
 use std::{
     collections::HashSet,
@@ -30,31 +29,31 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::journal::now_us;
 
-/// What signs here.
+/// Signing secret.
 pub(crate) const SECRET: &str = "whsec_ZmF1bHRzIG9mIGV2ZXJ5IGtpbmQ=";
-/// A signature may be so old, or so far ahead, in seconds.
+/// Maximum age of a signature, and maximum time ahead, in seconds.
 const TOLERANCE: u64 = 300;
 
-/// One request that came.
+/// One received request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Heard {
     /// Wall clock, in microseconds.
     pub(crate) at_us: u64,
-    /// Where it came from.
+    /// Port of the sender.
     pub(crate) port: u16,
     /// `webhook-id`.
     pub(crate) id: String,
-    /// Whether its signature is right and of now.
+    /// True if its signature is correct and recent.
     pub(crate) valid: bool,
-    /// The fingerprint of its body.
+    /// Fingerprint of its body.
     pub(crate) hash: String,
-    /// What it is about and says; none where it cannot be read.
+    /// Its content; `None` if it cannot be read.
     pub(crate) told: Option<Told>,
-    /// The status that it was answered with.
+    /// Status of the response.
     pub(crate) answered: u16,
 }
 
-/// What a callback says.
+/// Content of a callback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) job_id: Uuid,
@@ -81,7 +80,7 @@ impl Book {
         Ok(Self { file: Mutex::new(file) })
     }
 
-    /// Writes down a request and what it will be answered.
+    /// Records a request and its response status.
     pub(crate) fn write(&self, from: SocketAddr, headers: &HeaderMap, body: &[u8], answered: u16) -> Result<()> {
         let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let (id, sent): (String, i64) = (header(ID), header(TIMESTAMP).parse().unwrap_or_default());
@@ -113,28 +112,28 @@ fn fingerprint(body: &[u8]) -> String {
     })
 }
 
-/// Reads a ledger back, in the order in which it was written.
+/// Reads a ledger, in the order in which it was written.
 pub(crate) fn read(path: &Path) -> Result<Vec<Heard>> {
     let lines = BufReader::new(File::open(path).with_context(|| path.display().to_string())?).lines();
     lines.map(|line| serde_json::from_str(&line?).context("a line of the receiver's ledger")).collect()
 }
 
-/// Someone who listens for as long as this lives.
+/// A receiver that listens until it is dropped.
 pub(crate) struct Receiver {
     addr: SocketAddr,
     path: PathBuf,
     task: JoinHandle<()>,
 }
 
-/// What its requests share.
+/// State shared by its requests.
 struct Desk {
     book: Book,
-    /// The ids that came before.
+    /// Ids received before.
     known: Mutex<HashSet<String>>,
 }
 
 impl Receiver {
-    /// At a free port, with a ledger there.
+    /// Listens on a free port, with a ledger at this path.
     pub(crate) async fn listen(path: PathBuf) -> Result<Self> {
         let desk = Arc::new(Desk { book: Book::create(&path)?, known: Mutex::default() });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -151,12 +150,12 @@ impl Receiver {
         self.addr
     }
 
-    /// What was heard so far.
+    /// Callbacks received so far.
     pub(crate) fn heard(&self) -> Result<Vec<Heard>> {
         read(&self.path)
     }
 
-    /// How a tree names it.
+    /// Callback target for trees.
     pub(crate) fn target(&self) -> OnCompleted {
         target(self.addr.port())
     }
@@ -168,7 +167,7 @@ impl Drop for Receiver {
     }
 }
 
-/// How a tree names whoever listens at this port of ours.
+/// Callback target for trees, at a local port.
 pub(crate) fn target(port: u16) -> OnCompleted {
     OnCompleted {
         url: format!("http://127.0.0.1:{port}/told"),
@@ -176,7 +175,7 @@ pub(crate) fn target(port: u16) -> OnCompleted {
     }
 }
 
-/// Takes what comes. Every eighth is refused the first time, so that there are repeated ones to be judged.
+/// Handles a callback. Every eighth is refused the first time, so that there are retries to check.
 async fn receive(
     State(desk): State<Arc<Desk>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -187,7 +186,7 @@ async fn receive(
     let picked = Sha256::digest(&id)[0].is_multiple_of(8);
     let first = desk.known.lock().is_ok_and(|mut known| known.insert(id));
     let status = if picked && first { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    // What could not be written down is not taken.
+    // A callback that could not be recorded is not accepted.
     match desk.book.write(from, &headers, &body, status.as_u16()) {
         Ok(()) => status,
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -1,4 +1,4 @@
-//! What came of it: a row a fault, on the terminal and as a table in docs/promises.md.
+//! Report: one row per fault, on the terminal and as a table in docs/promises.md.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -9,18 +9,18 @@ use crate::checker::{Kind, Verdict};
 const BEGIN: &str = "<!-- faults: written by `cargo xtask faults` -->";
 const END: &str = "<!-- faults: end -->";
 
-/// One fault that was played.
+/// Result of one fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) id: &'static str,
-    /// What was done, with counts.
+    /// Summary, with counts.
     pub(crate) done: String,
     pub(crate) verdict: Verdict,
     pub(crate) seconds: f64,
 }
 
 impl Row {
-    /// One line, for people who watch.
+    /// One line for the terminal.
     pub(crate) fn line(&self) -> String {
         let v = &self.verdict;
         let how = match v {
@@ -64,7 +64,7 @@ impl Row {
         format!("| {} | {} | {counts} | {} | {:.0} |", self.id, self.done, other.join("; "), self.seconds)
     }
 
-    /// What became of callbacks, where there were any.
+    /// Summary of the callbacks, if there were any.
     fn told(&self) -> Option<String> {
         let v = &self.verdict;
         let undelivered = match v.undelivered {
@@ -82,7 +82,7 @@ impl Row {
     }
 }
 
-/// Puts the table between its two marks, or at the end where they are missing.
+/// Writes the table between its two marks, or at the end of the page if they are missing.
 pub(crate) fn write(path: &Path, rows: &[Row], how: &str) -> Result<()> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut table = format!("{BEGIN}\n{how}\n\n");

@@ -1,8 +1,7 @@
-//! Where a fault of the network is played: a database, a wire to it, and servers that know only the wire.
+//! Environment of a network fault: a database, a proxy in front of it, and servers that know only the proxy.
 //!
-//! Below the scene is a PostgreSQL that several scenes share, each with a database of its own. Servers are
-//! processes; what they say is kept in a file and read at the end, so that nothing is judged clean that has
-//! complained.
+//! Several fixtures share one PostgreSQL, each with its own database. Servers are processes; their logs are checked at
+//! the end, so that a run with errors in a log never passes.
 
 use std::{
     net::SocketAddr,
@@ -29,16 +28,16 @@ use crate::{
     },
 };
 
-/// What a log must never hold: a panic, a statement in a broken transaction, a transaction inside another.
+/// Texts that must not appear in a log: a panic, a statement in a broken transaction, a nested transaction.
 const NEVER: &[&str] = &["panicked at", "25P02", "25001", "already a transaction", "already in progress"];
 
-/// A database, the wire to it, and a folder for files.
+/// A database, the proxy in front of it, and a folder for files.
 pub(crate) struct Scene {
-    /// Straight to the database: for looking, never through the wire.
+    /// Direct connection to the database, for checks.
     pub(crate) pool: PgPool,
-    /// Between the servers and the database.
+    /// Proxy between the servers and the database.
     pub(crate) wire: Proxy,
-    /// How the database is reached through the wire.
+    /// URL of the database through the proxy.
     pub(crate) url: String,
     program: PathBuf,
     direct: PgConnectOptions,
@@ -47,7 +46,7 @@ pub(crate) struct Scene {
     started: AtomicU32,
 }
 
-/// A server that runs, and a caller of it.
+/// A running server, and a client of it.
 pub(crate) struct Served {
     pub(crate) api: Api,
     pub(crate) addr: SocketAddr,
@@ -55,7 +54,7 @@ pub(crate) struct Served {
 }
 
 impl Scene {
-    /// A new database. `more`: how it is made, such as `tablespace small`.
+    /// Creates a database. `more` is appended to the statement, such as `tablespace small`.
     pub(crate) async fn new(house: &House, more: &str) -> Result<Self> {
         let name = format!("scene_{:08x}", rand::random::<u32>());
         let mut connection = PgConnection::connect(&house.postgres.url("postgres")).await?;
@@ -71,22 +70,22 @@ impl Scene {
         Ok(Self { pool, wire, url, program, direct, folder, guard, started })
     }
 
-    /// A connection of one's own, straight to the database, as no one's server.
+    /// A separate, direct connection to the database.
     pub(crate) async fn session(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.direct.clone().application_name("fault")).await?)
     }
 
-    /// A folder for whatever the fault needs.
+    /// Folder for files of the fault.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A program whose end comes with ours.
+    /// A program that ends with this process.
     pub(crate) fn process(&self, program: &Path, log: &str) -> Process {
         Process::new(program, self.folder().join(log), &self.guard)
     }
 
-    /// The server's program in the scene's environment, not started.
+    /// The server's program with the environment of this fixture, not started.
     pub(crate) fn program(&self, listen: &str, environment: &[(&str, &str)]) -> Process {
         let number = self.started.fetch_add(1, Relaxed);
         let mut process = self.process(&self.program, &format!("server-{number}.log"));
@@ -107,7 +106,7 @@ impl Scene {
         process
     }
 
-    /// A server that answers.
+    /// Starts a server and waits until it is ready.
     pub(crate) async fn serve(&self, environment: &[(&str, &str)]) -> Result<Served> {
         let port = free_port()?;
         let process = self.program(&format!("127.0.0.1:{port}"), environment);
@@ -117,12 +116,12 @@ impl Scene {
         Ok(Served { api, addr: SocketAddr::from(([127, 0, 0, 1], port)), server })
     }
 
-    /// One number from the database.
+    /// Reads one number from the database.
     pub(crate) async fn number(&self, statement: &'static str) -> Result<i64> {
         Ok(sqlx::query_scalar(statement).fetch_one(&self.pool).await?)
     }
 
-    /// Sessions of servers that stand in an open transaction for more than a second.
+    /// Number of server sessions that have been idle in a transaction for more than a second.
     pub(crate) async fn idle_in_transaction(&self) -> Result<i64> {
         self.number(
             "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'treeline'
@@ -131,8 +130,8 @@ impl Scene {
         .await
     }
 
-    /// Ends everything that may still be had or is held, and waits until all trees are complete and nothing is on
-    /// its way. Leases of those who are gone run out meanwhile.
+    /// Claims and ends all remaining items, and waits until all trees are complete and nothing is pending. Leases of
+    /// lost workers expire in the meantime.
     pub(crate) async fn drain(&self, api: &Api, types: &[&str], patience: Duration) -> Result<()> {
         let open =
             "select (select count(*) from ready) + (select count(*) from deferred) + (select count(*) from blocked)
@@ -154,13 +153,13 @@ impl Scene {
 }
 
 impl Served {
-    /// What it said that it must never say: the first such line.
+    /// The first line of its log with a forbidden text.
     pub(crate) fn complaint(&self) -> Result<Option<String>> {
         let said = std::fs::read_to_string(self.server.process.log())?;
         Ok(said.lines().find(|line| NEVER.iter().any(|never| line.contains(never))).map(str::to_owned))
     }
 
-    /// Its memory now, in KiB.
+    /// Its current memory, in KiB.
     pub(crate) fn memory(&self) -> Result<u64> {
         let id = self.server.process.id().context("it runs")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -168,7 +167,7 @@ impl Served {
         line.split_whitespace().nth(1).context("a number")?.parse().context("a number")
     }
 
-    /// Asks it to stop, and waits until it has; how long that took.
+    /// Stops it, and returns the time that this took.
     pub(crate) async fn stop(&mut self) -> Result<Duration> {
         let begun = Instant::now();
         self.server.process.terminate().await?;

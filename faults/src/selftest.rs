@@ -1,7 +1,7 @@
-//! The judge, judged: servers that are broken on purpose, one promise each, and the same without.
+//! Tests of the checker: servers that are broken on purpose, one promise each, and an intact server.
 //!
-//! A green run is worth nothing while no one has seen it red. These are played first, and a broken server that is not
-//! noticed is a fault of the run like any other.
+//! A passing run proves nothing unless the checker can fail. These run first, and an undetected broken server is a
+//! finding like any other.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub(crate) const FAULTS: &[(&str, Story)] = &[
     ("S6", |house| recording_first(house).boxed()),
 ];
 
-/// Work that takes half a lease, so that whoever holds an item after another still does when he comes back.
+/// Items that take half a lease, so that the next holder of an item still works when the previous one returns.
 fn slow(broken: Option<&str>) -> Setting {
     let environment = broken.map(|point| ("FAILPOINTS".to_owned(), format!("{point}=return")));
     Setting { work_ms: 1_000, slots: 6, environment: environment.into_iter().collect(), ..Setting::default() }
 }
 
-/// What is offered here: little, and of these types.
+/// A small workload of these types.
 fn few(house: &House, only: &[&'static str]) -> Load {
     Load { only: only.to_vec(), cancels: 0, ..Load::of(scaled(house, 400, 1_200), house.seed) }
 }
 
-/// The broken server must have been noticed, by what it broke.
+/// Checks that the broken server was detected by the expected kind of finding.
 fn noticed(played: &Played, expected: Kind, broken: &str) -> Played {
     let n = played.verdict.count(expected);
     let mut verdict = Verdict::acknowledging(played.verdict.acknowledged);
@@ -46,7 +46,7 @@ fn noticed(played: &Played, expected: Kind, broken: &str) -> Played {
     Played { done: format!("servers broken on purpose ({broken}): noticed as {n} × {}", expected.words()), verdict }
 }
 
-/// Holds every worker past its lease in turn, and kills one now and then.
+/// Pauses every worker past its lease in turn, and kills one from time to time.
 async fn disturbed(house: &House, setting: Setting, load: Load, least: usize) -> Result<Played> {
     let is_broken = !setting.environment.is_empty();
     let mut stage = Stage::set(house, setting).await?;
@@ -83,14 +83,14 @@ async fn without_a_fence(house: &House) -> Result<Played> {
 
 /// S2: the sweep looks for lost leases, and ends whatever their items are in a little later.
 async fn sweeping_by_item(house: &House) -> Result<Played> {
-    // Whoever holds an item next must still do so when the other server's sweep gets to it.
+    // The next holder of an item must still have it when the other server's sweep reaches it.
     let broken = Setting { work_ms: 1_500, ..slow(Some("sweep_by_item:store/leases")) };
     let played = disturbed(house, broken, few(house, &["plain"]), 5).await?;
     Ok(noticed(&played, Kind::EarlyLoss, "lost leases are swept by item"))
 }
 
-/// S3: who adds is answered before the commit. The failpoint holds that moment open for longer than a kill takes, and
-/// the kill comes with the answer.
+/// S3: the server responds before the commit. The failpoint delays the commit for longer than a kill takes, and the
+/// server is killed at the response.
 async fn answering_first(house: &House) -> Result<Played> {
     let environment = vec![("FAILPOINTS".to_owned(), "answer_first:jobs/add=return".to_owned())];
     let mut stage = Stage::set(house, Setting { environment, workers: 0, ..Setting::default() }).await?;
@@ -114,14 +114,14 @@ async fn without_a_unique_key(house: &House) -> Result<Played> {
     Ok(noticed(&played, Kind::Doubled, "Idempotency-Keys that are not unique"))
 }
 
-/// S5: what may be handed out once is offered again after its lease was lost.
+/// S5: an at_most_once item is offered again after its lease was lost.
 async fn offering_again(house: &House) -> Result<Played> {
     let played = disturbed(house, slow(Some("offer_again:jobs/fate")), few(house, &["once"]), 3).await?;
     Ok(noticed(&played, Kind::Twice, "at_most_once offered again"))
 }
 
-/// S6: a callback is recorded as delivered before it is posted. The failpoint holds that moment open for longer than
-/// it takes until both servers were killed.
+/// S6: a callback is recorded as delivered before it is posted. The failpoint delays the post for longer than it takes
+/// to kill both servers.
 async fn recording_first(house: &House) -> Result<Played> {
     let environment = vec![("FAILPOINTS".to_owned(), "record_first:duties/callbacks=return".to_owned())];
     let mut stage = Stage::set(house, Setting { environment, ..Setting::default() }).await?;

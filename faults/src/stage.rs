@@ -1,8 +1,8 @@
-//! Where a fault is played: a fresh database in the run's PostgreSQL, servers and workers as processes, and
-//! what watches them.
+//! Environment of a fault: a fresh database in the run's PostgreSQL, servers and workers as processes, their journal
+//! and callback receiver.
 //!
-//! Servers keep their address over restarts, so callers go on with the one they know. Nothing here knows which fault
-//! is played; stories do that, in `faults`.
+//! Servers keep their address over restarts, so callers can keep using it. The fixture is independent of the fault;
+//! the scenarios are in `faults`.
 
 pub(crate) mod postgres;
 pub(crate) mod process;
@@ -37,33 +37,33 @@ pub(crate) const HEARTBEAT: f64 = 0.7;
 /// A lease, in seconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(2_100);
 
-/// What a run of faults shares.
+/// State shared by all faults of a run.
 pub(crate) struct House {
     pub(crate) postgres: Postgres,
     /// The server's program, built with its crash points.
     pub(crate) server: PathBuf,
     pub(crate) seed: u64,
-    /// Items that one fault offers.
+    /// Number of items that one fault submits.
     pub(crate) items: usize,
-    /// Whether it is the long run.
+    /// True for the long run.
     pub(crate) full: bool,
     pub(crate) machine: Machine,
 }
 
-/// How a stage is set.
+/// Options of a fixture.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) servers: usize,
     pub(crate) workers: usize,
-    /// Items at once, of each worker.
+    /// Concurrency of each worker.
     pub(crate) slots: usize,
-    /// How long a piece of work takes about.
+    /// Approximate duration of an item in milliseconds.
     pub(crate) work_ms: u64,
-    /// Workers without a watch over their lease.
+    /// Workers that ignore the end of their leases.
     pub(crate) stubborn: bool,
-    /// More in every server's environment.
+    /// Additional environment variables of every server.
     pub(crate) environment: Vec<(String, String)>,
-    /// What the workers listen to.
+    /// RabbitMQ address of the workers.
     pub(crate) amqp: Option<String>,
 }
 
@@ -78,21 +78,21 @@ pub(crate) struct Stage {
     pub(crate) setting: Setting,
     pub(crate) servers: Vec<Server>,
     pub(crate) workers: Vec<Process>,
-    /// Straight to the database, whatever the servers go through.
+    /// Direct connection to the database, without a proxy.
     pub(crate) pool: PgPool,
-    /// Its name in the PostgreSQL of the house.
+    /// Name of the database.
     pub(crate) database: String,
     pub(crate) journal: Arc<Journal>,
-    /// Who is told that a tree is complete.
+    /// Receiver of callbacks.
     pub(crate) receiver: Receiver,
     folder: TempDir,
     guard: Guard,
-    /// What must live as long as the stage: a broker.
+    /// Values that must live as long as the fixture, such as a broker.
     kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Stage {
-    /// A fresh database, servers that are ready, workers, job types.
+    /// Starts a fresh database, ready servers, and workers, and creates the job types.
     pub(crate) async fn set(house: &House, setting: Setting) -> Result<Self> {
         let database = house.postgres.database().await?;
         let pool = PgPoolOptions::new()
@@ -125,7 +125,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// One more server on the same database, ready.
+    /// Adds a server on the same database and waits until it is ready.
     pub(crate) async fn add_server(&mut self, house: &House) -> Result<()> {
         let at = self.servers.len();
         let port = postgres::free_port()?;
@@ -152,13 +152,13 @@ impl Stage {
         Ok(())
     }
 
-    /// One more worker process of these types, at this server.
+    /// Adds a worker process for these types that uses this server.
     pub(crate) fn add_worker(&mut self, server: usize, types: &[&str], stubborn: bool) -> Result<()> {
         let url = self.servers.get(server).context("no such server")?.url();
         self.add_worker_at(&url, types, stubborn)
     }
 
-    /// The same at any address.
+    /// Adds a worker process that uses any address.
     pub(crate) fn add_worker_at(&mut self, url: &str, types: &[&str], stubborn: bool) -> Result<()> {
         let at = self.workers.len();
         let ledger = self.path(&format!("worker-{at}.ledger")).to_string_lossy().into_owned();
@@ -182,21 +182,20 @@ impl Stage {
         Ok(())
     }
 
-    /// A caller at one server.
+    /// A client of one server.
     pub(crate) fn client(&self, server: usize) -> Result<Client> {
         let url = self.servers.get(server).context("no such server")?.url();
         Ok(Client::new(&url, Some(TOKEN))?.with_patience(Duration::from_secs(2)))
     }
 
-    /// Offers items to all servers, in the background.
+    /// Submits items to all servers, in the background.
     pub(crate) fn load(&self, mut load: Load) -> Result<tokio::task::JoinHandle<Result<()>>> {
         let clients = (0..self.servers.len()).map(|at| self.client(at)).collect::<Result<Vec<_>>>()?;
         load.callback.get_or_insert_with(|| self.receiver.target());
         Ok(tokio::spawn(load::offer(load, clients, Arc::clone(&self.journal))))
     }
 
-    /// Whether every tree is complete, whoever asked for it was told, and nothing follows anymore. `None`: the database
-    /// does not say.
+    /// True if every tree is complete and no callback is pending. `None` if the database does not answer.
     pub(crate) async fn is_drained(&self) -> Option<bool> {
         let open = "select (select count(*) from gate g join job j on j.gate_id = g.gate_id
               where j.parent_id is null and g.tree_completed_at is null and g.removed_at is null)
@@ -205,8 +204,8 @@ impl Stage {
         Some(open == 0)
     }
 
-    /// Plays a disturbance again and again while calls are made, at least `least` times, and at most twice as often
-    /// while what was offered is worked off. How often.
+    /// Repeats a disturbance during the workload, at least `min_times` times, and at most twice as often while the
+    /// submitted items are processed. Returns the number of repetitions.
     pub(crate) async fn disturb(
         &mut self,
         load: &mut tokio::task::JoinHandle<Result<()>>,
@@ -227,8 +226,8 @@ impl Stage {
         }
     }
 
-    /// Waits until what was offered is over: every call answered, every tree complete and told. `Ok(false)`: it was
-    /// waited for in vain.
+    /// Waits until every call is answered, every tree complete and every callback sent. Returns `Ok(false)` after the
+    /// timeout.
     pub(crate) async fn settle(&self, load: tokio::task::JoinHandle<Result<()>>, patience: Duration) -> Result<bool> {
         tokio::time::timeout(Duration::from_mins(3), load).await.context("the load does not end")???;
         let began = Instant::now();
@@ -241,17 +240,17 @@ impl Stage {
         Ok(true)
     }
 
-    /// A file or folder of this stage.
+    /// Path of a file or folder of this fixture.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Where its files are: journal, ledgers, logs.
+    /// Folder of its files: journal, ledgers, logs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Kills whatever runs, so that nothing is written anymore.
+    /// Kills all processes, so that nothing is written anymore.
     pub(crate) async fn stop(&mut self) -> Result<()> {
         for worker in &mut self.workers {
             worker.kill().await?;
@@ -262,12 +261,12 @@ impl Stage {
         Ok(())
     }
 
-    /// Keeps something alive until the stage has been judged.
+    /// Keeps a value alive until the fixture has been checked.
     pub(crate) fn keep_until_judged(&mut self, what: Box<dyn std::any::Any + Send + Sync>) {
         self.kept.push(what);
     }
 
-    /// Leaves its files where they are, for whoever looks into a failure; where that is.
+    /// Keeps the files of the fixture for the analysis of a failure. Returns their folder.
     pub(crate) fn keep(&mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
         self.folder.path().to_owned()

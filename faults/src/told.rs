@@ -1,4 +1,4 @@
-//! What a fault of the network was, and what it brought to light.
+//! Findings of a scenario.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::{
     scene::{Scene, Served},
 };
 
-/// The findings of one fault.
+/// Findings of one fault.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// What was done, with counts.
+    /// Summary of the scenario, with counts.
     pub(crate) did: String,
     pub(crate) acknowledged: u64,
     pub(crate) lost: u64,
     pub(crate) doubled: u64,
     pub(crate) stuck: u64,
-    /// What else is worth a look; breaks nothing.
+    /// Notes that are not violations.
     pub(crate) notes: Vec<String>,
-    /// What must not be.
+    /// Violations of promises.
     pub(crate) violations: Vec<String>,
-    /// What took longer than it may.
+    /// Operations that were too slow.
     pub(crate) slow: Vec<String>,
-    /// What another judge found.
+    /// Findings about callbacks.
     pub(crate) callbacks: Verdict,
 }
 
@@ -38,33 +38,34 @@ impl Told {
         self.notes.push(note.into());
     }
 
-    /// Something that had to go well.
+    /// Records an error as a violation.
     pub(crate) fn must<T>(&mut self, went: Result<T>) {
         if let Err(error) = went {
             self.violations.push(format!("{error:#}"));
         }
     }
 
-    /// Something that had to be so.
+    /// Records a violation if the condition is false.
     pub(crate) fn check(&mut self, so: bool, otherwise: impl FnOnce() -> String) {
         if !so {
             self.violations.push(otherwise());
         }
     }
 
-    /// Something that had to be fast: judged by the clock, so others on the machine have a part in it.
+    /// Records a slow operation if the condition is false. It depends on the clock, so other load on the machine
+    /// affects it.
     pub(crate) fn timed(&mut self, fast: bool, otherwise: impl FnOnce() -> String) {
         if !fast {
             self.slow.push(otherwise());
         }
     }
 
-    /// Something that must not have happened even once.
+    /// Records a violation if the count is not zero.
     pub(crate) fn zero(&mut self, what: &str, times: u64) {
         self.check(times == 0, || format!("{what}: {times}"));
     }
 
-    /// The tables hold together, the servers never complained, and PostgreSQL broke no deadlock.
+    /// Checks the invariants of the tables, the logs of the servers, and that PostgreSQL saw no deadlock.
     pub(crate) async fn whole(&mut self, scene: &Scene, servers: &[&Served]) -> Result<()> {
         for server in servers {
             if let Some(line) = server.complaint()? {
@@ -80,7 +81,7 @@ impl Told {
         Ok(())
     }
 
-    /// As the report wants it.
+    /// Converts the findings for the report.
     pub(crate) fn played(self) -> Played {
         let mut verdict = self.callbacks;
         verdict.acknowledged = self.acknowledged as usize;

@@ -1,7 +1,7 @@
-//! A worker in a process of its own, so that it can be killed and stopped like one.
+//! A worker in a separate process, which can be killed and paused.
 //!
-//! `tool` works as users do, with the worker loop of the crate `client`. `stubborn` has no watch over its
-//! lease: it hands in what it has however late it is, and writes down what it was answered.
+//! By default it uses the worker loop of the crate `client`. A stubborn worker ignores its lease: it reports its result
+//! however late it is, and records the response.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::ledger::{Deed, Ledger};
 /// The steps of the type `steps`.
 pub(crate) const STEPS: [&str; 3] = ["fetched", "worked", "stored"];
 
-/// How a worker process is started; written by `stage`, read here.
+/// Arguments of a worker process; `fixture` writes them.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[arg(long)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     pub(crate) types: Vec<String>,
     #[arg(long)]
     pub(crate) slots: usize,
-    /// How long a piece of work takes about.
+    /// Approximate duration of an item in milliseconds.
     #[arg(long)]
     pub(crate) work_ms: u64,
     #[arg(long)]
@@ -40,19 +40,19 @@ pub(crate) struct Arguments {
     pub(crate) amqp: Option<String>,
 }
 
-/// What an item asks for.
+/// Payload of an item.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Payload {
     pub(crate) n: u64,
-    /// So many failures before it works.
+    /// Number of failures before it succeeds.
     #[serde(default)]
     pub(crate) fails: i32,
-    /// Whoever takes it dies.
+    /// True if it kills its worker.
     #[serde(default)]
     pub(crate) poison: bool,
 }
 
-/// What an item brings: the assignment that did it says so itself.
+/// Result of an item, with the assignment that produced it.
 #[derive(Serialize)]
 struct Done {
     by: Uuid,
@@ -83,7 +83,7 @@ async fn work(task: Task, ledger: Ledger, work_ms: u64) -> Result<Document, Unfi
     let step = item.step.as_ref().map(|step| step.name.clone());
     let attempt = task.attempt();
     ledger.write(id, assignment, Deed::Start { attempt, job_type: item.job_type.clone(), step: step.clone() });
-    // Rows of files ask for nothing.
+    // Rows of files have another payload.
     let payload: Payload = serde_json::from_str(item.payload.text()).unwrap_or_default();
     if payload.poison {
         std::process::abort();
@@ -116,13 +116,13 @@ async fn work(task: Task, ledger: Ledger, work_ms: u64) -> Result<Document, Unfi
     }
 }
 
-/// Half of the time to one and a half of it.
+/// Pauses for 0.5 to 1.5 times the duration.
 async fn pause(n: u64, work_ms: u64) {
     let thousandths = 500 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1_000;
     tokio::time::sleep(Duration::from_micros(work_ms * thousandths)).await;
 }
 
-/// Claims one, works, hands in, for ever.
+/// Claims one item, works, and reports the result, in an endless loop.
 async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
     loop {
         let claim = Claim {
@@ -133,7 +133,7 @@ async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
             wait_seconds: Some(1),
             claim_id: Some(Uuid::now_v7()),
         };
-        // The same claim until it is answered: what it was given while no one could say so is not lost.
+        // Repeat the same claim until it is answered, so that no assignment is lost with a response.
         if let Ok(claimed) = until_answered(async || client.claim(&claim).await).await {
             for assignment in claimed.assignments {
                 hand_in(&client, &ledger, &assignment, arguments.work_ms).await;
@@ -142,7 +142,7 @@ async fn stubborn(client: Client, ledger: Ledger, arguments: Arguments) {
     }
 }
 
-/// Tries again ten times a second, as a lease is short here and no one renews it.
+/// Retries ten times per second, because leases are short here and not renewed.
 async fn until_answered<T>(call: impl AsyncFn() -> client::Result<T>) -> client::Result<T> {
     loop {
         match call().await {

@@ -1,4 +1,4 @@
-//! Files: tables, lines and arrays cut into rows, and workbooks turned into lines.
+//! Files: tables, lines and arrays split into rows, and workbooks converted to lines.
 
 use std::{
     convert::Infallible,
@@ -17,7 +17,7 @@ fn pieces(file: &[u8], size: usize) -> Pieces {
     futures::stream::iter(pieces)
 }
 
-/// The rows from a place on, and the places where another reader may go on with so many rows read.
+/// Rows from a position on, and the positions where a reader may resume, each with the number of rows read.
 fn rows(file: &[u8], head: &Head, place: Place, size: usize) -> (Vec<Row>, Vec<(usize, Place)>) {
     let source = pieces(&file[place.offset as usize..], size);
     let rules = Rules { kinds: Vec::new(), payload_limit: 256 << 10 };
@@ -35,8 +35,7 @@ fn rows(file: &[u8], head: &Head, place: Place, size: usize) -> (Vec<Row>, Vec<(
     }
 }
 
-/// A file, behind three bytes that say how it is to be read: format, header and encoding, delimiter, size of
-/// the pieces.
+/// A file after three bytes of options: format, header and encoding; delimiter; size of the pieces.
 pub fn split(data: &[u8]) {
     let &[how, delimiter, size, ref file @ ..] = data else { return };
     let size = usize::from(size) + 1;
@@ -67,7 +66,7 @@ pub fn split(data: &[u8]) {
         assert!(pair[0].end.offset <= pair[1].begin.offset && pair[0].end.line <= pair[1].begin.line);
     }
     for row in &whole {
-        // What is missing at the end of the file takes no room in it.
+        // A missing part at the end of the file has no bytes.
         let is_something = row.begin.offset < row.end.offset || row.fault.is_some();
         assert!(is_something && row.begin.offset <= row.end.offset && row.end.offset <= file.len() as u64, "{row:?}");
         match &row.fault {
@@ -75,13 +74,13 @@ pub fn split(data: &[u8]) {
             Some(fault) => assert!(fault.message().len() < 2_000, "{} bytes", fault.message().len()),
         }
     }
-    // Going on elsewhere costs a pass over the rest: at a few of the places.
+    // Resuming costs a pass over the rest: try only a few positions.
     for (read, place) in stops.iter().step_by(stops.len() / 8 + 1) {
         assert_eq!(rows(file, &head, *place, size).0[..], whole[*read..], "from {place:?} on");
     }
 }
 
-/// The rows of a sheet as markup, in a workbook that is sound otherwise.
+/// The rows of a sheet as markup, in an otherwise valid workbook.
 pub fn workbook(data: &[u8]) {
     const LIMIT: u64 = 64 << 10;
     let main = "xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\"";

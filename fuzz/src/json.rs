@@ -1,4 +1,4 @@
-//! JSON: documents, requests, feeds, and what comes over RabbitMQ.
+//! JSON: documents, requests, feeds, and messages of RabbitMQ.
 
 use domain::{
     Document,
@@ -18,10 +18,10 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
-/// A user's document: taken as it is or refused, never changed; equal to its one spelling.
+/// A user's document: accepted unchanged or refused; equal to its canonical form.
 pub fn document(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    // Comes to an end whatever the text is.
+    // Must terminate for any text.
     let spelt = canonical(text);
     match Document::parse(text.to_owned()) {
         Ok(document) => {
@@ -51,7 +51,7 @@ fn look_inside(text: &str) {
     }
 }
 
-/// The bodies of requests: read, or refused in few words.
+/// Request bodies: read, or refused with a short message.
 pub fn body(data: &[u8]) {
     fn read<T: DeserializeOwned>(data: &[u8]) {
         if let Err(refused) = server::http::extract::read::<T>(data) {
@@ -76,7 +76,7 @@ pub fn body(data: &[u8]) {
     }
 }
 
-/// A rule, a payload and a result, each on a line of its own.
+/// A feed rule, a payload and a result, each on its own line.
 pub fn feed(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(3, '\n').map(|line| Document::parse(line.to_owned()));
@@ -112,7 +112,7 @@ fn show(item: &Result<NewItem, FeedFault>) -> String {
     }
 }
 
-/// What is published and heard over RabbitMQ.
+/// Messages of RabbitMQ.
 pub fn wake(data: &[u8]) {
     fn back<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
         if let Ok(heard) = serde_json::from_slice::<T>(data) {

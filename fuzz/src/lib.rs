@@ -1,8 +1,8 @@
-//! What is thrown at everything that reads text or bytes of strangers, and what must hold whatever they are.
+//! Fuzz targets for all code that reads untrusted text or bytes, with the properties that must hold for any input.
 //!
-//! Each function takes any bytes and panics where something is wrong. The fuzzer calls them with what it makes up;
-//! the story `server/tests/fuzzing.rs` includes this file and calls them in every build with the seeds and some
-//! thousands of changes of them.
+//! Each function takes any bytes and panics on a violation. The fuzzer calls them with generated input; the test
+//! `server/tests/fuzzing.rs` includes this file and calls them in every build with the seeds and thousands of
+//! mutations.
 
 mod files; // files of rows, workbooks
 mod json; // documents and what is built on them
@@ -17,7 +17,7 @@ pub use words::{callback, client_address, cursor, events, filter, key, query, se
 /// Takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target under the name of its seeds.
+/// All targets, by the name of their seeds.
 pub const TARGETS: &[(&str, Target)] = &[
     ("body", body),
     ("callback", callback),

@@ -1,4 +1,4 @@
-//! Texts of strangers that are no documents: filters, cursors, headers, templates, event streams.
+//! Untrusted texts other than JSON: filters, cursors, headers, templates, event streams.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ use server::{
     outbound::{sign::Key, template as urls},
 };
 
-/// The filter of a list: printed as it is read, and the same in the words of the API.
+/// Filter of a list: printing and parsing agree, and so do its API parameters.
 pub fn filter(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let end = text.chars().count() + 1;
@@ -52,7 +52,7 @@ pub fn filter(data: &[u8]) {
     }
 }
 
-/// The query of a list, as it stands in a URL.
+/// Query of a list in a URL.
 pub fn query(data: &[u8]) {
     fn read<T: Paged + serde::de::DeserializeOwned>(text: &str) {
         match read_query::<T>(text) {
@@ -86,13 +86,13 @@ impl Paged for Things<'_> {
     }
 }
 
-/// A cursor, as sent and as made: what is read of it leads back to it.
+/// A cursor, as sent and as created: parsing and creation agree.
 pub fn cursor(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let sent = Things { colour: 1, cursor: Some(&text) };
     let _ = sent.place::<(i64, i64)>();
     let _ = sent.place::<(Uuid, Option<String>)>();
-    // Behind a fingerprint that fits, any place.
+    // Any position after a matching fingerprint.
     let place = text.clone().into_owned();
     let made = Things { colour: 1, cursor: None }.page(Vec::<()>::new(), Some(place.clone())).next_cursor;
     assert_eq!(Things { colour: 1, cursor: made.as_deref() }.place::<String>().ok(), Some(Some(place)));
@@ -100,7 +100,7 @@ pub fn cursor(data: &[u8]) {
     assert!(Things { colour: 2, cursor: made.as_deref() }.place::<String>().is_err(), "of other filters");
 }
 
-/// The topics of a connection: few, each once, and written as they were read.
+/// Topics of a connection: few, each once; printing and parsing agree.
 pub fn topics(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(topics) = Topic::parse_list(text) else { return };
@@ -126,7 +126,7 @@ pub fn key(data: &[u8]) {
     assert!(IdempotencyKey::read(&headers).is_err(), "two of them");
 }
 
-/// The query that an OpenID Connect provider sends people back with: whatever is read stands in it once.
+/// Query of the redirect from an OpenID Connect provider: each parsed parameter appears in it exactly once.
 pub fn callback(data: &[u8]) {
     let query = String::from_utf8_lossy(data);
     let Some(read) = server::auth::oidc::Callback::read(&query) else { return };
@@ -144,8 +144,8 @@ pub fn callback(data: &[u8]) {
     }
 }
 
-/// The headers of proxies: a line of `Forwarded`, then one of `X-Forwarded-For`. Whatever the client puts in front of what
-/// a trusted proxy appends changes nothing, and nobody else is believed.
+/// Proxy headers: a line of `Forwarded`, then one of `X-Forwarded-For`. Text of the client before the entry of a
+/// trusted proxy changes nothing, and untrusted senders are ignored.
 pub fn client_address(data: &[u8]) {
     let trusted: TrustedProxies = "127.0.0.0/8,fd00::/8".parse().expect("networks");
     let (proxy, client) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 7]));
@@ -167,7 +167,7 @@ pub fn client_address(data: &[u8]) {
     }
 }
 
-/// A secret that signs, and a message: the first line, and the rest.
+/// A signing secret on the first line, and a message in the rest.
 pub fn secret(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (secret, message) = data.split_at(end);
@@ -181,7 +181,7 @@ pub fn secret(data: &[u8]) {
     assert_ne!(signed, key.of_type("a").sign("id", 1, message));
 }
 
-/// The URL of a push executor.
+/// URL template of a push executor.
 pub fn template(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(url) = urls::check(&text, "a") else { return };
@@ -192,7 +192,7 @@ pub fn template(data: &[u8]) {
     assert_eq!(urls::is_fixed(&text), filled(7) == filled(8));
 }
 
-/// A stream of events: in pieces as in one go.
+/// An event stream: the same events in pieces and at once.
 pub fn events(data: &[u8]) {
     let read = |size: usize| {
         let (mut parser, mut frames): (Parser, Vec<Frame>) = Default::default();

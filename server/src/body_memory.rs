@@ -2,7 +2,7 @@
 //!
 //! Every request counts the bytes of its body until its response starts. The budget has three parts, so that large
 //! bodies never block heartbeats and unauthenticated requests never block others: one for unauthenticated requests, one
-//! for other bodies of at most 16 KiB, and the rest. Requests do not wait for room: a request without room is refused
+//! for other bodies of at most 16 KiB, and the rest. Requests do not wait for memory: one that does not fit is refused
 //! with 503 `busy`.
 
 use std::sync::{
@@ -103,8 +103,7 @@ impl Held {
 }
 
 impl BodyShare {
-    /// Sets the total bytes of this request, replacing the previous value. 503 `busy` and no change if there is no
-    /// room.
+    /// Sets the total bytes of this request, replacing the previous value. 503 `busy` and no change if they do not fit.
     pub fn hold(&self, bytes: usize, is_known: bool) -> Result<()> {
         let Parts { unknown, small, large } = &*self.0.budget.0;
         let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +156,7 @@ mod tests {
     fn a_share_is_counted_until_it_is_dropped() {
         let budget = BodyMemory::new(1 << 20);
         let share = budget.share();
-        share.hold(100_000, true).expect("room");
+        share.hold(100_000, true).expect("it fits");
         share.hold(300_000, true).expect("more of it");
         assert_eq!(budget.used(), 300_000);
         share.hold(10, true).expect("less of it");

@@ -99,7 +99,7 @@ impl Error {
             return Problem::not_found("upload");
         }
         if self.is_database_away() {
-            tracing::warn!(error = %self, "the database is away");
+            tracing::warn!(error = %self, "database unavailable");
             return Problem {
                 retry_after_seconds: Some(2),
                 ..Problem::new(

@@ -347,7 +347,7 @@ fn clear_dead(incoming: &Path) -> io::Result<()> {
         let folder = lock.with_extension("");
         let left = fs::read_dir(&folder).map_or(0, Iterator::count);
         if left > 0 {
-            tracing::info!(left, "removing uploads that were never finished");
+            tracing::info!(left, "deleting unfinished uploads");
         }
         for gone in [fs::remove_dir_all(&folder), fs::remove_file(&lock)] {
             gone.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;

@@ -234,7 +234,7 @@ fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
 }
 
 /// Secrets of the executor after a PATCH: absent ones are kept, because clients cannot read them to send them again.
-/// For another host they are dropped, because whoever may change the URL could read them there.
+/// For another host they are dropped, because anyone who may change the URL could read them there.
 fn kept(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fields: &Fields) -> Result<PushSecrets> {
     let Some(given) = fields.get("executor") else { return Ok(stored) };
     let (_, mut secrets) = spec.executor.parted();

@@ -139,7 +139,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         _ = interrupted.recv() => return Ok(()),
     };
     if !server::http::assets::is_built() {
-        tracing::warn!("this program was built without the site: pages have no styles and do not update themselves");
+        tracing::warn!("built without the site: pages have no styles and no live updates");
     }
     say(&format!("Treeline is listening on {}", running.url()))?;
     if let Some(link) = &running.sign_in_link {
@@ -149,12 +149,12 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         _ = terminated.recv() => {}
         _ = interrupted.recv() => {}
     }
-    tracing::info!("stopping: requests under way are finished first");
+    tracing::info!("shutting down: finishing open requests");
     tokio::select! {
         stopped = running.shutdown() => stopped,
         // A second signal ends the process without further waiting.
-        _ = terminated.recv() => bail!("stopped before everything was finished"),
-        _ = interrupted.recv() => bail!("stopped before everything was finished"),
+        _ = terminated.recv() => bail!("stopped before all requests finished"),
+        _ = interrupted.recv() => bail!("stopped before all requests finished"),
     }
 }
 

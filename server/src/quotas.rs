@@ -197,7 +197,7 @@ impl Quotas {
             let quotas = self.clone();
             tokio::spawn(async move {
                 if let Err(error) = quotas.count(owner_id).await {
-                    tracing::debug!(%error, "an owner's work was not counted");
+                    tracing::debug!(%error, "counting an owner's work failed");
                 }
             });
         }

@@ -162,7 +162,7 @@ pub async fn follow(app: App) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                tracing::warn!(%error, "cannot follow the sealing key; will try again");
+                tracing::warn!(%error, "sealing key check failed, will retry");
             }
             Err(_) => {}
         }
@@ -172,7 +172,7 @@ pub async fn follow(app: App) {
         }
     }
     if let Err(error) = keys::leave(&app.pool, server_id).await {
-        tracing::debug!(%error, "a stopped server stays among those that a rotation waits for, for fifteen seconds");
+        tracing::debug!(%error, "sign-off from key rotation failed, a rotation waits fifteen seconds for this server");
     }
 }
 
@@ -185,7 +185,7 @@ async fn look(app: &App, server_id: Uuid) -> Result<()> {
     if let Some(current) = keys::current(&app.pool).await?
         && !app.sealer.use_key(&current.id)
     {
-        tracing::error!(key = current.id, "secrets are sealed with a key that this server does not have");
+        tracing::error!(key = current.id, "sealing key missing: secrets are sealed with a key that this server does not have");
     }
     Ok(keys::announce(&app.pool, server_id, &app.sealer.ids(), &app.sealer.current_id()).await?)
 }

@@ -33,7 +33,7 @@ use crate::{
 static LARGE: Semaphore = Semaphore::const_new(1);
 static SMALL: Semaphore = Semaphore::const_new(2);
 
-/// Size in bytes above which a workbook is large, whatever it contains.
+/// Size in bytes above which a workbook always counts as large.
 const SMALL_FILE: u64 = 1 << 20;
 
 /// Owners with a conversion running or waiting.

@@ -1,7 +1,7 @@
 //! Development commands: `cargo xtask run`, `test`, `build`, `prepare` …
 //!
-//! Each command installs what it needs where the system allows it, and skips what is up to date. Each step prints one
-//! line with its duration. Crates can be built without any of this, and the product does not depend on it.
+//! Each command installs its tools if the system allows it, and skips steps that are up to date. Each step prints one
+//! line with its duration. Crates can be built without this, and the product does not depend on it.
 
 mod bench;
 mod browser;

@@ -1,4 +1,4 @@
-//! Pages for people, services and the log, with made-up data.
+//! Pages for people, services and the audit log, with sample data.
 
 use app::{
     frame::Page,
@@ -29,7 +29,7 @@ use super::{Draw, at};
 
 const HOSTILE: &str = "</title><script>alert(1)</script> a-name-without-any-place-to-break-that-goes-on-and-on-and-on";
 
-/// The pages; the jobs to share are the gallery's own.
+/// The pages; jobs to share come from the fixtures.
 pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(&'static str, Draw)> {
     let (shared_job, again, shared_groups) = (running.clone(), partial.clone(), groups.clone());
     vec![

@@ -1,4 +1,4 @@
-//! Callbacks of complete trees, in their states.
+//! Webhook deliveries of complete trees, in each state.
 
 use app::{
     components::deed::Refused,
@@ -12,7 +12,7 @@ use domain::{
 
 use crate::{Draw, made::at};
 
-/// Callbacks in each of their states.
+/// Deliveries in each of their states.
 pub(crate) fn called() -> Vec<CallbackDelivery> {
     let one = |n: u128, state, completion, url: &str, tries: Vec<DeliveryTry>, next: Option<&str>| CallbackDelivery {
         id: Uuid::from_u128((0x01a1_fcd8 << 96) + n),
@@ -80,7 +80,7 @@ pub(crate) fn called() -> Vec<CallbackDelivery> {
     ]
 }
 
-/// Those of a tree that was complete twice.
+/// Deliveries of a tree that was completed twice.
 pub(crate) fn twice() -> Vec<CallbackDelivery> {
     called().drain(2..4).collect()
 }

@@ -1,4 +1,4 @@
-//! Made-up data: one of everything, and of some things the worst that can come.
+//! Fixtures: one of everything, with some worst cases.
 
 use app::pages::new_import::ImportForm;
 use domain::{
@@ -93,7 +93,7 @@ pub(crate) fn job(
     }
 }
 
-/// What may hold a tree up.
+/// Reasons why a tree waits.
 pub(crate) fn held() -> Vec<Held> {
     let held = |job_type: &str, count, hold| Held { job_type: job_type.to_owned(), count, hold };
     vec![

@@ -1,4 +1,4 @@
-//! Draws every page in each of its states, with made-up data, to HTML files for looking at:
+//! Renders every page in each of its states, with sample data, to HTML files:
 //!
 //! ```text
 //! cargo run -p app --features ssr --example gallery -- DIRECTORY

@@ -1,4 +1,4 @@
-//! The pages of those who look after the work, in their states.
+//! Pages for staff, in their states.
 
 use app::{
     components::{asking::Asked, deed::Refused},
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// A job of the reader's own.
+/// Actions on the reader's own job.
 pub(crate) fn own() -> pages::job::Deeds {
     pages::job::Deeds { own: true, ..Default::default() }
 }
@@ -134,7 +134,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
     add("job-partial", Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &callbacks::twice(), &own())));
 }
 
-/// The beginning of a payload.
+/// Beginning of a payload.
 fn summary() -> String {
     "{\"iata\":\"00M\",\"name\":\"Z\\u00fcrich </td><b>Kloten\",\"latitude\":\"n/a\",\"note\":\"cut off he".to_owned()
 }
@@ -147,7 +147,7 @@ fn dead_items() -> Vec<Item> {
     vec![dead_item(), hostile, Item { row: None, seq: 1_204_331, ..dead_item() }]
 }
 
-/// A reader who sees everything, of a job with a name.
+/// Actions for a reader who sees everything, on an item of a named job.
 fn known() -> Deeds {
     Deeds {
         staff: true,

@@ -1,4 +1,4 @@
-//! What goes on, who works, and what there is to be done, in their states.
+//! Overview, workers and job types, in their states.
 
 use app::{
     components::chart::{History, Range},
@@ -23,7 +23,7 @@ use crate::{
     made::{at, counts},
 };
 
-/// An hour with a wave of work, a quarter of an hour of failures, and a minute that has just begun.
+/// One hour of history with a wave of work, fifteen minutes of failures, and a minute that has just started.
 fn history(scale: f64) -> History {
     let end = at("2026-11-20T14:03:00Z").0;
     let points = (0..60).map(|n: i32| {

@@ -1,7 +1,7 @@
-//! The filter of a list: one field in the filter language, its conditions as chips, and the filters there are.
+//! Filter bar of a list: one field in the filter language, its conditions as chips, and shortcuts.
 //!
-//! A GET form and links, nothing else: the filter is the address, so a page can be sent to somebody. What
-//! cannot be read is said under the field with its place, and nothing is listed then.
+//! It is a GET form with links: the filter is part of the URL, so a page can be shared. An error in the
+//! filter is shown below the field with its position, and the list is empty.
 
 use domain::filter::{Fault, Filter, Term, Test, lists::List};
 use leptos::prelude::*;
@@ -9,26 +9,26 @@ use leptos::prelude::*;
 use super::state::icon;
 use crate::address::address;
 
-/// Query of a list page.
+/// Filter of a list page, as typed and as parsed.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub list: List,
-    /// The page that answers.
+    /// Path of the page.
     pub path: &'static str,
-    /// As it stands in the field.
+    /// Text of the field.
     pub typed: String,
-    /// Empty where there is a fault.
+    /// Empty if the text has an error.
     pub filter: Filter,
     pub fault: Option<Fault>,
 }
 
 impl Asked {
-    /// Nothing: the whole list.
+    /// An empty filter: the whole list.
     pub fn nothing(list: List, path: &'static str) -> Self {
         Self { list, path, typed: String::new(), filter: Filter::default(), fault: None }
     }
 
-    /// The page with another filter.
+    /// URL of the page with another filter.
     pub fn link(&self, filter: &Filter) -> String {
         address(self.path, &[("q", &filter.to_string())])
     }
@@ -44,7 +44,7 @@ impl Asked {
     }
 }
 
-/// A condition as it is shown: of more than three ids only how many they are.
+/// Condition as displayed: more than three ids are shown as their number.
 pub fn brief(term: &Term) -> String {
     match (&term.name, &term.test) {
         (Some(name), Test::Any(words)) if name == "id" && words.len() > 3 => format!("id: {} of them", words.len()),
@@ -52,7 +52,7 @@ pub fn brief(term: &Term) -> String {
     }
 }
 
-/// A filter that many people want: its word, and the condition; without one, everything.
+/// Common filter: its label and its condition; `None` shows everything.
 pub type Shortcut = (&'static str, Option<Term>);
 
 const METADATA: &str = "metadata.team:hr";

@@ -1,5 +1,5 @@
-//! The one bar: an SVG whose segments are rectangles with widths as attributes, because a strict
-//! content security policy refuses inline styles. Its number stands beside it, never in it.
+//! Progress bar: an SVG whose segments are rectangles with widths as attributes, because the strict
+//! content security policy refuses inline styles. The number stands beside the bar, never inside.
 
 use domain::ItemState;
 use leptos::prelude::*;
@@ -24,8 +24,8 @@ impl Size {
     }
 }
 
-/// A bar with a segment per state. `label` names what it measures; it never changes, since a screen
-/// reader would read every change of it.
+/// A bar with one segment per state. `label` names what it measures and never changes, because a screen
+/// reader announces every change.
 pub fn bar(meter: Signal<Meter>, size: Size, label: String) -> impl IntoView {
     let segments = ItemState::ALL
         .into_iter()
@@ -65,7 +65,7 @@ pub fn still_bar(meter: Meter, size: Size, label: String) -> impl IntoView {
     bar(Signal::stored(meter), size, label)
 }
 
-/// The pattern that tells a state apart without colour; `None` where it is a plain area.
+/// Pattern that distinguishes a state without color; `None` for a plain area.
 const fn pattern(state: ItemState) -> Option<&'static str> {
     match state {
         ItemState::Retryable => Some("url(#p-retryable)"),
@@ -76,7 +76,7 @@ const fn pattern(state: ItemState) -> Option<&'static str> {
     }
 }
 
-/// A share of a hundred as an SVG takes it.
+/// Percentage in SVG notation.
 pub(crate) fn in_percent(share: f64) -> String {
     // In whole numbers: printing a float brings in ten kilobytes of WASM.
     let thousandths = (share * 1000.0).round() as u32;

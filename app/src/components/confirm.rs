@@ -1,7 +1,7 @@
-//! What cannot be taken back, behind a button: a question, what will happen in numbers, the reason where it is somebody
-//! else's work, and a way out that says what stays.
+//! Confirmation of an action that cannot be undone: a question, the effect in numbers, a reason if it is someone
+//! else's work, and a cancel link that says what stays.
 //!
-//! Forms that work without JavaScript. They decide nothing: the server asks again.
+//! These forms work without JavaScript. They check nothing; the server checks the request again.
 
 use domain::{Counts, progress::grouped};
 use leptos::prelude::*;
@@ -34,7 +34,7 @@ pub struct Confirm {
 }
 
 impl Confirm {
-    /// Draws it; open where a link asks for it or it was refused.
+    /// Renders the form; open if a link asks for it or if it was refused.
     pub fn view(self, open: Option<&str>, refused: Option<&Refused>) -> AnyView {
         let here = refused.filter(|refused| refused.deed == self.id);
         let open = here.is_some() || open == Some(self.id);

@@ -1,4 +1,4 @@
-//! An id as text that is selected as a whole, with a button that copies it where the browser has a clipboard.
+//! An id as text that is selected as a whole, with a copy button if the browser has a clipboard.
 
 use leptos::prelude::*;
 

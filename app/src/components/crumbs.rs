@@ -1,23 +1,23 @@
-//! The way to a page, for the top bar: the pages above it as links, then its own name.
+//! Breadcrumbs for the top bar: the parent pages as links, then the name of this page.
 //!
-//! A page says it while it is drawn, and the document, which draws the bar afterwards, finds it in the context.
+//! A page sets them while it renders. The document renders the top bar afterwards and reads them from the context.
 
 use leptos::prelude::*;
 
-/// Pages above this one, each its address and its name, and the name of this one.
+/// Parent pages, each with its URL and name, and the name of this page.
 #[derive(Clone, Debug)]
 pub(crate) struct Crumbs {
     above: Vec<(String, String)>,
     here: String,
 }
 
-/// Says the way to the page that is being drawn.
+/// Sets the breadcrumbs of the page that is being rendered.
 pub fn crumbs(above: &[(&str, &str)], here: impl Into<String>) {
     let above = above.iter().map(|(address, name)| ((*address).to_owned(), (*name).to_owned())).collect();
     provide_context(Crumbs { above, here: here.into() });
 }
 
-/// Draws the way.
+/// Renders the breadcrumbs.
 pub(crate) fn way(crumbs: Crumbs) -> impl IntoView {
     let above = crumbs
         .above

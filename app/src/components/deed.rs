@@ -1,7 +1,7 @@
-//! What people do to work, as forms: a verb that opens, what will happen in numbers, why, and the button.
+//! Action forms: a button that opens a form with the effect in numbers, a reason, and the submit button.
 //!
-//! Every one is a plain POST. A refusal comes back in the same place with what was typed; what succeeded
-//! is told once on the page that follows. They decide nothing: the server asks for the reason again.
+//! Each form is a plain POST. A refusal is shown in the same form with the typed values; success is shown once,
+//! as a flash message on the next page. The forms check nothing; the server checks the request again.
 
 use domain::{Code, Problem};
 use leptos::prelude::*;
@@ -13,34 +13,34 @@ use super::state::icon;
 pub struct Refused {
     pub deed: &'static str,
     pub problem: Problem,
-    /// As typed, for every form.
+    /// Reason as typed.
     pub reason: String,
 }
 
-/// A form behind its verb. `deed` names it in addresses and ids.
+/// Action form. `action` is its name in URLs and ids.
 pub struct Deed {
     pub deed: &'static str,
-    /// Address to which the form is posted.
+    /// URL that the form is posted to.
     pub action: String,
-    /// On the closed form.
+    /// Label of the closed form.
     pub verb: &'static str,
     /// Exact effect of the action.
     pub text: AnyView,
     /// More fields.
     pub fields: Option<AnyView>,
-    /// On the button: the verb, with its number where it is dangerous.
+    /// Label of the submit button: the verb, with its number if the action is dangerous.
     pub button: String,
     pub dangerous: bool,
-    /// Somebody else's work: a reason is required.
+    /// True for someone else's work: a reason is required.
     pub others: bool,
 }
 
-/// Draws a form; open where it was refused.
+/// Renders the form; open if it was refused.
 pub fn deed(form: Deed, refused: Option<&Refused>) -> AnyView {
     deed_open(form, refused, false)
 }
 
-/// The same, open where `open` says so.
+/// Renders the form; open if `open` is set or if it was refused.
 pub fn deed_open(form: Deed, refused: Option<&Refused>, open: bool) -> AnyView {
     let here = refused.filter(|refused| refused.deed == form.deed);
     let trouble = here.map(|refused| trouble(&refused.problem));
@@ -65,7 +65,7 @@ pub fn deed_open(form: Deed, refused: Option<&Refused>, open: bool) -> AnyView {
     .into_any()
 }
 
-/// The field for the reason.
+/// Field for the reason.
 pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
     let label = if required {
         "Reason (this is someone else's work; the reason is kept in the audit log)"
@@ -90,7 +90,7 @@ pub fn trouble(problem: &Problem) -> AnyView {
         }
         _ => (problem.title.as_str(), problem.detail.clone()),
     };
-    // The first fault is in the sentence already.
+    // The detail already contains the only error.
     let more = problem.errors.len() > 1;
     let faults = more.then(|| {
         let lines = problem
@@ -115,7 +115,7 @@ pub fn trouble(problem: &Problem) -> AnyView {
     .into_any()
 }
 
-/// Notice of the last action, shown once. Only known words are shown.
+/// Flash message after an action, shown once. Unknown words show nothing.
 pub fn told(word: Option<&str>) -> Option<AnyView> {
     let text = match word? {
         "retried" => "Queued for retry.",

@@ -1,7 +1,7 @@
-//! Fields of forms: a label, an input, what is expected, and what was wrong with it the last time.
+//! Fields of forms: a label, an input, a hint, and the error of the last submission.
 //!
-//! A refusal is a problem document; its faults are shown at the fields they point to. A password is
-//! never written back into a page.
+//! A refusal is a problem document; its errors are shown at the fields they point to. A password is never
+//! written back into a page.
 
 use domain::Problem;
 use leptos::prelude::*;
@@ -45,7 +45,7 @@ impl Field {
         Self { autocomplete, ..self }
     }
 
-    /// With what a refusal says of the field at this pointer.
+    /// Adds the error of a refusal for the field at this pointer.
     pub fn judged(self, problem: Option<&Problem>, pointer: &str) -> Self {
         Self { fault: fault(problem, pointer), ..self }
     }
@@ -111,7 +111,7 @@ pub fn choice(label: &'static str, name: &'static str, words: &[(&str, &str)], c
     .into_any()
 }
 
-/// A button that is a form by itself.
+/// Form with nothing but a button.
 pub fn press(action: String, word: &'static str, label: Option<String>) -> AnyView {
     view! {
         <form method="post" action=action>
@@ -123,7 +123,7 @@ pub fn press(action: String, word: &'static str, label: Option<String>) -> AnyVi
     .into_any()
 }
 
-/// A secret that is on a page this once, ready to be taken along.
+/// Secret that is shown once, with a copy button.
 pub fn secret(id: &'static str, label: &'static str, value: &str) -> AnyView {
     view! {
         <div class="secret">

@@ -1,7 +1,7 @@
-//! JSON for people: one member a line, colored, folding, with readable text; and the lines that two documents
-//! differ in. Drawn on the server from the text as it is stored, so that every number keeps its digits.
+//! JSON viewer: one member per line, colored, foldable, with readable text; and a diff of two documents. Rendered
+//! on the server from the stored text, so every number keeps its digits.
 //!
-//! Apart from the pages, as payloads, results, steps, metadata and details of errors all look alike.
+//! Payloads, results, steps, metadata and error details all use it.
 
 mod diff;
 mod lines;
@@ -17,13 +17,13 @@ use lines::{Piece, lines};
 
 use super::{state::icon, text_area::escaped};
 
-/// Most bytes of a document on a page; the API has all of it.
+/// Maximum bytes of a document on a page; the API returns all of it.
 pub const MOST_BYTES: usize = 32 << 10;
 
-/// Depth from which nothing folds by itself any more.
+/// Depth below which nothing is folded initially.
 const FOLDS: usize = 8;
 
-/// A document. `id` is unique on the page; `raw` leads to the whole of it.
+/// Viewer of a document. `id` is unique on the page; `raw` links to the whole document.
 pub fn viewer(id: &str, label: &str, document: &Document, raw: Option<&str>) -> AnyView {
     let text = document.text();
     let cut = text.len() > MOST_BYTES;
@@ -32,7 +32,7 @@ pub fn viewer(id: &str, label: &str, document: &Document, raw: Option<&str>) -> 
         let link = raw.map(|raw| view! { " " <a href=raw.to_owned()>"Open raw JSON"</a> });
         view! { <p class="doc-cut">"Showing the first 32 KB." {link}</p> }
     });
-    // The copy is the text as it is stored; a part of it would be no JSON.
+    // The copy button copies the stored text. A truncated document has none: a part of it is not valid JSON.
     let source = (!cut).then(|| {
         view! { <textarea id=format!("{id}-source") hidden=true readonly=true inner_html=format!("\n{}", escaped(text))></textarea> }
     });
@@ -62,7 +62,7 @@ pub fn copy_button(id: &str, what: &str, document: &Document) -> Option<AnyView>
     })
 }
 
-/// A document with one member a line, where people edit it; a long one as it is stored.
+/// Document with one member per line for editing; a long document as it is stored.
 pub fn pretty(document: &Document) -> String {
     let text = document.text();
     if text.len() > MOST_BYTES || text.contains('\n') {
@@ -71,7 +71,7 @@ pub fn pretty(document: &Document) -> String {
     lines(text).iter().map(lines::Line::text).collect::<Vec<_>>().join("\n")
 }
 
-/// The lines of a document as HTML. Everything that comes from outside is escaped here.
+/// Renders the lines of a document as HTML. All outside text is escaped here.
 fn html(text: &str) -> String {
     let mut html = String::with_capacity(text.len() * 3);
     let mut open = 0_usize;

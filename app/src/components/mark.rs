@@ -1,4 +1,4 @@
-//! The mark: a line of conifers that is also a progress bar. The only ornament of the site.
+//! Logo: a line of conifers that is also a progress bar. The only ornament of the site.
 
 use leptos::prelude::*;
 
@@ -6,8 +6,8 @@ use leptos::prelude::*;
 const TREES: [(f32, f32); 7] =
     [(13.0, 4.6), (18.0, 5.4), (15.0, 4.8), (21.0, 6.0), (16.0, 5.0), (19.0, 5.6), (12.0, 4.4)];
 
-/// A line of conifers, the first `done` of seven in the accent colour. Decoration: hidden from
-/// assistive technology.
+/// A line of conifers, the first `done` of seven in the accent color. Decorative: hidden from assistive
+/// technology.
 pub fn treeline(done: usize, class: &'static str) -> impl IntoView {
     let mut x = 0.0;
     let trees = TREES
@@ -27,7 +27,7 @@ pub fn treeline(done: usize, class: &'static str) -> impl IntoView {
     }
 }
 
-/// The mark beside the name: three conifers, one still to be grown.
+/// Logo beside the name: three conifers, one of them only an outline.
 pub fn brand() -> impl IntoView {
     view! {
         <svg class="brand-mark" viewBox="0 0 26 22" aria-hidden="true" focusable="false">
@@ -38,7 +38,7 @@ pub fn brand() -> impl IntoView {
     }
 }
 
-/// Three rows of conifers at the foot of pages outside the shell, from far to near: patterns that repeat.
+/// Three rows of conifers at the bottom of standalone pages, from far to near, as repeating patterns.
 pub fn ridges() -> impl IntoView {
     let rows = [(1, 94.0, 44.0, 34.0), (2, 116.0, 38.0, 32.0), (3, 136.0, 26.0, 30.0)];
     let woods = rows
@@ -46,14 +46,14 @@ pub fn ridges() -> impl IntoView {
         .map(|(row, ground, height, sway)| {
             let trees: String = (0..13_u8)
                 .map(|tree| {
-                    // Heights that look as if nobody had chosen them.
+                    // Pseudo-random heights.
                     let share = f32::from((u16::from(tree) * (5 + 2 * row) + 3 * row) % 13) / 13.0;
                     let high = height * 0.6 + sway * share;
                     conifer(12.0 + f32::from(tree) * 24.0, ground, high, 6.0 + high * 0.17)
                 })
                 .collect();
             let (id, name) = (format!("ridge-{row}"), format!("url(#ridge-{row})"));
-            // The feet of the trees stand in the ground.
+            // The lower end of each tree overlaps the ground.
             let (top, foot) = (ground - 2.5, 138.5 - ground);
             view! {
                 <pattern id=id width="312" height="136" patternUnits="userSpaceOnUse">
@@ -96,7 +96,7 @@ fn conifer(x: f32, ground: f32, height: f32, half: f32) -> String {
     )
 }
 
-/// The mark as an icon of the page: one conifer, in a data address, so that no request is made for it.
+/// Favicon: one conifer as a data URL, so that it needs no request.
 pub fn icon_address() -> String {
     let path = conifer(16.0, 30.0, 28.0, 11.0).replace(' ', "%20");
     format!(

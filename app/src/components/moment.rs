@@ -1,6 +1,5 @@
-//! Points in time for people. The server writes them in the reader's own offset where a cookie tells
-//! it, else in UTC; the page's script then keeps them current in the reader's time zone. The exact
-//! time stays in `datetime`.
+//! Timestamps for display. The server renders them in the reader's UTC offset if a cookie has it, otherwise in
+//! UTC; the page script then keeps them current in the reader's time zone. The exact time stays in `datetime`.
 
 use domain::Time;
 use leptos::prelude::*;
@@ -8,12 +7,12 @@ use std::time::Duration;
 
 use crate::pace::duration;
 
-/// Clock of the reader, as far as the server knows it. Absent in the browser, where the page's script
-/// rewrites what is drawn.
+/// Clock of the reader, as far as the server knows it. Absent in the browser, where the page script rewrites the
+/// timestamps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     pub now: Time,
-    /// Minutes east of UTC; `None` when the reader has not told.
+    /// Minutes east of UTC; `None` if there is no cookie.
     pub offset_minutes: Option<i32>,
 }
 
@@ -22,7 +21,7 @@ pub fn ago(at: Time) -> impl IntoView {
     moment(at, "ago")
 }
 
-/// `42 s`: how long it has been going on.
+/// `42 s`: elapsed time.
 pub fn since(at: Time) -> impl IntoView {
     moment(at, "since")
 }
@@ -32,12 +31,12 @@ pub fn clock(at: Time) -> impl IntoView {
     moment(at, "clock")
 }
 
-/// `20 Nov, 14:03:07`: to the second, where the order of what was done matters.
+/// `20 Nov, 14:03:07`: with seconds, where the order of actions matters.
 pub fn second(at: Time) -> impl IntoView {
     moment(at, "second")
 }
 
-/// `14:00:41.020`: to the millisecond, where attempts are compared.
+/// `14:00:41.020`: with milliseconds, where attempts are compared.
 pub fn exact(at: Time) -> impl IntoView {
     moment(at, "exact")
 }
@@ -64,7 +63,7 @@ fn in_the_past(clock: Clock, at: Time) -> String {
     }
 }
 
-/// A point in time in the reader's offset, and what is said of the zone.
+/// Timestamp in the reader's offset, and the suffix that names the zone.
 fn there(clock: Option<Clock>, at: Time) -> (Time, &'static str) {
     let offset = clock.and_then(|clock| clock.offset_minutes);
     let distance = Duration::from_secs(u64::from(offset.unwrap_or(0).unsigned_abs().min(840)) * 60);

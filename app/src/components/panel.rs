@@ -1,11 +1,10 @@
-//! The small furniture of pages: sections with a heading, notices, and what stands where there is
-//! nothing yet.
+//! Small parts of pages: sections with a heading, notices, and empty states.
 
 use leptos::prelude::*;
 
 use super::{mark::treeline, state::icon};
 
-/// A section with a heading of its own. `id` is also where links and refreshes find it.
+/// A section with a heading. Links and refreshes find it by `id`.
 pub fn section(id: &'static str, heading: &'static str, content: AnyView) -> AnyView {
     view! {
         <section class="card" id=id aria-labelledby=format!("{id}-heading")>
@@ -18,7 +17,7 @@ pub fn section(id: &'static str, heading: &'static str, content: AnyView) -> Any
     .into_any()
 }
 
-/// A page with nothing on it: what will be here, and the one thing that starts it.
+/// Empty state: what will appear here, and the one action that starts it.
 pub fn empty(title: &'static str, text: &'static str, action: AnyView) -> AnyView {
     view! {
         <div class="empty">
@@ -42,12 +41,12 @@ pub fn refusal(title: &str, detail: &str) -> AnyView {
     .into_any()
 }
 
-/// Something to know that is neither good nor bad.
+/// Neutral note.
 pub fn note(text: impl IntoView + 'static) -> AnyView {
     view! { <p class="note">{text}</p> }.into_any()
 }
 
-/// The way to the next page of a list, if there is one; `word` says what is there.
+/// Link to the next page of a list, if there is one; `word` is its label.
 pub fn next_page(next: Option<&String>, word: &'static str) -> AnyView {
     next.cloned()
         .map(|next| {

@@ -1,16 +1,16 @@
-//! Rows that can be ticked, and the form that does something to those that are.
+//! Selectable rows, and the form with the actions for the selected ones.
 //!
-//! Boxes and form are plain HTML: the form leads to the preview of an operation over exactly the ticked ids, or over
-//! all that match the list's filter. The script `select.js` adds what is quicker than ticking one by one: the page at
-//! once, ranges, keys, a count. Apart from the tables, as each of them has it.
+//! Checkboxes and form are plain HTML: the form opens the preview of a bulk operation over exactly the selected
+//! ids, or over all items that match the filter of the list. The script `select.js` adds selection by page, by range
+//! and by key, and a count.
 
 use domain::progress::grouped;
 use leptos::prelude::*;
 
-/// The form's id, by which boxes anywhere on the page belong to it.
+/// Id of the form, through which checkboxes anywhere on the page belong to it.
 const FORM: &str = "selection";
 
-/// The cell of a row with its box. `id` is sent; `label` says which row it is.
+/// Table cell with the checkbox of a row. `id` is submitted; `label` names the row.
 pub fn pick(id: String, label: &str) -> impl IntoView + use<> {
     view! {
         <td role="cell" class="pick">
@@ -22,7 +22,7 @@ pub fn pick(id: String, label: &str) -> impl IntoView + use<> {
     }
 }
 
-/// The head of that column: a box for the whole page, which only a script can act on.
+/// Column heading with a checkbox for the whole page; works only with scripts.
 pub fn pick_page() -> impl IntoView {
     view! {
         <th scope="col" role="columnheader" class="pick">
@@ -39,13 +39,13 @@ pub fn pick_page() -> impl IntoView {
 pub struct Selection {
     /// Value of the form and text of the button: `("retry items", "Retry selected…")`.
     pub deeds: &'static [(&'static str, &'static str)],
-    /// The filter that means all rows of the list, where there is one.
+    /// Filter that matches all rows of the list, if there is one.
     pub matching: Option<String>,
     /// Exact number of them, if known.
     pub exact: Option<i64>,
 }
 
-/// The form. It stays in sight below the list.
+/// The form, which stays visible below the list.
 pub fn form(selection: Selection) -> AnyView {
     let Selection { deeds, matching, exact } = selection;
     let all = matching.filter(|_| exact != Some(0)).map(|matching| {

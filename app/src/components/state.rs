@@ -1,4 +1,4 @@
-//! States as people see them: always a shape and a word, the colour only besides.
+//! States for display: always a shape and a word; color is only an addition.
 
 use domain::{Counts, ItemState, JobStatus, Outcome, progress::grouped};
 use leptos::prelude::*;
@@ -33,7 +33,7 @@ pub fn job_badge(of: Signal<(JobStatus, Option<Outcome>)>) -> impl IntoView {
     }
 }
 
-/// The word for a state, where staff read it.
+/// Label of a state for staff.
 pub const fn word(state: ItemState) -> &'static str {
     match state {
         ItemState::Succeeded => "succeeded",
@@ -48,7 +48,7 @@ pub const fn word(state: ItemState) -> &'static str {
     }
 }
 
-/// The word for a state, where the owner of a file reads it.
+/// Label of a state for the owner of a file.
 const fn plain_word(state: ItemState) -> &'static str {
     match state {
         ItemState::Succeeded => "done",
@@ -56,8 +56,8 @@ const fn plain_word(state: ItemState) -> &'static str {
     }
 }
 
-/// Exact counts beside their shapes: the legend of a bar. States without items are hidden, except those that everybody looks
-/// for. `list` is the address of a list without its state: each count leads to its items.
+/// Exact counts beside their shapes: the legend of a bar. States without items are hidden, except the most important
+/// ones. `list` is the URL of a list without its state: each count links to its items.
 pub fn legend(counts: Signal<Counts>, plain: bool, list: Option<&str>) -> impl IntoView + use<> {
     let entries = ItemState::ALL
         .into_iter()

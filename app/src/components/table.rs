@@ -1,7 +1,7 @@
-//! Tables of pages: a frame that scrolls sideways by itself where it is too wide, and the heads of columns.
+//! Tables: a frame that scrolls sideways if it is too wide, and column headings.
 //!
-//! Every part says its role, as style turns rows into cards on narrow screens and browsers then forget that it
-//! was a table. Apart from the rows, which each page draws by itself.
+//! Every element has an explicit role, because CSS turns rows into cards on narrow screens and browsers then drop
+//! the table semantics. Each page renders its own rows.
 
 use leptos::prelude::*;
 
@@ -11,20 +11,20 @@ use super::selection::pick_page;
 #[derive(Clone, Copy, Debug)]
 pub enum Head {
     Words(&'static str),
-    /// Above figures, which stand at the right.
+    /// Heading of a numeric column, aligned right.
     Number(&'static str),
-    /// For those who hear the table: buttons need no word above them.
+    /// For screen readers only: a column of buttons needs no visible heading.
     Unseen(&'static str),
-    /// Boxes to tick.
+    /// Column of checkboxes.
     Picks,
 }
 
-/// The head of columns of words.
+/// Headings of text columns.
 pub fn words<const N: usize>(heads: [&'static str; N]) -> [Head; N] {
     heads.map(Head::Words)
 }
 
-/// `label` says of what it is; `class` how it looks.
+/// `label` names the table for screen readers; `class` sets its style.
 pub fn frame(
     label: &'static str,
     class: &'static str,

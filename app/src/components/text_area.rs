@@ -1,12 +1,12 @@
-//! The one `<textarea>`: Leptos does not escape what stands between its tags, so nobody else writes one.
+//! The only `<textarea>`: Leptos does not escape its content, so nothing else may write one.
 //!
-//! What a person gets to edit is the text as it is stored, byte for byte: the line break that HTML takes
-//! away after the opening tag is written before it. Nothing but this, the title of a document
-//! and the viewer of JSON may go through `inner_html` with text from outside.
+//! The editable text is the stored text, byte for byte. HTML drops a line break after the opening tag, so one is
+//! written before the text. Only this module, the title of a document and the JSON viewer may pass outside text
+//! through `inner_html`.
 
 use leptos::prelude::*;
 
-/// A field of several lines. `describes` names what explains it; `bad` marks it as refused.
+/// Multi-line field. `describes` is the id of its description; `bad` marks it as invalid.
 pub fn text_area(id: &str, name: &'static str, text: &str, describes: &str, bad: bool) -> AnyView {
     let (id, describes) = (id.to_owned(), describes.to_owned());
     let rows = text.lines().count().clamp(4, 16).to_string();
@@ -26,7 +26,40 @@ pub fn text_area(id: &str, name: &'static str, text: &str, describes: &str, bad:
     .into_any()
 }
 
-/// Text as it may stand in an element that holds nothing but text.
+/// A cell of a table, for a text with line breaks.
+#[derive(Clone, Debug)]
+#[must_use = "a cell is drawn by its view"]
+pub struct TextCell {
+    pub name: String,
+    pub text: String,
+    pub label: String,
+    pub describes: Option<String>,
+    /// Original text, restored on reset if it differs.
+    pub in_file: Option<String>,
+    pub bad: bool,
+}
+
+impl TextCell {
+    pub fn view(self) -> AnyView {
+        let Self { name, text, label, describes, in_file, bad } = self;
+        view! {
+            <textarea
+                name=name
+                rows="2"
+                spellcheck="false"
+                autocomplete="off"
+                aria-label=label
+                aria-describedby=describes
+                aria-invalid=bad.then_some("true")
+                data-file=in_file
+                inner_html=format!("\n{}", escaped(&text))
+            ></textarea>
+        }
+        .into_any()
+    }
+}
+
+/// Escapes text for an element that contains only text.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 16);
     for c in text.chars() {

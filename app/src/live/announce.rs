@@ -1,7 +1,7 @@
-//! What a screen reader is told while a page lives: milestones only, at most one every five seconds.
+//! Announcements for screen readers on a live page: milestones only, at most one every five seconds.
 //!
-//! A progress bar is not a live region, and reading every number aloud would drown the reader. What
-//! falls together is told as its latest state; nothing important is dropped.
+//! A progress bar is not a live region: reading every number aloud would overwhelm the listener. Changes within
+//! the pause are announced as their latest state; nothing important is dropped.
 
 use domain::{JobStatus, progress::grouped};
 
@@ -11,7 +11,7 @@ use crate::reading::Head;
 /// Milliseconds between two announcements.
 const PAUSE: f64 = 5_000.0;
 
-/// Remembers what was said.
+/// State of the last announcement.
 #[derive(Clone, Debug, Default)]
 pub struct Announcer {
     said_at: Option<f64>,
@@ -22,7 +22,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// An announcer that takes what the page already shows as said.
+    /// An announcer that treats the state on the page as announced.
     pub fn from(head: &Head) -> Self {
         Self {
             said_at: None,
@@ -68,7 +68,7 @@ impl Announcer {
     }
 }
 
-/// Quarter of its progress in which a running job is.
+/// Quarter of the progress of a running job.
 fn quarter(head: &Head) -> u8 {
     if head.status == JobStatus::Waiting { 0 } else { head.meter.percent.unwrap_or(0) / 25 }
 }

@@ -1,5 +1,5 @@
-//! The signals that live views read, one per thing that can change by itself: the head, each line of
-//! the tree, each item in flight. A tick of one bar redraws that bar and nothing else.
+//! Signals that live views read, one for each thing that changes by itself: the head, each line of the tree,
+//! each active item. A change of one bar redraws only that bar.
 
 use domain::id::Uuid;
 use leptos::prelude::*;
@@ -7,7 +7,7 @@ use leptos::prelude::*;
 use super::liveness::Liveness;
 use crate::reading::{Flight, Head, Line};
 
-/// A line of the tree whose numbers change in place. Lines are told apart by id.
+/// Value that changes in place. Entries are identified by id.
 pub struct Kept<T: 'static> {
     pub id: Uuid,
     pub now: ArcRwSignal<T>,
@@ -19,23 +19,23 @@ impl<T> Clone for Kept<T> {
     }
 }
 
-/// Everything that a live page shows.
+/// Signals of a live page.
 #[derive(Clone, Copy)]
 pub struct Board {
     pub liveness: RwSignal<Liveness>,
     pub head: RwSignal<Head>,
     pub lines: RwSignal<Vec<Kept<Line>>>,
-    /// Lines that a large tree has beyond those shown.
+    /// Number of lines of a large tree that are not shown.
     pub left_out: RwSignal<usize>,
     pub flights: RwSignal<Vec<Kept<Flight>>>,
-    /// Rate and estimate, from what this page has seen.
+    /// Rate and estimate, as observed by this page.
     pub pace: RwSignal<Option<String>>,
-    /// The text of the page's one status region.
+    /// Text of the page's only status region.
     pub announcement: RwSignal<String>,
 }
 
 impl Board {
-    /// A board with what the server drew.
+    /// Creates the signals from the server-rendered state.
     pub fn new(head: Head, lines: Vec<Line>, left_out: usize, flights: Vec<Flight>) -> Self {
         let liveness = if head.completed() { Liveness::Finished } else { Liveness::Off };
         Self {
@@ -49,9 +49,9 @@ impl Board {
         }
     }
 
-    /// Shows a newer head. Says whether it differs.
+    /// Sets a newer head. Returns true if it differs.
     pub fn show_head(&self, mut head: Head) -> bool {
-        // Whoever looks through a link is not told which file it was.
+        // A shared page does not show the name of the file.
         head.file = self.head.with_untracked(|before| before.file);
         let differs = self.head.with_untracked(|before| *before != head);
         if differs {
@@ -60,7 +60,7 @@ impl Board {
         differs
     }
 
-    /// Shows the lines of the tree.
+    /// Sets the lines of the tree.
     pub fn show_lines(&self, lines: Vec<Line>, left_out: usize) {
         show(self.lines, lines, |line| line.id);
         if self.left_out.get_untracked() != left_out {
@@ -68,7 +68,7 @@ impl Board {
         }
     }
 
-    /// Shows the items in flight. Says whether any came or went.
+    /// Sets the active items. Returns true if any were added or removed.
     pub fn show_flights(&self, flights: Vec<Flight>) -> bool {
         show(self.flights, flights, |flight| flight.id)
     }
@@ -78,8 +78,8 @@ fn keep<T: Send + Sync>(values: Vec<T>, id: impl Fn(&T) -> Uuid) -> Vec<Kept<T>>
     values.into_iter().map(|value| Kept { id: id(&value), now: ArcRwSignal::new(value) }).collect()
 }
 
-/// Writes each value into the signal of its id where it differs, and the list itself only when its
-/// members or their order changed.
+/// Writes each changed value into the signal of its id, and the list itself only if its members or their order
+/// changed.
 fn show<T: PartialEq + Send + Sync + 'static>(
     kept: RwSignal<Vec<Kept<T>>>,
     values: Vec<T>,

@@ -1,4 +1,4 @@
-//! The items in progress, each with its own bar.
+//! Active items, each with its own bar.
 
 use domain::progress::grouped;
 use leptos::prelude::*;
@@ -9,7 +9,7 @@ use crate::{
     reading::Flight,
 };
 
-/// The table of items in flight; a sentence where there are none.
+/// Table of active items; a sentence if there are none.
 pub fn flights(board: Board) -> impl IntoView {
     let none = move || board.flights.with(Vec::is_empty);
     view! {

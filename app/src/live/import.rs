@@ -1,4 +1,4 @@
-//! The uploader's page while it lives: one sentence, one bar, one number.
+//! Live page of an uploader: one sentence, one bar, one number.
 
 use domain::id::Uuid;
 use leptos::prelude::*;
@@ -63,7 +63,7 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
     }
 }
 
-/// Started, pace, time taken: one line of small print.
+/// Start, rate, and time taken, in one line of small print.
 pub(super) fn facts(board: Board) -> impl IntoView {
     let head = board.head;
     let started = move || head.with(|head| head.started_at);
@@ -82,8 +82,8 @@ pub(super) fn facts(board: Board) -> impl IntoView {
     }
 }
 
-/// Duration, and speed if known: not for less than a second, and not for work that was
-/// opened again, as nobody worked in between.
+/// Duration, and average rate if known. There is none below a second, and none for a reopened job, which includes
+/// idle time.
 fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
     let took = if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
     if reopened {
@@ -97,7 +97,7 @@ fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
 
 #[cfg(feature = "hydrate")]
 pub(super) fn wake(job: Uuid, board: Board) {
-    // Hydration takes the page for what the signals say; so they may change only when it is through.
+    // Hydration assumes that the signals match the page, so they may change only after it.
     queue_microtask(move || super::session::start(job, board));
 }
 

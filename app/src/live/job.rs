@@ -1,4 +1,4 @@
-//! The staff page of a job while it lives: its head, its tree, its items in progress.
+//! Live page of a job for staff: its head, its tree, its active items.
 
 use domain::id::Uuid;
 use leptos::prelude::*;
@@ -18,7 +18,7 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-/// State of the job when the page is drawn. Sent with the page, so it is reduced and limited.
+/// State of the job when the page is rendered. It is sent with the page, so it is reduced and limited.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct First {
     pub head: Head,
@@ -27,8 +27,8 @@ pub struct First {
     pub flights: Vec<Flight>,
 }
 
-/// The live part of `/jobs/{id}`. `label` names the bar, `list` is the address of the job's items; `children` is what the server
-/// drew between head and tree.
+/// Live part of `/jobs/{id}`. `label` names the bar, `list` is the URL of the job's items; `children` is rendered by
+/// the server between the head and the tree.
 #[island]
 pub fn LiveJob(id: Uuid, label: String, list: String, first: First, children: Children) -> impl IntoView {
     let several = first.lines.len() > 1;

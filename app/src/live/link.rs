@@ -1,10 +1,10 @@
-//! The page's one connection to an event stream: that of its job, or of all trees where it is a list.
+//! The only connection of a page to an event stream: of its job, or of all trees for a list.
 //!
-//! `EventSource` reconnects by itself after a drop, but gives up for ever on any answer other than 200,
-//! keeps its connection while the page lies in the back/forward cache (six of those and the site hangs
-//! over HTTP/1.1), and says nothing when a phone's radio has silently cut it. So it is closed whenever
-//! nobody looks, opened again when somebody does, watched by a clock, and replaced with growing, jittered
-//! pauses. Every (re)connect begins with a snapshot, so no place in the stream is remembered.
+//! `EventSource` reconnects after a drop, but gives up forever on any status other than 200, keeps its connection
+//! while the page is in the back/forward cache (six of those block the site over HTTP/1.1), and does not notice when
+//! a phone silently loses its network. So it is closed while the page is hidden, reopened when it becomes visible,
+//! checked by a timer, and replaced after growing, jittered pauses. Every (re)connect starts with a snapshot, so no
+//! position in the stream is stored.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,15 +21,15 @@ use super::{
     watched::{Answer, Watched, fetch, tell},
 };
 
-/// A break shorter than this is not shown, in milliseconds.
+/// Outages shorter than this are not shown, in milliseconds.
 const UNSEEN: f64 = 3_000.0;
-/// After this long without a connection the numbers are called stale.
+/// Numbers are marked stale after this long without a connection, in milliseconds.
 const STALE: f64 = 15_000.0;
-/// A stream that says nothing for this long is opened anew: it may be dead without knowing.
+/// A stream that is silent for this long is reopened: it may be dead without an error.
 const SILENT: f64 = 60_000.0;
-/// A hidden page keeps its stream this long.
+/// A hidden page keeps its stream for this long.
 const HIDDEN: Duration = Duration::from_secs(5);
-/// Between two questions while the server is busy, and how many before the stream is tried again.
+/// Interval of polling while the server is busy, and number of polls before the stream is tried again.
 const POLL: Duration = Duration::from_secs(10);
 const POLLS: u32 = 6;
 
@@ -43,7 +43,7 @@ impl Drop for Source {
     fn drop(&mut self) {
         self.events.set_onerror(None);
         self.events.close();
-        // A listener may be what is dropping us. It must outlive its own call.
+        // A listener may be the one that drops this source. It must outlive its own call.
         let listeners = std::mem::take(&mut self.listeners);
         set_timeout(move || drop(listeners), Duration::ZERO);
     }
@@ -54,19 +54,19 @@ struct Link {
     watched: Cell<Option<Watched>>,
     liveness: Cell<Option<RwSignal<Liveness>>>,
     source: RefCell<Option<Source>>,
-    /// Grows with every opening and closing; a timer of an older one does nothing.
+    /// Incremented by every open and close; timers of an older generation do nothing.
     generation: Cell<u32>,
     tries: Cell<u32>,
     polls: Cell<u32>,
     heard_at: Cell<f64>,
-    /// Since when there has been no connection.
+    /// Start of the outage, if there is one.
     lost_at: Cell<Option<f64>>,
     paused: Cell<bool>,
     /// Hidden for long, or left for the back/forward cache.
     away: Cell<bool>,
-    /// The tree is complete. The stream stays: a tree that is retried goes on.
+    /// The tree is complete. The stream stays open, because a tree can be retried.
     finished: Cell<bool>,
-    /// Nothing more will come: removed or signed out.
+    /// No more messages will arrive: the job was deleted or the session ended.
     over: Cell<bool>,
 }
 
@@ -74,14 +74,14 @@ thread_local! {
     static LINK: Link = Link::default();
 }
 
-/// Opens the stream of what is watched and keeps it open for as long as somebody looks.
+/// Opens the stream of a subscription and keeps it open while the page is visible.
 pub(super) fn start(watched: Watched, liveness: RwSignal<Liveness>, finished: bool) {
     LINK.with(|link| {
         link.finished.set(finished);
         link.watched.set(Some(watched));
         link.liveness.set(Some(liveness));
         link.paused.set(remembered_pause());
-        // A tab that is opened in the background holds no stream before somebody looks at it.
+        // A tab that is opened in the background opens no stream until it is visible.
         link.away.set(document().visibility_state() != VisibilityState::Visible);
         if !link.paused.get() {
             link.show(Liveness::Connecting);
@@ -93,7 +93,7 @@ pub(super) fn start(watched: Watched, liveness: RwSignal<Liveness>, finished: bo
     watch_visibility();
 }
 
-/// The reader's pause button. The choice is remembered for this browser.
+/// Toggles the pause button. The choice is stored for this tab.
 pub(super) fn pause_or_resume() {
     LINK.with(|link| {
         if link.over.get() {
@@ -121,10 +121,10 @@ pub(super) fn set_finished(finished: bool) {
     });
 }
 
-/// Asks once, beside the stream, for what the snapshot of a list did not carry.
+/// Fetches once, in addition to the stream, the rows that the snapshot of a list did not contain.
 pub(super) fn look() {
     LINK.with(|link| {
-        // While the stream is away there is nothing to add to: it begins with a snapshot when it comes back.
+        // A disconnected stream starts with a snapshot when it is back, so there is nothing to add to now.
         let connected = link.wanted() && link.lost_at.get().is_none();
         let Some(watched) = link.watched.get().filter(|_| connected) else { return };
         let generation = link.generation.get();
@@ -144,7 +144,7 @@ pub(super) fn look() {
     });
 }
 
-/// The clock of the connection: once a second.
+/// Checks the connection. Called once a second.
 pub(super) fn tick() {
     LINK.with(|link| {
         if !link.wanted() {
@@ -166,7 +166,7 @@ impl Link {
     }
 
     fn show(&self, liveness: Liveness) {
-        // Of a complete tree nothing is missed while the stream is away.
+        // A complete tree misses nothing while the stream is disconnected.
         let ended = matches!(liveness, Liveness::Paused | Liveness::Removed | Liveness::SignedOut | Liveness::Closed);
         let liveness = if self.finished.get() && !ended { Liveness::Finished } else { liveness };
         if let Some(signal) = self.liveness.get().filter(|signal| signal.get_untracked() != liveness) {
@@ -205,14 +205,14 @@ impl Link {
         self.source.replace(Some(Source { events, listeners }));
     }
 
-    /// Notes that the connection is gone.
+    /// Records that the connection is lost.
     fn lost(&self) {
         if self.lost_at.get().is_none() {
             self.lost_at.set(Some(now()));
         }
     }
 
-    /// Something true arrived.
+    /// Records that a valid message arrived.
     fn found(&self, liveness: Liveness) {
         self.heard_at.set(now());
         self.lost_at.set(None);
@@ -220,8 +220,8 @@ impl Link {
         self.show(liveness);
     }
 
-    /// Opens again after a pause that doubles from 1 s to 30 s, anywhere within it, so that a thousand
-    /// pages do not come back in the same second.
+    /// Reopens the stream after a random pause of up to 1 s, doubling to 30 s, so that a thousand pages do not
+    /// reconnect in the same second.
     fn later(&self) {
         let tries = self.tries.get();
         self.tries.set(tries + 1);
@@ -230,7 +230,7 @@ impl Link {
         self.after(Duration::from_secs_f64(pause), Link::open);
     }
 
-    /// Does something after a pause, unless the connection was opened or closed meanwhile.
+    /// Runs an action after a pause, unless the connection was opened or closed in the meantime.
     fn after(&self, pause: Duration, what: impl Fn(&Link) + 'static) {
         let generation = self.generation.get();
         set_timeout(
@@ -245,7 +245,7 @@ impl Link {
         );
     }
 
-    /// Asks once instead of listening; what comes after is told whether it was answered.
+    /// Sends one request instead of listening. `on_answer` receives whether it was answered.
     fn ask(&self, then: impl Fn(&Link, bool) + 'static) {
         let Some(watched) = self.watched.get() else { return };
         let generation = self.generation.get();
@@ -259,7 +259,7 @@ impl Link {
                 match answer {
                     Answer::Heard(heard) => {
                         link.heard_at.set(now());
-                        // Without a stream still, but the numbers are of this moment.
+                        // There is no stream yet, but the numbers are current.
                         link.lost_at.set(link.lost_at.get().map(|_| now()));
                         tell(heard);
                     }
@@ -291,14 +291,14 @@ impl Link {
     }
 }
 
-/// The stream that all tabs of a browser share, as `scripts/live.js` makes it: it behaves as an `EventSource` of this address alone.
+/// The stream that all tabs of a browser share (`scripts/live.js`). It behaves like an `EventSource` of this URL.
 fn source(address: &str) -> Result<EventSource, JsValue> {
     let class: js_sys::Function = js_sys::Reflect::get(&window(), &"TreelineSource".into())?.unchecked_into();
     let source = js_sys::Reflect::construct(&class, &js_sys::Array::of1(&address.into()))?;
     Ok(source.unchecked_into())
 }
 
-/// An event of the stream. One that cannot be read is left out: the next one carries absolute state.
+/// Handles an event of the stream. An unreadable event is skipped: the next one carries absolute state.
 fn hear(name: &'static str, message: &MessageEvent) {
     let data = message.data().as_string().unwrap_or_default();
     match name {
@@ -324,8 +324,8 @@ fn hear(name: &'static str, message: &MessageEvent) {
     }
 }
 
-/// The stream broke. While the browser retries by itself there is nothing to do but to wait; when it
-/// has given up, the job itself is asked why.
+/// Handles an error of the stream. While the browser retries by itself there is nothing to do; after it has given up,
+/// a single request finds out why.
 fn broken() {
     LINK.with(|link| {
         link.lost();
@@ -338,7 +338,7 @@ fn broken() {
     });
 }
 
-/// Closes the stream when the page is left or hidden for long, and opens it when somebody looks again.
+/// Closes the stream when the page is left or hidden for long, and reopens it when the page is visible again.
 fn watch_visibility() {
     let leave = || {
         LINK.with(|link| {
@@ -372,11 +372,11 @@ fn watch_visibility() {
 fn listen(target: &web_sys::EventTarget, name: &str, handler: impl FnMut() + 'static) {
     let handler = Closure::<dyn FnMut()>::new(handler);
     let _ = target.add_event_listener_with_callback(name, handler.as_ref().unchecked_ref());
-    // As long as the page.
+    // The listener lives as long as the page.
     handler.forget();
 }
 
-/// Kept for this tab: who pauses one page does not stop the others, nor colleagues at the same machine.
+/// Key in the storage of this tab: pausing one page does not pause others.
 const PAUSED: &str = "treeline-paused";
 
 fn remembered_pause() -> bool {
@@ -390,7 +390,7 @@ fn remember_pause(pause: bool) {
     }
 }
 
-/// Milliseconds on a clock that never goes back.
+/// Monotonic time in milliseconds.
 pub(super) fn now() -> f64 {
     window().performance().map_or_else(js_sys::Date::now, |clock| clock.now())
 }

@@ -1,4 +1,4 @@
-//! The indicator: whether what the page shows is what is, in a shape and a word.
+//! Indicator of how current the page is, as a shape and a word.
 
 use leptos::prelude::*;
 
@@ -7,31 +7,31 @@ use crate::components::state::icon;
 /// Degree to which the page is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Liveness {
-    /// As the server drew it; nothing runs here.
+    /// As the server rendered it; no script runs.
     #[default]
     Off,
     Connecting,
     Live,
-    /// The stream broke a moment ago.
+    /// The stream was lost a moment ago.
     Reconnecting,
-    /// The stream has been away for longer than numbers stay true.
+    /// The stream has been lost for so long that the numbers may be wrong.
     Stale,
-    /// The server has too many watchers: asked every ten seconds instead.
+    /// The server has too many streams: the page polls every ten seconds.
     Polling,
-    /// By the reader's own choice.
+    /// Paused by the reader.
     Paused,
-    /// The tree is complete; nothing more will come.
+    /// The tree is complete.
     Finished,
     /// The job no longer exists.
     Removed,
     /// The session ended.
     SignedOut,
-    /// The link that showed it shows nothing any more.
+    /// The share link no longer works.
     Closed,
 }
 
 impl Liveness {
-    /// The value of `data-live`.
+    /// Value of `data-live`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -67,7 +67,7 @@ impl Liveness {
     const fn shape(self) -> &'static str {
         match self {
             Self::Off | Self::Connecting => "available",
-            // The end may be a bad one: no check.
+            // No check mark: the outcome may be a failure.
             Self::Live | Self::Finished => "live",
             Self::Reconnecting => "retryable",
             Self::Stale | Self::SignedOut => "partial",
@@ -83,7 +83,7 @@ impl Liveness {
     }
 }
 
-/// The indicator with its pause button; where nothing lives, with links that load the page again.
+/// Indicator with its pause button; without a live connection, with links that reload the page.
 pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
     view! {
         <div class="pill-group">

@@ -1,8 +1,7 @@
-//! A row of jobs as the server drew it, and how it is written over: state, bar and numbers, each in its place. So is the
-//! link to what is new.
+//! A server-rendered row of a job list, updated in place: state, bar and numbers; and the link to new jobs.
 //!
-//! It writes text and attributes and touches nothing else, so focus, ticks and the row itself stay. What stands where is
-//! drawn by `pages::jobs`; the browser tests hold the two together.
+//! It changes only text and attributes, so focus, selection and the row itself stay. The markup is rendered by
+//! `pages::jobs`; browser tests keep the two consistent.
 
 use domain::{Job, Time, id::Uuid, progress::grouped};
 use leptos::prelude::document;
@@ -16,14 +15,13 @@ use crate::{
     reading::{job_shape, job_word},
 };
 
-/// Query of the list, as the server wrote it beside the link to new rows.
+/// Query of the list, as the server rendered it on the link to new jobs.
 pub(super) struct Asked {
     /// Parameters of `GET /jobs`; ages are points in time.
     pub(super) filter: Vec<(String, String)>,
-    /// Created after this, a job that fits is new; `None`: whenever it was created.
+    /// A matching job is new if it was created after this; `None`: always.
     pub(super) after: Option<Time>,
-    /// Time at which the page was drawn: a job that may or may not match is new if it is newer. `None`: nothing is
-    /// new here, as this is not the first page.
+    /// Render time. A job that may match is new if it was created later. `None`: not the first page, so no job is new.
     pub(super) as_of: Option<Time>,
 }
 
@@ -38,7 +36,7 @@ impl Asked {
     }
 }
 
-/// Shows how many new jobs there are, in the link that the server drew; says once that there are some.
+/// Shows the number of new jobs in the server-rendered link, and announces the first of them once.
 pub(super) fn fresh(fresh: Fresh) {
     let any = fresh.count > 0;
     let write = |id: &str, text: &str| {
@@ -51,13 +49,13 @@ pub(super) fn fresh(fresh: Fresh) {
     write("fresh-told", if any { "There are new jobs. A link above the list shows them." } else { "" });
 }
 
-/// Visibility of a row if the page were loaded now.
+/// State of a row relative to a reload of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stay {
     Fits,
-    /// The filter does not meet it any more.
+    /// The job no longer matches the filter.
     Left,
-    /// The job was removed.
+    /// The job was deleted.
     Gone,
 }
 
@@ -66,7 +64,7 @@ pub(super) struct Row {
     pub(super) id: Uuid,
     pub(super) stay: Stay,
     version: i64,
-    /// State that is not drawn yet.
+    /// State that is not rendered yet.
     newest: Option<Job>,
     element: Element,
 }
@@ -85,7 +83,7 @@ impl Row {
             .collect()
     }
 
-    /// Takes in the job as it is now, unless that is older than what is known.
+    /// Takes a newer state of the job; ignores an older one.
     pub(super) fn hear(&mut self, job: Job, fit: Option<bool>) {
         if job.version >= self.version && self.stay != Stay::Gone {
             self.version = job.version;
@@ -94,7 +92,7 @@ impl Row {
         }
     }
 
-    /// Paints what is not yet painted.
+    /// Renders the pending state.
     pub(super) fn paint(&mut self) {
         if let Some(job) = self.newest.take() {
             self.state(job_shape(job.tree.status, job.tree.outcome), job_word(job.tree.status, job.tree.outcome));
@@ -117,7 +115,7 @@ impl Row {
         if self.stay == Stay::Gone {
             self.state("cancelled", "Removed");
         }
-        // Such a row stays where it is, in grey.
+        // Such a row stays in place and is grayed out.
         self.element.set_class_name(if self.stay == Stay::Fits { "" } else { "row-left" });
     }
 

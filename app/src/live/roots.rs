@@ -1,7 +1,7 @@
-//! The life of a list of jobs in the browser: what is known of its rows, what is new, and when it is drawn.
+//! Browser state of a live list of jobs: its rows, the new jobs, and the pending rendering.
 //!
-//! A snapshot of the stream carries the newest trees only; rows that are older are then asked for by their ids, so
-//! that after a break the whole page is true again. All is drawn once per animation frame.
+//! A snapshot of the stream contains only the newest trees. Older rows are then requested by id, so that the whole page
+//! is correct after an outage. Everything is rendered once per animation frame.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -16,20 +16,20 @@ use super::{
     watched::Watched,
 };
 
-/// Milliseconds after which a question for rows that was not answered is asked again.
+/// Milliseconds after which an unanswered request for rows is repeated.
 const PAUSE: f64 = 2_000.0;
-/// Rows that are asked for at once: an answer of so few is never cut short, however large their trees.
+/// Rows per request: so few that the response is never truncated, however large the trees are.
 const AT_ONCE: usize = 20;
 
 struct Session {
     asked: Asked,
     rows: Vec<Row>,
-    /// New jobs, and whether each is known to fit.
+    /// New jobs, each with whether it certainly matches.
     fresh: Vec<(Uuid, bool)>,
-    /// Notice about them on the page.
+    /// Rendered notice about them.
     shown: Fresh,
     drawing: bool,
-    /// Rows that have to be asked for, until they are answered; when they were asked for last.
+    /// Rows that are requested and not answered yet, and the time of the last request.
     wanted: Vec<Uuid>,
     asked_at: f64,
 }
@@ -38,7 +38,7 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// Begins to live.
+/// Starts the live list.
 pub(super) fn start(liveness: RwSignal<Liveness>) {
     let session = Session {
         asked: Asked::read(),
@@ -51,11 +51,11 @@ pub(super) fn start(liveness: RwSignal<Liveness>) {
     };
     SESSION.set(Some(session));
     link::start(Watched::Roots, liveness, false);
-    // As long as the page.
+    // The timer lives as long as the page.
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }
 
-/// Address for rows: of some wanted trees, or of all.
+/// URL that requests rows: the requested ones, or all of them.
 pub(super) fn address() -> String {
     SESSION.with_borrow_mut(|session| {
         let Some(session) = session else { return String::new() };
@@ -63,13 +63,13 @@ pub(super) fn address() -> String {
             session.wanted = session.rows.iter().map(|row| row.id).collect();
         }
         let ids: Vec<String> = session.wanted.iter().take(AT_ONCE).map(Uuid::to_string).collect();
-        // An empty list asks for something, too: that it may is the answer.
+        // An empty list also sends a request, which tells whether the session is still valid.
         let which = if ids.is_empty() { "limit=1".to_owned() } else { format!("id={}", ids.join(",")) };
         format!("/api/v1/jobs?{which}")
     })
 }
 
-/// Takes in what the stream said. `newest`: a snapshot.
+/// Applies a message of the stream. `newest`: it is a snapshot.
 pub(super) fn hear(roots: Roots, newest: bool) {
     change(|session| {
         if newest {
@@ -84,7 +84,7 @@ pub(super) fn hear(roots: Roots, newest: bool) {
     ask();
 }
 
-/// Takes in rows that were asked for by an address. What it names and is not among them is gone.
+/// Applies the response to a request for rows. Requested rows that it does not contain are deleted.
 pub(super) fn answered(jobs: Vec<Job>, address: &str) {
     change(|session| {
         for id in std::mem::take(&mut session.wanted) {
@@ -148,7 +148,7 @@ impl Session {
     }
 }
 
-/// Paints what is known.
+/// Renders the pending state.
 fn draw() {
     SESSION.with_borrow_mut(|session| {
         let Some(session) = session else { return };
@@ -163,13 +163,13 @@ fn draw() {
     });
 }
 
-/// Once a second.
+/// Called once a second.
 fn tick() {
     link::tick();
     ask();
 }
 
-/// Asks for rows where that is due.
+/// Sends a request for rows if one is due.
 fn ask() {
     let due = SESSION.with_borrow_mut(|session| {
         let Some(session) = session else { return false };

@@ -1,26 +1,26 @@
-//! A list of jobs while it lives: rows change in place, and nothing else.
+//! Live list of jobs: rows change in place, and nothing else.
 //!
-//! No row is ever moved, put in or taken out: what is new waits behind a link that loads the page again, so that
-//! nobody ticks a row that has just moved under their hand. The rows and the link are the server's; the island draws
-//! the indicator, and `paint` writes into the rest. A page of fifty rows is so no heavier for living.
+//! No row is moved, inserted or removed. New jobs wait behind a link that reloads the page, so that nobody selects a
+//! row that has just moved. The server renders the rows and the link; the island renders the indicator, and `job_row`
+//! updates the rest. So a live page of fifty rows is no larger than a static one.
 
 use domain::progress::grouped;
 use leptos::prelude::*;
 
 use super::liveness::{Liveness, pill};
 
-/// Number of new rows, and whether all of them are known to match.
+/// Number of new jobs, and whether some of them may not match the filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fresh {
     pub count: usize,
     pub unsure: bool,
 }
 
-/// New jobs that are counted; of more it is said that they are more.
+/// Maximum number of new jobs that are counted.
 pub const MOST_NEW: usize = 1_000;
 
 impl Fresh {
-    /// The link's text.
+    /// Label of the link.
     pub fn words(self) -> String {
         let more = if self.count >= MOST_NEW { "+" } else { "" };
         let n = format!("{}{more}", grouped(self.count as i64));
@@ -32,7 +32,7 @@ impl Fresh {
     }
 }
 
-/// The live part of `/jobs`. `children` are the link to what is new, the rows, and what is below them.
+/// Live part of `/jobs`. `children` are the link to new jobs, the rows, and the content below them.
 #[island]
 pub fn LiveJobs(children: Children) -> impl IntoView {
     let liveness = RwSignal::new(Liveness::Off);
@@ -54,7 +54,7 @@ pub fn LiveJobs(children: Children) -> impl IntoView {
 
 #[cfg(feature = "hydrate")]
 fn wake(liveness: RwSignal<Liveness>) {
-    // Hydration takes the page for what the signals say; so they may change only when it is through.
+    // Hydration assumes that the signals match the page, so they may change only after it.
     queue_microtask(move || super::roots::start(liveness));
 }
 

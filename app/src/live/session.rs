@@ -1,7 +1,7 @@
-//! The life of a page in the browser: what the stream has told so far, and when it is drawn.
+//! Browser state of a live job page: the state received so far, and the pending rendering.
 //!
-//! Events are applied to plain data as they come; the signals are written once per animation frame,
-//! so a burst of a thousand events costs one drawing.
+//! Events are applied to plain data as they arrive; the signals are written once per animation frame, so a burst
+//! of a thousand events causes one rendering.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -20,8 +20,8 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-/// Milliseconds between two refreshes of the sections around the island; and where only counts have changed, which are
-/// read for each reader.
+/// Minimum milliseconds between two refreshes of the sections around the island; longer if only counts changed, which
+/// every reader fetches.
 const REFRESH: f64 = 1_000.0;
 const COUNTS: f64 = 5_000.0;
 
@@ -33,11 +33,11 @@ struct Session {
     announcer: Announcer,
     title: String,
     drawing: bool,
-    /// The basis of the last refresh of the sections around, and its time.
+    /// State at the last refresh of the surrounding sections, and its time.
     refreshed: (Around, f64),
 }
 
-/// The state that the sections around a tree are drawn from.
+/// State that the sections around a tree are rendered from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Around {
     completed: bool,
@@ -59,7 +59,7 @@ impl Around {
         }
     }
 
-    /// Returns true if only numbers differ that are exact elsewhere on the page.
+    /// Returns true if only numbers differ that are shown exactly elsewhere on the page.
     fn is_like(self, other: Self) -> bool {
         (self.completed, self.dead, self.is_running) == (other.completed, other.dead, other.is_running)
             && (self.finished > 0) == (other.finished > 0)
@@ -70,7 +70,7 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// Begins to live; a complete tree, too, as it may be retried.
+/// Starts the live page; also of a complete tree, which can be retried.
 pub(super) fn start(job: Uuid, board: Board) {
     let head = board.head.get_untracked();
     let session = Session {
@@ -85,11 +85,11 @@ pub(super) fn start(job: Uuid, board: Board) {
     };
     SESSION.set(Some(session));
     link::start(Watched::Job(job), board.liveness, head.completed());
-    // As long as the page.
+    // The timer lives as long as the page.
     let _ = set_interval_with_handle(tick, Duration::from_secs(1));
 }
 
-/// Takes in what the stream said.
+/// Applies a message of the stream.
 pub(super) fn hear(heard: Heard) {
     let draw_soon = SESSION.with_borrow_mut(|session| {
         let Some(session) = session else { return false };
@@ -105,8 +105,8 @@ impl Session {
     fn take_in(&mut self, heard: Heard) {
         match (heard, &mut self.root) {
             (Heard::Snapshot(job), Some(root)) if job.walk().len() == root.walk().len() => {
-                // The shape of a tree is fixed, so a snapshot is a change that names every job. An older
-                // one (from another server, or a poll overtaken by an event) takes nothing back.
+                // The shape of a tree is fixed, so a snapshot is applied as a change that contains every job. An
+                // older snapshot (from another server, or a poll overtaken by an event) reverts nothing.
                 let jobs = job.walk().into_iter().cloned().map(|job| Job { children: None, ..job }).collect();
                 root.apply(&Change { jobs, items: Vec::new() });
             }
@@ -123,7 +123,7 @@ impl Session {
     }
 }
 
-/// Writes what is known into the signals.
+/// Writes the received state into the signals.
 fn draw() {
     let drawn = SESSION.with_borrow_mut(|session| {
         let session = session.as_mut()?;
@@ -133,7 +133,7 @@ fn draw() {
         let flights = session.items.as_ref().map(|items| Flight::of_items(root, items));
         Some((session.board, Head::of(root), lines, left_out, flights))
     });
-    // The signals are written outside the borrow: what reads them may call back.
+    // The signals are written outside the borrow, because their readers may call back.
     let Some((board, head, lines, left_out, flights)) = drawn else { return };
     let completed = head.completed();
     let started = board.head.with_untracked(|before| before.started_at != head.started_at);
@@ -150,13 +150,13 @@ fn draw() {
     }
     link::set_finished(completed);
     if moved {
-        // After the effects of this frame have run, the page's script puts new times right.
+        // After the effects of this frame have run, the page script formats new timestamps.
         request_animation_frame(|| tell_page("treeline:drawn"));
     }
     tick();
 }
 
-/// Once a second, and with every drawing: the slow parts.
+/// Slow updates: once a second, and after every rendering.
 fn tick() {
     link::tick();
     let refresh = SESSION.with_borrow_mut(|session| {

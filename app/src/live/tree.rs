@@ -1,7 +1,7 @@
-//! The tree of jobs as a treegrid: a line per job with its own bar and exact counts.
+//! Tree of jobs as a treegrid: one line per job with its own bar and exact counts.
 //!
-//! Focus moves by row (arrows, Home, End); Right and Left open and close. Before the island wakes all
-//! lines are open and the links work, so nothing here is needed to read the page.
+//! Focus moves by row (arrows, Home, End); Right and Left expand and collapse. Before the island is hydrated all
+//! lines are expanded and the links work, so the page is readable without it.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Copy)]
 struct Closed(RwSignal<HashSet<Uuid>>);
 
-/// The tree of the board's lines.
+/// Renders the lines of the tree.
 pub fn tree(board: Board) -> impl IntoView {
     let closed = Closed(RwSignal::new(HashSet::new()));
     let left_out = move || board.left_out.get();
@@ -111,12 +111,12 @@ fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
     }
 }
 
-/// One empty element a level: the lines that lead from a job to those below it.
+/// One empty element per level: the lines that connect a job to its descendants.
 fn indent(level: u16) -> impl IntoView {
     (1..level.min(8)).map(|_| view! { <i></i> }).collect_view()
 }
 
-/// The jobs above one, as far as they are shown.
+/// Ancestors of a job, as far as they are shown.
 fn ancestors(board: Board, parent: Option<Uuid>) -> Vec<Uuid> {
     board.lines.with_untracked(|lines| {
         let mut above = Vec::new();

@@ -1,7 +1,7 @@
-//! What a page watches: where it is told of, how what it is told is read, and who takes it in.
+//! Subscription of a page: its URLs, the parsing of its messages, and their consumer.
 //!
-//! Apart from the connection, which is the same for a job and for a list: [`super::link`] opens, watches and closes
-//! the stream and knows nothing of what it carries.
+//! [`super::connection`] opens, checks and closes the stream, and does not know its content; it is the same for a
+//! job and for a list.
 
 use domain::{
     Job,
@@ -13,11 +13,11 @@ use wasm_bindgen::{JsCast as _, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{RequestInit, Response};
 
-/// Object that a page watches.
+/// Object that a page subscribes to.
 #[derive(Clone, Copy)]
 pub(super) enum Watched {
     Job(Uuid),
-    /// All trees that the reader sees.
+    /// All trees that are visible to the reader.
     Roots,
 }
 
@@ -29,7 +29,7 @@ impl Watched {
         }
     }
 
-    /// Address for a single request instead of the stream.
+    /// URL of a single request instead of the stream.
     fn address(self) -> String {
         match self {
             Self::Job(job) => format!("/api/v1/jobs/{job}"),
@@ -37,7 +37,7 @@ impl Watched {
         }
     }
 
-    /// An answer of [`Self::address`].
+    /// Parses a response to [`Self::address`].
     fn answer(self, address: String, text: &str) -> Option<Heard> {
         match self {
             Self::Job(_) => serde_json::from_str(text).ok().map(Heard::Snapshot),
@@ -45,7 +45,7 @@ impl Watched {
         }
     }
 
-    /// A `snapshot` or `change` of the stream.
+    /// Parses a `snapshot` or `change` event of the stream.
     pub(super) fn event(self, name: &str, data: &str) -> Option<Heard> {
         let snapshot = name == event::SNAPSHOT;
         match self {
@@ -60,13 +60,13 @@ impl Watched {
 pub(super) enum Heard {
     Snapshot(Box<Job>),
     Change(Box<Change>),
-    /// Trees in brief; whether they are the newest of all.
+    /// Summaries of trees; true if they are the newest of all.
     Roots(Roots, bool),
-    /// The jobs that were asked for, as far as they are still there, and the address that named them.
+    /// Requested jobs that still exist, and the URL that requested them.
     Rows(Roots, String),
 }
 
-/// Brings it to whoever draws.
+/// Passes a message to its consumer.
 pub(super) fn tell(heard: Heard) {
     match heard {
         Heard::Snapshot(_) | Heard::Change(_) => super::session::hear(heard),
@@ -80,14 +80,14 @@ pub(super) enum Answer {
     Heard(Heard),
     SignedOut,
     Removed,
-    /// The link to it shows nothing any more.
+    /// The share link no longer works.
     Closed,
     Nothing,
 }
 
 pub(super) async fn fetch(watched: Watched) -> Answer {
     let request = RequestInit::new();
-    // A link opens the stream and no job; whether it still does, its own page tells.
+    // A share link gives access to the stream but not to the job; its own page tells whether it still works.
     let shared = window().location().pathname().ok().filter(|path| path.starts_with("/s/"));
     let is_shared = shared.is_some();
     let address = shared.unwrap_or_else(|| watched.address());

@@ -1,4 +1,4 @@
-//! `/account`: who one is here, one's password, and where one is signed in.
+//! `/account`: the person's identity, password, and sessions.
 
 use domain::{
     Problem,
@@ -25,7 +25,7 @@ pub struct Account {
     pub next: Option<String>,
     /// True if the form asks for the current password.
     pub asks_current: bool,
-    /// Set when somebody else chose the password: no other page opens until it is changed.
+    /// Set if somebody else chose the password: no other page opens until it is changed.
     pub must_change_password: bool,
     /// Last action.
     pub done: Option<&'static str>,
@@ -129,7 +129,7 @@ fn sessions(account: &Account) -> AnyView {
     .into_any()
 }
 
-/// Sessions, each with something to press.
+/// List of sessions, each with a button.
 pub(super) fn list(sessions: &[Session], end: &dyn Fn(&Session) -> AnyView) -> AnyView {
     let rows = sessions
         .iter()

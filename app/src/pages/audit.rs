@@ -1,4 +1,4 @@
-//! `/audit`: who did what, to whose work, why and when. The filter is the address.
+//! `/audit`: the audit log. The filter is part of the URL.
 
 mod verbs; // actions in words
 
@@ -19,7 +19,7 @@ use crate::{
 
 use super::people::encoded;
 
-/// The filter as it stands in the address: unchecked words.
+/// Fields of the filter as in the URL, not validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub actor: String,
@@ -171,7 +171,7 @@ fn name(owner: &Owner) -> String {
     }
 }
 
-/// The end of an id: the beginning is the time, which many share.
+/// End of an id; its beginning is the time, which many ids share.
 fn short(what: &str, id: &domain::id::Uuid) -> String {
     let id = id.to_string();
     format!("{what} …{}", &id[id.len().saturating_sub(8)..])

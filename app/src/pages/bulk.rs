@@ -1,8 +1,8 @@
-//! `/bulk`, the page Operations: actions on many items or jobs at once. The list of them; one that is asked for; one
-//! as it goes.
+//! `/bulk`, the page Operations: bulk actions on items or jobs. Contains the list, the form for a new operation,
+//! and the page of one operation.
 //!
-//! It always begins with a dry run, which counts exactly and shows a sample. Its page has the form that begins the
-//! real one, over the same filter with every age already a point in time.
+//! Every operation starts as a dry run, which counts exactly and shows a sample. The page of the dry run has the form
+//! that starts the real operation, over the same filter with every age resolved to a timestamp.
 
 mod new;
 mod one;
@@ -116,7 +116,7 @@ fn row(one: &BulkOperation) -> impl IntoView + use<> {
     }
 }
 
-/// The steps of an operation.
+/// Steps of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Choose,
@@ -124,7 +124,7 @@ enum Stage {
     Run,
 }
 
-/// The three steps of an operation, with the present one marked.
+/// The three steps of an operation, with the current one marked.
 fn stages(here: Stage) -> AnyView {
     let steps = [(Stage::Choose, "Choose"), (Stage::Preview, "Preview"), (Stage::Run, "Run")].map(|(stage, word)| {
         let class = (stage < here).then_some("is-done");
@@ -133,13 +133,13 @@ fn stages(here: Stage) -> AnyView {
     view! { <ol class="steps" aria-label="Steps">{steps.collect_view()}</ol> }.into_any()
 }
 
-/// Members that are through, of 100; 100 only when all are.
+/// Percentage of members that are processed, skipped or failed; 100 only if all are.
 fn percent(one: &BulkOperation) -> i64 {
     let done = one.processed + skipped(one) + one.errored;
     if one.total == 0 || done >= one.total { 100 } else { (done * 100 / one.total).clamp(0, 99) }
 }
 
-/// Done, skipped, failed and left side by side.
+/// Bar with processed, skipped, failed and remaining members.
 fn bar(one: &BulkOperation, class: &'static str) -> AnyView {
     let whole = one.total.max(1) as f64;
     let share = |n: i64| n as f64 / whole * 100.0;
@@ -175,7 +175,7 @@ fn bar(one: &BulkOperation, class: &'static str) -> AnyView {
     .into_any()
 }
 
-/// Shape and word of where an operation is.
+/// Shape and label of the state of an operation.
 fn badge(one: &BulkOperation) -> AnyView {
     let (shape, word) = state(one);
     view! { <span class=format!("state state-{shape} s-{shape} badge")>{icon(shape)} " " {word}</span> }.into_any()
@@ -222,7 +222,7 @@ fn skipped(one: &BulkOperation) -> i64 {
     one.skipped.iter().map(|skip| skip.count).sum()
 }
 
-/// The list whose filters an operation speaks.
+/// List whose filter language the operation uses.
 pub const fn list_of(target: BulkTarget) -> List {
     match target {
         BulkTarget::Items => List::Items,
@@ -230,17 +230,17 @@ pub const fn list_of(target: BulkTarget) -> List {
     }
 }
 
-/// Its filter in the filter language.
+/// Filter of the operation in the filter language.
 fn filter(one: &BulkOperation) -> Filter {
     Filter::of_parameters(list_of(one.target), &parameters(one))
 }
 
-/// A filter as it is shown.
+/// Filter as displayed text.
 fn told(filter: &Filter) -> String {
     filter.terms.iter().map(brief).collect::<Vec<_>>().join(" ")
 }
 
-/// Its filter as parameters of the list.
+/// Filter of the operation as parameters of the list.
 fn parameters(one: &BulkOperation) -> Vec<(String, String)> {
     use domain::document::walk::{elements, members};
     let text = |value: &str| serde_json::from_str::<String>(value).unwrap_or_else(|_| value.to_owned());

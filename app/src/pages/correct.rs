@@ -1,7 +1,7 @@
-//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, what was wrong beside each,
-//! and one button that gives the corrected ones back.
+//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, the error beside each row, and one
+//! button that retries the corrected rows.
 //!
-//! A plain form. On a phone each row is a card, each cell with its name.
+//! A plain form. On a phone each row is a card and each cell has a label.
 
 use domain::{Job, Problem, id::Uuid, progress::grouped};
 use leptos::prelude::*;
@@ -22,9 +22,9 @@ use crate::{
 pub struct Correct {
     pub columns: Vec<String>,
     pub rows: Vec<CorrectRow>,
-    /// There are more rows than can be corrected here.
+    /// True if there are more failed rows than fit on the page.
     pub is_cut: bool,
-    /// Rows that were not changed are given back, too.
+    /// True if unchanged rows are retried, too.
     pub others_too: bool,
     /// True if it is someone else's work.
     pub needs_reason: bool,
@@ -35,16 +35,16 @@ pub struct Correct {
 /// A failed row.
 #[derive(Clone, Debug)]
 pub struct CorrectRow {
-    /// The item's.
+    /// Id of the item.
     pub id: Uuid,
     pub row: Option<i64>,
     /// Reason of the failure.
     pub problem: String,
-    /// As typed, or as they came.
+    /// As typed, or as imported.
     pub cells: Vec<String>,
     /// Reason why the input was refused.
     pub fault: Option<String>,
-    /// The place of the cell that was.
+    /// Index of the invalid cell.
     pub bad: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
     .into_any()
 }
 
-/// One row: its cells, and below them what was wrong.
+/// One row: its cells, and below them the error.
 fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use<> {
     let line = row.row.map_or_else(|| "?".to_owned(), |row| row.to_string());
     let why = format!("why-{}", row.id);

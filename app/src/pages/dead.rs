@@ -1,9 +1,9 @@
-//! `/dead`, the page Failures: what failed for good, as groups of errors and then the items; one group by itself;
-//! and `/items`: any items by filter.
+//! `/dead`, the page Failures: items that failed for good, as error groups and as rows; one group; and `/items`: items
+//! by filter.
 //!
-//! A group stands by its message. From it a person goes to its items, or retries all of them at once. The number on
-//! a button is the exact one where the filter is one that groups are counted by, else there is none: the preview
-//! counts.
+//! A group is shown by its message, with a link to its items and a button that retries all of them. The number on a
+//! button is exact if groups are counted by the same conditions as the filter; otherwise the button has none, and the
+//! preview counts.
 
 mod groups;
 mod items;
@@ -39,12 +39,12 @@ use crate::{
 pub struct Items {
     pub asked: Asked,
     pub types: Vec<String>,
-    /// `None` where groups are not counted by what the filter asks.
+    /// `None` if groups are not counted by the conditions of the filter.
     pub groups: Option<Vec<ErrorGroup>>,
-    /// Number of matching items, if counters know it.
+    /// Number of matching items, if a counter has it.
     pub exact: Option<i64>,
     pub items: Vec<Item>,
-    /// The beginnings of their payloads.
+    /// Summaries of the payloads.
     pub summaries: HashMap<Uuid, String>,
     pub next: Option<String>,
     pub first: bool,
@@ -85,7 +85,7 @@ pub fn page(shown: &Items) -> Page {
 fn total(shown: &Items) -> Option<i64> {
     let counted = |term: &Term| matches!(term.name.as_deref(), Some("type" | "root" | "error"));
     let exact = shown.asked.filter.terms.iter().all(counted);
-    // A page of groups that is full may not be all of them.
+    // A full page of groups may not be complete.
     let groups = shown.groups.as_ref().filter(|groups| exact && groups.len() < 1_000)?;
     Some(groups.iter().map(|group| group.count).sum())
 }
@@ -121,19 +121,19 @@ fn failed(shown: &Items) -> AnyView {
     .into_any()
 }
 
-/// The dead items of a filter.
+/// Filter for the dead items that also match `filter`.
 fn dead_of(filter: &Filter) -> Filter {
     let mut terms = vec![Term::is("state", "dead")];
     terms.extend(filter.terms.iter().filter(|term| term.name.as_deref() != Some("state")).cloned());
     terms.into()
 }
 
-/// The way to do something to all dead items of a filter: it begins with a dry run.
+/// Button for an action on all dead items of a filter: it starts a dry run.
 pub(super) fn preview(filter: &Filter, button: String) -> AnyView {
     preview_as("btn", filter, button)
 }
 
-/// The same with a button of another class.
+/// The same with another class of button.
 pub(super) fn preview_as(class: &'static str, filter: &Filter, button: String) -> AnyView {
     let whole = dead_of(filter).to_string();
     view! {
@@ -150,12 +150,12 @@ pub(super) fn preview_as(class: &'static str, filter: &Filter, button: String) -
     .into_any()
 }
 
-/// Nothing asked yet, for the address of a job's or a group's rows.
+/// URL of a list with the given conditions, for links to the rows of a job or a group.
 pub(super) fn rows_of(path: &'static str, list: List, terms: Vec<Term>) -> String {
     Asked::nothing(list, path).link(&Filter::from(terms))
 }
 
-/// A page may be empty and have a next one: it looked at as many rows as a page may, and none of them matched.
+/// Empty page with a next page: the search limit was reached without a match.
 fn looked(next: &str) -> AnyView {
     let go_on = view! {
         <a class="btn" href=next.to_owned() rel="next">

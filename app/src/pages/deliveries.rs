@@ -1,6 +1,6 @@
-//! Callbacks: the list of them for staff, one with all its tries, and the section on the page of a job.
+//! Webhook deliveries: the list for staff, the page of one with all its attempts, and the section on the page of a job.
 //!
-//! What a receiver answered is somebody's text: it is drawn as text and cut short in lists.
+//! The response of a receiver is outside text: it is escaped, and truncated in lists.
 
 use domain::{
     JobStatus, Outcome,
@@ -24,7 +24,7 @@ use crate::{
 /// Content of the list.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
-    /// The state that the address asks for; empty: all.
+    /// State in the URL; empty: all.
     pub state: String,
     pub all: Vec<CallbackDelivery>,
     /// Address of the next page.
@@ -90,7 +90,7 @@ fn filter(asked: &str) -> AnyView {
     .into_any()
 }
 
-/// A row for each callback; `trees`: with the tree it is of.
+/// Table of deliveries; `trees`: with a column for the job.
 fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
     let rows = all
         .iter()
@@ -128,15 +128,15 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
     table::frame("Webhooks", "operations", heads, rows)
 }
 
-/// One callback, and who looks.
+/// Content of the page of one delivery.
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub one: CallbackDelivery,
-    /// It is of the reader's own tree.
+    /// The tree is the reader's own.
     pub own: bool,
-    /// The reader sees everybody's.
+    /// The reader sees all deliveries.
     pub staff: bool,
-    /// A form is to be open.
+    /// True if the form is open.
     pub open: bool,
     pub refused: Option<Refused>,
     pub did: Option<String>,
@@ -225,7 +225,7 @@ fn tries(one: &CallbackDelivery) -> AnyView {
     table::frame("Tries", "operations", heads, rows)
 }
 
-/// The section on the page of a job; nothing where its tree has called nobody.
+/// Section on the page of a job; `None` if its tree has no deliveries.
 pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> Option<AnyView> {
     let newest = all.first()?;
     let again = (newest.state != DeliveryState::Superseded && newest.url.is_some())
@@ -262,7 +262,7 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
     deed_open(form, refused, open)
 }
 
-/// The job it tells of, by its name where it has one.
+/// Link to the job, by its name if it has one.
 fn job(one: &CallbackDelivery) -> AnyView {
     let to = format!("/jobs/{}", one.job_id);
     match &one.job_name {
@@ -271,12 +271,12 @@ fn job(one: &CallbackDelivery) -> AnyView {
     }
 }
 
-/// Receiver, for people.
+/// Receiver for display.
 fn receiver(one: &CallbackDelivery) -> String {
     one.url.clone().unwrap_or_else(|| "no address any more".to_owned())
 }
 
-/// Result of a try, in a line.
+/// Result of an attempt, in one line.
 fn answer(one: &DeliveryTry) -> String {
     const LONGEST: usize = 80;
     let text = match (one.status, &one.error) {
@@ -314,9 +314,9 @@ fn ended(outcome: Outcome) -> AnyView {
     view! { <span class=format!("state s-{shape} badge")>{icon(shape)} " " {word}</span> }.into_any()
 }
 
-/// The end of an id: the beginning is the time, which many share.
+/// End of an id; its beginning is the time, which many ids share.
 fn short(id: &domain::id::Uuid) -> String {
     let id = id.to_string();
-    // A word joiner: no line breaks behind the ellipsis.
+    // A word joiner prevents a line break after the ellipsis.
     format!("…\u{2060}{}", &id[id.len().saturating_sub(8)..])
 }

@@ -1,7 +1,7 @@
-//! Second factors and connected providers on the account page, setting up an authenticator app, and recovery codes.
+//! Second factors and connected providers on the account page, setup of an authenticator app, and recovery codes.
 //!
-//! Everything but passkeys works without JavaScript; passkeys need the browser's own interface. Codes and
-//! secrets are on a page once, in the answer to the press of a button.
+//! Everything except passkeys works without JavaScript; passkeys need the browser's API. Codes and secrets are shown
+//! once, in the response to the form.
 
 use domain::{
     Problem,
@@ -18,7 +18,7 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// The section on the account page. `passkeys`: whether browsers have passkeys for this host.
+/// Section on the account page. `passkeys`: true if browsers support passkeys for this host.
 pub fn account_section(factors: &Factors, passkeys: bool) -> AnyView {
     let needed = (factors.required && !factors.any())
         .then(|| refusal("Your role needs a second factor", "Add an authenticator app or a passkey to continue."));
@@ -89,7 +89,7 @@ fn passkey_line(passkey: &Passkey) -> AnyView {
     .into_any()
 }
 
-/// A form for another name, closed until it is asked for.
+/// Form for a new name, initially closed.
 fn rename(action: String, name: &str) -> AnyView {
     view! {
         <details class="rename">
@@ -168,7 +168,7 @@ fn add_passkey() -> AnyView {
     .into_any()
 }
 
-/// Setting up an authenticator app.
+/// Setup of an authenticator app.
 pub fn totp(started: &TotpStarted, problem: Option<&Problem>) -> Page {
     let refused = problem.map(|problem| refusal("That code is wrong", &problem.detail));
     let code = Field::new("Code", "code", "text")
@@ -202,7 +202,7 @@ pub fn totp(started: &TotpStarted, problem: Option<&Problem>) -> Page {
     page("Set up an authenticator app", content.into_any())
 }
 
-/// Providers that the account is connected with, and others to connect it with; nothing where there are neither.
+/// Connected providers, and others to connect; nothing if there are none.
 pub fn providers_section(providers: &[(String, String)], connections: &[Connection]) -> AnyView {
     if providers.is_empty() && connections.is_empty() {
         return ().into_any();
@@ -246,7 +246,7 @@ pub fn providers_section(providers: &[(String, String)], connections: &[Connecti
     section("providers", "Other ways to sign in", content.into_any())
 }
 
-/// The way to a provider that is to be connected.
+/// Page that leads to the provider to connect.
 pub fn leave(provider: &str, url: &str) -> Page {
     let content = view! {
         <div class="narrow">
@@ -265,7 +265,7 @@ pub fn leave(provider: &str, url: &str) -> Page {
     page("Connect your account", content.into_any())
 }
 
-/// New recovery codes, shown this once.
+/// New recovery codes, shown once.
 pub fn recovery_codes(codes: &[String]) -> Page {
     let content = view! {
         <div class="narrow">

@@ -1,8 +1,8 @@
-//! `/imports/{id}`: one number, one bar, one sentence; then the rows that failed, and what can be downloaded.
+//! `/imports/{id}`: one number, one bar, one sentence; then the failed rows and the downloads.
 
-mod actions; // what the reader may do to it
-mod downloads; // what can be taken along
-mod rows; // those that failed
+mod actions; // share, cancel, delete
+mod downloads; // results and failed rows
+mod rows; // failed rows by error group
 
 use domain::{Job, JobStatus, Outcome, api::ErrorGroup, hold::Held, progress::grouped};
 use leptos::prelude::*;
@@ -19,7 +19,7 @@ pub use actions::Actions;
 pub(super) use downloads::card as downloads_card;
 pub(super) use rows::failed;
 
-/// The patterns that the line of trees is filled with, once on a page that has one.
+/// SVG patterns of the line of trees; each page that uses them contains them once.
 const WOODS: &str = include_str!("import/woods.svg");
 
 pub(super) fn woods() -> impl IntoView {
@@ -31,23 +31,23 @@ pub fn name(job: &Job) -> String {
     job.name.clone().unwrap_or_else(|| job.key.clone())
 }
 
-/// A file that is made of an import: its name without the last part, and what it holds.
+/// Name of a download: the name of the file without its extension, and the content.
 pub(super) fn file_of(job: &Job, what: &str) -> String {
     let name = name(job);
     let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
     format!("{stem}-{what}")
 }
 
-/// So many rows of a file, or items of a job that was made by a program.
+/// A number of rows of a file, or of items of a job without a file.
 pub(super) fn counted(file: bool, n: i64) -> String {
     let (one, many) = if file { ("row", "rows") } else { ("item", "items") };
     format!("{} {}", grouped(n), if n == 1 { one } else { many })
 }
 
-/// Shape and words of its state, for the owner of a file.
+/// Shape and label of the state, for the owner of a file.
 pub(super) fn state(job: &Job, file: bool) -> AnyView {
     let bad = job.tree.counts.unresolved();
-    // Every failed row was corrected: nothing is left to do.
+    // Every failed row was corrected, so nothing is left to do.
     let outcome = match job.tree.outcome {
         Some(Outcome::Partial | Outcome::Failed) if bad == 0 => Some(Outcome::Succeeded),
         outcome => outcome,
@@ -86,20 +86,20 @@ pub struct Around {
     pub own: bool,
     /// Reasons why its rows are not processed.
     pub held: Vec<Held>,
-    /// Between the downloads and the small print.
+    /// Panel of share links.
     pub panel: Option<AnyView>,
     /// True if the reader may change it.
     pub may_change: bool,
     pub actions: Actions,
-    /// The import whose rows this one corrects, and those that correct rows of this one.
+    /// Import whose rows this one corrects, and imports that correct rows of this one.
     pub corrects: Option<Corrects>,
     pub corrected_by: Vec<Corrects>,
 }
 
-/// Failed rows that can be corrected in a page.
+/// Maximum number of failed rows that can be corrected on a page.
 const FEW: i64 = 200;
 
-/// The same, with what is around it.
+/// The page with its context.
 pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) -> Page {
     let name = name(job);
     let completed = job.tree.status == JobStatus::Completed;
@@ -111,14 +111,14 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
     let content = view! {
         {woods()}
         {actions.told()}
-        // Drawn by the server, and fetched again when the state changes.
+        // Rendered by the server, and refreshed when the state changes.
         <div class="job-title" id="title" data-refresh="">
             <h1>{name.clone()}</h1>
             {state(job, file)}
             {actions::header(job, &actions, may_change, panel.is_some())}
         </div>
         <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
-        // A reason to wait, such as a paused type, may change without an event of its own.
+        // A reason to wait, such as a paused type, may change without an event of the job.
         <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
             {holds_of_import(&held)}
             {(fixes && completed).then(|| next_step(job))}
@@ -139,7 +139,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
     Page { title: name, place: Place::Imports, content, lives: true }
 }
 
-/// The one thing to do when rows have failed.
+/// Main action when rows have failed.
 fn next_step(job: &Job) -> AnyView {
     let id = job.id;
     let dead = job.tree.counts.dead;
@@ -168,7 +168,7 @@ fn next_step(job: &Job) -> AnyView {
     .into_any()
 }
 
-/// The way back for a list that was corrected elsewhere.
+/// Card that accepts a list of rows that were corrected elsewhere.
 fn again(job: &Job) -> AnyView {
     view! {
         <section class="card" id="correct" aria-labelledby="correct-heading">
@@ -191,7 +191,7 @@ fn again(job: &Job) -> AnyView {
     .into_any()
 }
 
-/// The ways between an import and those that correct its rows.
+/// Links between an import and those that correct its rows.
 fn related(corrects: Option<&Corrects>, corrected_by: &[Corrects]) -> Option<AnyView> {
     if corrects.is_none() && corrected_by.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! `/imports`: where a file is dropped, and the imports of a reader, newest first.
+//! `/imports`: upload field, and the imports of the reader, newest first.
 
 use domain::{Job, JobStatus, progress::grouped};
 use leptos::prelude::*;
@@ -30,7 +30,7 @@ pub struct Imports {
     pub first: bool,
     /// True if the reader may upload.
     pub may_upload: bool,
-    /// Largest file and largest workbook, in bytes.
+    /// Maximum sizes of a file and of a workbook, in bytes.
     pub limit_bytes: i64,
     pub xlsx_limit_bytes: i64,
 }
@@ -83,7 +83,7 @@ pub fn page(imports: &Imports) -> Page {
     Page { title: "Imports".to_owned(), place: Place::Imports, content, lives }
 }
 
-/// A list without rows: nothing yet, or nothing older.
+/// Empty list: no imports, or none on this page.
 fn nothing(imports: &Imports) -> AnyView {
     let (title, text) = match (imports.first, imports.may_upload) {
         (true, true) => (
@@ -179,11 +179,11 @@ fn row(job: &Job) -> impl IntoView + use<> {
     }
 }
 
-/// One fact below the bar: what is done, or how long it took.
+/// Fact below the bar: number of finished rows, or duration.
 fn progress(job: &Job) -> String {
     let counts = job.tree.counts;
     match (job.tree.status, job.started_at.zip(job.completed_at)) {
-        // A later completion took the time of somebody who corrected rows.
+        // The duration of a later completion includes the time in which somebody corrected rows.
         (JobStatus::Completed, Some((from, to))) if job.completion <= 1 => {
             format!("Took {}", duration(to.seconds_since(from)))
         }

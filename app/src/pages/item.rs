@@ -1,7 +1,7 @@
-//! `/items/{id}`: one unit of work: what can be done to it, where it stands and how it came there, why, every attempt,
-//! its payload and result, and the way to everything it belongs to.
+//! `/items/{id}`: one unit of work: its actions, state and history, reason, attempts, payload and result, and links to
+//! related pages.
 //!
-//! Each action has a form of its own (`?open=retry`), in place of the rest: one thing at a time.
+//! Each action has its own form (`?open=retry`), which replaces the rest of the page.
 
 mod attempts;
 mod deeds;
@@ -65,7 +65,7 @@ pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
     Page { title, place: Place::Jobs, content, lives: false }
 }
 
-/// Everything that is known of it.
+/// All sections about the item.
 fn shown(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> AnyView {
     view! {
         <div
@@ -97,7 +97,7 @@ fn shown(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> AnyView {
     .into_any()
 }
 
-/// A card with a document. `note` stands beside the heading, `below` under the document.
+/// Card with a document. `note` stands beside the heading, `below` under the document.
 fn part(
     item: &Item,
     id: &'static str,
@@ -121,7 +121,7 @@ fn part(
     .into_any()
 }
 
-/// Progress of its worker, which the page's script keeps up to date.
+/// Progress reported by the worker, kept current by the page script.
 fn progress(item: &Item) -> Option<impl IntoView + use<>> {
     item.assignment.as_ref()?;
     let progress = item.progress.as_ref();
@@ -234,7 +234,7 @@ fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
     )
 }
 
-/// Reason for where it stands, in one sentence.
+/// Reason for the state, in one sentence.
 fn why(item: &Item) -> Option<AnyView> {
     if let Some(by) = item.superseded_by {
         return Some(
@@ -293,7 +293,7 @@ fn why(item: &Item) -> Option<AnyView> {
     Some(view! { <p class="why soft">{sentence}</p> }.into_any())
 }
 
-/// ` (2 of 3 failures)`, where there is a limit.
+/// ` (2 of 3 failures)`, if there is a limit.
 fn of(item: &Item, failures: i32) -> String {
     match item.max_failures {
         MaxFailures::AtMost(most) => format!(" ({failures} of {most} failures)"),
@@ -301,7 +301,7 @@ fn of(item: &Item, failures: i32) -> String {
     }
 }
 
-/// A list of many names, cut behind the third.
+/// List of names, truncated after the third.
 fn brief_list(detail: &str) -> String {
     let names: Vec<&str> = detail.split(", ").collect();
     if names.len() <= 4 {
@@ -310,7 +310,7 @@ fn brief_list(detail: &str) -> String {
     format!("{} and {} more", names[..3].join(", "), names.len() - 3)
 }
 
-/// Shape and word of how an attempt ended.
+/// Shape and label of the outcome of an attempt.
 const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
     match how {
         None => ("running", "In progress"),

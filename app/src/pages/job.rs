@@ -1,5 +1,5 @@
-//! `/jobs/{id}`: a job for those who run it. How far it is and what can be done to it; errors first, then the tree and the
-//! items in progress; beside them downloads and details.
+//! `/jobs/{id}`: a job for staff: progress and actions; errors, tree and active items; downloads and details beside
+//! them.
 
 mod deeds;
 pub mod holds;
@@ -21,7 +21,7 @@ use crate::{
     reading::{Flight, Head, Line},
 };
 
-/// Draws the page.
+/// Renders the page.
 pub fn page(
     job: &Job,
     groups: &[ErrorGroup],
@@ -52,7 +52,7 @@ pub fn page(
         </div>
         <div class="job-page">
             <LiveJob id=job.id label=format!("Progress of {name}") list first>
-                // A reason to wait, such as a paused type, may change without an event of its own.
+                // A reason to wait, such as a paused type, may change without an event of the job.
                 <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
                     {holds}
                     {errors}
@@ -71,7 +71,7 @@ pub fn page(
     Page { title: name, place: Place::Jobs, content, lives: true }
 }
 
-/// Groups of errors with the ways from them: to the items, and to all of a group at once.
+/// Error groups, each with a link to its items and a button that retries all of them.
 fn errors(job: &Job, groups: &[ErrorGroup], running: bool) -> Option<AnyView> {
     let dead = job.tree.counts.dead;
     let (term, _) = deeds::reach(job);

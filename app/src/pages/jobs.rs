@@ -1,4 +1,4 @@
-//! `/jobs`: root jobs by filter, newest first. The filter is the address.
+//! `/jobs`: root jobs by filter, newest first. The filter is part of the URL.
 
 use domain::{Job, Time, filter::Term, progress::grouped};
 use leptos::prelude::*;
@@ -45,7 +45,7 @@ pub struct Watched {
     pub asked: Vec<(String, String)>,
     /// Time of the request.
     pub as_of: Time,
-    /// Cursor at which it begins.
+    /// Cursor of the page.
     pub cursor: Option<String>,
 }
 
@@ -137,7 +137,7 @@ fn nothing(jobs: &Jobs) -> AnyView {
 /// Elements below the rows.
 fn below(jobs: &Jobs) -> AnyView {
     let mut filter = jobs.asked.filter.clone();
-    // The page shows roots where the filter does not say otherwise; so does what all of them means.
+    // The page shows only roots unless the filter says otherwise, so the bulk action must do the same.
     if !jobs.asked.is_within() {
         filter = filter.with(Term::is("root", "yes"));
     }
@@ -153,7 +153,7 @@ fn below(jobs: &Jobs) -> AnyView {
     .into_any()
 }
 
-/// The list, alive where all that it shows are roots: of others the stream does not tell.
+/// The list; live if all its rows are roots, because the stream reports only roots.
 fn list(jobs: &Jobs) -> AnyView {
     let content = if jobs.jobs.is_empty() {
         nothing(jobs)
@@ -166,7 +166,7 @@ fn list(jobs: &Jobs) -> AnyView {
     let cursor = watched.cursor.as_deref().unwrap_or_default();
     let again = address(jobs.asked.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
     let newest = jobs.asked.link(&jobs.asked.filter);
-    // `live::paint` reads here what is new to the list.
+    // `live::job_row` reads the query from here.
     let asked: Vec<&String> = watched.asked.iter().flat_map(|(name, value)| [name, value]).collect();
     let asked = serde_json::to_string(&asked).unwrap_or_default();
     let after = jobs.next.is_some().then(|| last.to_rfc3339());
@@ -193,7 +193,7 @@ fn table(jobs: &[Job]) -> impl IntoView + use<> {
     table::frame("Jobs", "jobs", heads, rows)
 }
 
-/// A row. While the page lives, `live::paint` finds the parts by their classes and labels.
+/// A row. On a live page, `live::job_row` finds its parts by class and label.
 fn row(job: &Job) -> impl IntoView + use<> {
     let name = super::import::name(job);
     let meter = Meter::of_tree(job);

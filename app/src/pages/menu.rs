@@ -1,4 +1,4 @@
-//! Everything that can be gone to, on a page: what phones have in place of the sidebar.
+//! All navigation links on one page: the phone's replacement for the sidebar.
 
 use leptos::prelude::*;
 

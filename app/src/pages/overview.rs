@@ -1,7 +1,7 @@
-//! `/`: what is going on, for staff: what needs somebody, how much comes and goes, type by type.
+//! `/`: overview for staff: alerts, throughput, and statistics by job type.
 //!
-//! Everything on it is kept beside the work, so the page costs the same at any size. It is fetched again every
-//! few seconds while somebody looks.
+//! All numbers are maintained continuously, so the page costs the same at any size. It is refreshed every few seconds
+//! while it is visible.
 
 use domain::{
     alert::{Alert, AlertKind},
@@ -32,7 +32,7 @@ use crate::{
 pub struct Overview {
     pub stats: Stats,
     pub alerts: Vec<Alert>,
-    /// Those who asked for work lately.
+    /// Workers that claimed work recently.
     pub workers: Vec<Worker>,
     /// True if there are more workers than these.
     pub more_workers: bool,
@@ -67,7 +67,7 @@ pub fn page(overview: &Overview) -> Page {
     Page { title: "Overview".to_owned(), place: Place::Overview, content, lives: false }
 }
 
-/// One figure of the strip: what it is called, its shape, its value, and its page.
+/// One tile of the strip: its label, shape, value, and link.
 struct Figure {
     label: &'static str,
     shape: &'static str,
@@ -101,7 +101,7 @@ impl Figure {
     }
 }
 
-/// The strip of figures. Rates are those of the last minute.
+/// Strip of key figures. Rates cover the last minute.
 fn figures(overview: &Overview) -> AnyView {
     let types = &overview.stats.data;
     let sum = |of: fn(&TypeStats) -> i64| types.iter().map(of).sum::<i64>();
@@ -124,7 +124,7 @@ fn figures(overview: &Overview) -> AnyView {
     view! { <div class="kpis close">{strip.into_iter().map(Figure::view).collect_view()}</div> }.into_any()
 }
 
-/// One decimal where it says something.
+/// Rate with one decimal, if that is significant.
 fn per_second(rate: f64) -> String {
     if rate >= 100.0 || rate == 0.0 {
         grouped(rate.round() as i64)
@@ -260,7 +260,7 @@ fn types(types: &[TypeStats]) -> AnyView {
     .into_any()
 }
 
-/// One line: how it stands, and how much lies there.
+/// Status of the broker and its number of messages, in one line.
 fn broker(broker: &BrokerStats) -> AnyView {
     let messages: i64 = broker.queues.iter().map(|queue| i64::from(queue.messages)).sum();
     let queues = match broker.queues.len() {
@@ -289,7 +289,7 @@ fn broker(broker: &BrokerStats) -> AnyView {
     .into_any()
 }
 
-/// `/workers`: who asks for work, and what is in their hands.
+/// `/workers`: workers and the items that they are processing.
 pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> Page {
     let list = if workers.is_empty() && first {
         let way = view! { <a class="btn" href="/api/docs">"Connect a worker"</a> }.into_any();

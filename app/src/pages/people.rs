@@ -1,4 +1,4 @@
-//! `/people`: who may sign in, and the form that lets somebody in; `/people/{id}`: one of them.
+//! `/people`: people and the form that adds one; `/people/{id}`: one person.
 
 use domain::{
     Problem,
@@ -18,14 +18,14 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// Roles, and what each may do.
+/// Roles and their rights.
 const ROLES: [(&str, &str); 3] = [
     ("user", "Uploader: own imports and jobs"),
     ("support", "Support: sees all work, retries, cancels"),
     ("admin", "Admin: everything"),
 ];
 
-/// A role as people say it.
+/// Label of a role.
 pub(super) fn role_in_words(role: &str) -> &'static str {
     match role {
         "admin" => "Admin",
@@ -34,7 +34,7 @@ pub(super) fn role_in_words(role: &str) -> &'static str {
     }
 }
 
-/// The form for a new person, as it was typed, but for the password.
+/// Form for a new person, as typed, without the password.
 #[derive(Clone, Debug, Default)]
 pub struct NewPerson {
     pub name: String,
@@ -138,7 +138,7 @@ fn rights(role: &str) -> &'static str {
     whole.split_once(": ").map_or("", |(_, rights)| rights)
 }
 
-/// The ways in that an admin may have to know of.
+/// Sign-in methods of a person that an admin may need to know.
 fn signs_in_with(user: &User) -> AnyView {
     let proxy = user.proxy_user.as_ref();
     let way = match (user.has_password, proxy) {
@@ -150,7 +150,7 @@ fn signs_in_with(user: &User) -> AnyView {
     view! { <span class="two"><span>{way}</span> {proxy}</span> }.into_any()
 }
 
-/// Up to two letters that stand for a name.
+/// Initials of a name, at most two letters.
 fn initials(name: &str) -> String {
     let letters: String =
         name.split_whitespace().filter_map(|part| part.chars().find(|c| c.is_alphanumeric())).take(2).collect();
@@ -294,7 +294,7 @@ fn sessions(person: &Person) -> AnyView {
     .into_any()
 }
 
-/// Text as it stands in a query.
+/// Text encoded for a query string.
 pub(super) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

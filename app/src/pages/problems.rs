@@ -1,4 +1,4 @@
-//! Errors of a job or an import, in groups: the same rows for the owner of a file and for staff.
+//! Error groups of a job or an import: the same rows for uploaders and for staff.
 
 use domain::{
     api::ErrorGroup,
@@ -10,32 +10,32 @@ use leptos::prelude::*;
 use super::dead::{preview, rows_of};
 use crate::components::{moment::ago, panel::note};
 
-/// Most groups on a page; the download has every row.
+/// Maximum number of groups on a page; the download has every row.
 const MOST: usize = 10;
 
-/// The groups, largest first. `dead` is how many items are dead in all.
+/// Error groups, largest first. `dead` is the total number of dead items.
 pub fn groups(groups: &[ErrorGroup], dead: i64, running: bool, plain: bool) -> AnyView {
     of(groups, dead, running, Rows { plain, linked: true, scope: None })
 }
 
-/// The same for somebody who may not see single items.
+/// The same for readers who may not see single items.
 pub fn unlinked(groups: &[ErrorGroup], dead: i64, running: bool) -> AnyView {
     of(groups, dead, running, Rows { plain: true, linked: false, scope: None })
 }
 
-/// The same for staff, with the way to the rows of each: `scope` says within what.
+/// The same for staff, with links to the rows of each group within `scope`.
 pub fn groups_of(groups: &[ErrorGroup], dead: i64, running: bool, scope: &Term) -> AnyView {
     of(groups, dead, running, Rows { plain: false, linked: true, scope: Some(scope) })
 }
 
-/// Way in which a group is shown.
+/// Display options of a group.
 #[derive(Clone, Copy, Debug)]
 struct Rows<'a> {
-    /// For uploaders: rows, not items, and no kinds of error.
+    /// For uploaders: rows instead of items, and no error codes.
     plain: bool,
-    /// With the way to an item that is an example.
+    /// With a link to a sample item.
     linked: bool,
-    /// With the way to all of them, within this.
+    /// With a link to all items of the group within this term.
     scope: Option<&'a Term>,
 }
 

@@ -1,5 +1,5 @@
-//! Items as rows of a table: the same for failures and for any items. Of a payload there is the beginning alone, so
-//! that a page of the largest items is as small as any.
+//! Items as rows of a table, for failures and for item lists. A row shows only a summary of the payload, so that a page
+//! of the largest items is as small as any other.
 
 use domain::{Item, ItemState};
 use leptos::prelude::*;
@@ -20,18 +20,18 @@ use crate::{
     reading::Flight,
 };
 
-/// Characters of a payload in a row.
+/// Maximum characters of a payload in a row.
 const MOST: usize = 90;
 
 /// Kind of items in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// All of them failed, so no state is said.
+    /// All of them failed, so the state is not shown.
     Failed,
     Any,
 }
 
-/// The rows, the way to the next page, and what can be done to those that are ticked.
+/// Rows, link to the next page, and actions for the selected rows.
 pub(super) fn table(shown: &Items, kind: Kind, selection: Selection) -> AnyView {
     let rows = shown.items.iter().map(|item| row(item, shown.summaries.get(&item.id), kind)).collect_view();
     let next = next_page(shown.next.as_ref(), "More items");
@@ -54,7 +54,7 @@ pub(super) fn table(shown: &Items, kind: Kind, selection: Selection) -> AnyView 
     .into_any()
 }
 
-/// The business key, where it has one.
+/// Business key, if there is one.
 fn key(item: &Item) -> Option<String> {
     item.dedupe_key.clone().or_else(|| item.serialize_key.clone())
 }

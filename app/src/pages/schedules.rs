@@ -1,4 +1,4 @@
-//! Schedules: the list, a new one, and one with its next and its recent runs.
+//! Schedules: the list, the form for a new one, and the page of one with its next and recent runs.
 
 mod form; // the form of a schedule
 mod words; // cron expressions in words
@@ -33,7 +33,7 @@ pub use self::{form::Typed, words::in_words};
 #[derive(Clone, Debug, Default)]
 pub struct Schedules {
     pub all: Vec<Schedule>,
-    /// Roots of the last runs.
+    /// Root jobs of the last runs.
     pub jobs: HashMap<Uuid, Job>,
     /// Address of the next page.
     pub next: Option<String>,
@@ -146,7 +146,7 @@ fn next_run(one: &Schedule) -> AnyView {
     }
 }
 
-/// Result of a run: the state of its tree, or the reason why it has none.
+/// Result of a run: the state of its tree, or the reason why there is none.
 fn result(run: &ScheduleRun, jobs: &HashMap<Uuid, Job>) -> AnyView {
     let (shape, word) = match run.state {
         RunState::Queued => ("scheduled", "Waits for the previous run"),
@@ -202,11 +202,11 @@ pub struct Shown {
     pub one: Schedule,
     /// Newest first.
     pub runs: Vec<ScheduleRun>,
-    /// Roots of these runs that are still stored.
+    /// Root jobs of these runs that still exist.
     pub jobs: HashMap<Uuid, Job>,
     /// Address of the page of older runs.
     pub older: Option<String>,
-    /// It belongs to someone else.
+    /// True if it is someone else's.
     pub others: bool,
     pub typed: Typed,
     pub refused: Option<Refused>,

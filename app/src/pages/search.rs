@@ -1,21 +1,21 @@
-//! `/search`: everything that has the words in it, in groups, each hit a link. A form of GET, so that a search is an address.
+//! `/search`: search results in groups, each hit a link. A GET form, so that a search has a URL.
 
 use domain::api::{SearchGroup, SearchHit, SearchKind, SearchResults};
 use leptos::prelude::*;
 
 use crate::frame::{Page, Place};
 
-/// A search as the page shows it.
+/// A search and its results.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     pub q: String,
-    /// `None` before anything was looked for.
+    /// `None` before the first search.
     pub results: Option<SearchResults>,
-    /// The reason why nothing could be looked for.
+    /// Error in the query.
     pub fault: Option<String>,
 }
 
-/// Draws the form and what was found.
+/// Renders the form and the results.
 pub fn page(search: &Search) -> Page {
     let found = match &search.results {
         None => view! { <p class="note">"Searches ids, names, keys, file names, workers, and error messages."</p> }

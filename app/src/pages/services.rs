@@ -1,4 +1,4 @@
-//! `/services`: the programs that may ask, and their tokens. A token is on the page once.
+//! `/services`: services and their tokens. A token is shown once.
 
 use domain::{
     Problem,
@@ -28,7 +28,7 @@ const SCOPES: [(&str, &str); 5] = [
     ("admin", "everything, for everybody"),
 ];
 
-/// The form for a new token, as it was typed.
+/// Form for a new token, as typed.
 #[derive(Clone, Debug, Default)]
 pub struct NewTokenForm {
     pub service: String,
@@ -36,7 +36,7 @@ pub struct NewTokenForm {
     pub scopes: Vec<String>,
     /// Names of job types, as typed.
     pub types: String,
-    /// Its last day, as typed.
+    /// Last day of validity, as typed.
     pub expires: String,
 }
 
@@ -47,7 +47,7 @@ pub struct Services {
     pub tokens: Vec<Token>,
     /// Address of the next page of tokens.
     pub next: Option<String>,
-    /// A token that was just made: its name and its secret.
+    /// Token that was just created: its name and its secret.
     pub made: Option<(String, String)>,
     pub service_name: String,
     pub token: NewTokenForm,
@@ -90,7 +90,7 @@ fn services(shown: &Services) -> AnyView {
         .iter()
         .map(|service| {
             let state = service.disabled.then(|| view! { <span class="sub">"Disabled: its tokens are refused"</span> });
-            // The bootstrap service goes with its environment variable.
+            // The bootstrap service is removed with its environment variable.
             let control = (service.name != "bootstrap").then(|| {
                 let (verb, word) = if service.disabled { ("enable", "Enable") } else { ("disable", "Disable") };
                 let label = format!("{word} the service {}", service.name);

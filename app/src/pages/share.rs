@@ -1,7 +1,7 @@
-//! `/s/{token}`: what whoever has a link sees of one import; and the panel on the import's own page where
-//! links are made and revoked.
+//! `/s/{token}`: an import as seen through a share link; and the panel on the import's page that creates and revokes
+//! links.
 //!
-//! A shared page shows what the uploader's page shows, without ways to anything else.
+//! A shared page shows the same as the uploader's page, without links to other pages.
 
 use domain::{Job, JobStatus, Problem, api::ErrorGroup, share::Share};
 use leptos::prelude::*;
@@ -19,7 +19,7 @@ use crate::{
     reading::Head,
 };
 
-/// The page behind a link. The job is as a link shows it; `file`: it was made of one.
+/// Page of a share link. `file`: the job was created from a file.
 pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
     let name = import::name(job);
     let completed = job.tree.status == JobStatus::Completed;
@@ -44,7 +44,7 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
     Page { title: name, place: Place::Elsewhere, content, lives: true }
 }
 
-/// The page of a link that opens nothing any more.
+/// Page of a link that no longer works.
 pub fn gone(problem: &Problem) -> Page {
     use domain::Code;
     let text = match problem.code {
@@ -64,9 +64,9 @@ pub fn gone(problem: &Problem) -> Page {
 /// The panel on an import's page.
 #[derive(Clone, Debug, Default)]
 pub struct SharePanel {
-    /// Links that open something.
+    /// Links that still work.
     pub shares: Vec<Share>,
-    /// A link that was just made.
+    /// URL of a link that was just created.
     pub made: Option<String>,
     /// True if it is someone else's work.
     pub needs_reason: bool,
@@ -74,11 +74,11 @@ pub struct SharePanel {
     pub problem: Option<Problem>,
 }
 
-/// Lifetimes that a new link can have, in days.
+/// Available lifetimes of a new link, in days.
 const ENDS_AFTER: [(&str, &str); 5] =
     [("1", "1 day"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year")];
 
-/// Makes, lists and revokes links.
+/// Creates, lists and revokes links.
 pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
     let made = shown.made.as_ref().map(|url| {
         view! {
@@ -140,7 +140,7 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
     .into_any()
 }
 
-/// People who can see it; the sentence must be true for every reader.
+/// Audience of the import; the sentence must be true for every reader.
 fn visible_to(job: &Job, shown: &SharePanel) -> AnyView {
     let others = match shown.shares.len() {
         0 => ".",

@@ -1,10 +1,10 @@
-//! The keys that do something: in a dialog on every page, and as a page of its own.
+//! Keyboard shortcuts: a dialog on every page, and a page.
 
 use leptos::prelude::*;
 
 use crate::frame::{Page, Place};
 
-/// Keys and what they do, by group. The script `keys.js` acts on them; a test holds the two together.
+/// Keys and their actions, by group. The script `keys.js` handles them; a test keeps the two consistent.
 pub const KEYS: [(&str, &[(&str, &str)]); 3] = [
     (
         "Go to",
@@ -48,7 +48,7 @@ pub fn page() -> Page {
     Page { title: "Keyboard shortcuts".to_owned(), place: Place::Elsewhere, content, lives: false }
 }
 
-/// The dialog of every page. Closed, and empty of meaning, where scripts are off.
+/// The dialog. It stays closed without scripts.
 pub fn dialog() -> AnyView {
     view! {
         <dialog id="keys" aria-labelledby="keys-heading">
@@ -66,7 +66,7 @@ pub fn dialog() -> AnyView {
     .into_any()
 }
 
-/// The groups, as cards of a page or one below another in the dialog.
+/// Groups of shortcuts, as cards of the page or as a list in the dialog.
 fn groups(cards: bool) -> AnyView {
     let group = |(name, keys): (&'static str, &'static [(&str, &str)])| {
         let id = format!("{}keys-{}", if cards { "page-" } else { "" }, name.to_ascii_lowercase().replace(' ', "-"));
@@ -106,7 +106,7 @@ mod tests {
             let acted = match keys.strip_prefix("g ") {
                 Some(place) => script.contains(&format!(" {place}: \"/")),
                 None if *keys == "Shift x" => script.contains("event.key === \"X\""),
-                // The browser's own.
+                // Handled by the browser.
                 None if matches!(*keys, "Enter" | "Esc") => true,
                 None => script.contains(&format!("event.key === \"{keys}\"")),
             };

@@ -1,7 +1,7 @@
-//! `/sign-in`: by email and password; and the button behind a one-time link.
+//! `/sign-in`: sign-in by email and password; and the page behind a one-time link.
 //!
-//! A link only opens a page: programs that look at links before people do (mail scanners, previews)
-//! must not use it up. The press of the button does.
+//! Opening a link does not use it up, because mail scanners and previews open links before people do. Pressing the
+//! button does.
 
 use domain::{Code, Problem};
 use leptos::prelude::*;
@@ -11,7 +11,7 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// The form as it was typed, but for the password.
+/// Form as typed, without the password.
 #[derive(Clone, Debug, Default)]
 pub struct SignIn {
     /// True after signing out.
@@ -26,13 +26,13 @@ pub struct SignIn {
     pub problem: Option<Problem>,
 }
 
-/// `/sign-in` without a link, and every place that needs one.
+/// `/sign-in`, and every page that requires signing in.
 pub fn page(form: &SignIn) -> Page {
     let refused = form.problem.as_ref().map(|problem| match problem.code {
         Code::TooManyRequests => refusal("Too many attempts", &problem.detail),
         _ => refusal("Email or password is wrong", "Check both and try again."),
     });
-    // With passkeys the browser offers them in this field.
+    // The browser offers passkeys in this field.
     let username = if form.passkeys { "username webauthn" } else { "username" };
     let email = Field::new("Email address", "email", "email").value(&form.email).autocomplete(username);
     let password = Field::new("Password", "password", "password").autocomplete("current-password");
@@ -69,12 +69,12 @@ pub fn page(form: &SignIn) -> Page {
     framed("Sign in", content.into_any())
 }
 
-/// The second step: the first factor was right, and the person has a second one.
+/// Second step: the first factor was correct, and the person has a second one.
 #[derive(Clone, Debug, Default)]
 pub struct SecondStep {
-    /// Stands for the first factor.
+    /// Token that proves the first factor.
     pub state: String,
-    /// Methods that would be accepted.
+    /// Accepted methods.
     pub methods: Vec<String>,
     /// Path of the page that opens afterwards.
     pub back: String,
@@ -110,7 +110,7 @@ pub fn second_step(form: &SecondStep) -> Page {
     framed("Second factor", content.into_any())
 }
 
-/// A provider, or a proxy, did not lead to an account.
+/// Sign-in by a provider or a proxy that led to no account.
 pub fn provider_refused(problem: &Problem) -> Page {
     let content = view! {
         <h1>"You are not signed in"</h1>
@@ -124,7 +124,7 @@ pub fn provider_refused(problem: &Problem) -> Page {
     framed("Not signed in", content.into_any())
 }
 
-/// A button that signs in with a passkey; there only where the browser has passkeys.
+/// Button that signs in with a passkey; visible only if the browser supports passkeys.
 fn passkey_button(back: &str, word: &'static str) -> AnyView {
     view! {
         <div data-passkey="sign-in" data-back=back.to_owned() class="gate-other" hidden=true>
@@ -137,7 +137,7 @@ fn passkey_button(back: &str, word: &'static str) -> AnyView {
     .into_any()
 }
 
-/// `/sign-in/{token}`: the button.
+/// `/sign-in/{token}`: the page with the button.
 pub fn confirm(token: &str) -> Page {
     let content = view! {
         <h1>"Sign in to Treeline"</h1>
@@ -151,7 +151,7 @@ pub fn confirm(token: &str) -> Page {
     framed("Sign in", content.into_any())
 }
 
-/// `/sign-in/{token}` when the link opens nothing.
+/// `/sign-in/{token}` if the link does not work.
 pub fn refused() -> Page {
     let content = view! {
         <h1>"This link has expired or was used"</h1>

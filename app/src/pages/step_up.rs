@@ -1,7 +1,7 @@
-//! The page that asks a person to prove again who they are, and the fields of second factors.
+//! Page that asks for authentication again, and the fields of second factors.
 //!
-//! Apart from `factors`, where they are set up. The action that is waited for travels in the page, sealed by the server: nothing
-//! that was typed can be read here. Enter presses the button of the typed proofs.
+//! The setup of factors is in `factors`. The pending form travels in the page, sealed by the server, so its fields
+//! cannot be read here. Enter presses the button for typed factors.
 
 use domain::Problem;
 use leptos::prelude::*;
@@ -15,9 +15,9 @@ use crate::{
 /// Content of the page that asks again.
 #[derive(Clone, Debug, Default)]
 pub struct StepUp {
-    /// Methods that would be accepted.
+    /// Accepted methods.
     pub methods: Vec<String>,
-    /// The action to go on with, sealed; or the page to go back to.
+    /// Sealed form to submit afterwards; or the page to return to.
     pub kept: String,
     pub back: String,
     /// Providers to sign in with again: name and label.
@@ -25,7 +25,7 @@ pub struct StepUp {
     pub problem: Option<Problem>,
 }
 
-/// Asks again who one is, before an action with consequences.
+/// Asks for authentication before a sensitive action.
 pub fn page(form: &StepUp) -> Page {
     let problem = form.problem.as_ref();
     let refused = problem.map(|problem| refusal("That is wrong", &problem.detail));
@@ -98,7 +98,7 @@ pub fn page(form: &StepUp) -> Page {
                             </div>
                         }
                     })}
-                // After the button of the typed proofs, which is the one that Enter presses.
+                // After the button for typed factors, so that Enter presses that one.
                 <button class="btn" type="submit" name="confirmed" value="yes" formnovalidate=true data-continue="" hidden=true>
                     "Go on"
                 </button>
@@ -108,7 +108,7 @@ pub fn page(form: &StepUp) -> Page {
     factors::page("Confirm that it is you", content.into_any())
 }
 
-/// The fields for a code of the app and a recovery code.
+/// Fields for a code of the app and for a recovery code.
 pub(super) fn second_factor_fields(methods: &[String], problem: Option<&Problem>) -> AnyView {
     let accepts = |method: &str| methods.iter().any(|it| it == method);
     let code = accepts("totp").then(|| {

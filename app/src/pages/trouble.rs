@@ -1,4 +1,4 @@
-//! Pages for what cannot be shown: each kind of trouble has its own words and its own next step.
+//! Error pages: each kind of problem has its own text and next step.
 
 use domain::{Code, Problem};
 use leptos::prelude::*;

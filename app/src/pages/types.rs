@@ -1,7 +1,7 @@
-//! `/types`: the job types; `/types/{name}`: one, with what acts live: pause, cap, backoff.
+//! `/types`: the job types; `/types/{name}`: one type, with its live settings: pause, concurrency limit, backoff.
 //!
-//! Everybody on the staff sees them; only admins change them, and the forms are there for nobody else. A change names
-//! the version that was looked at, so that two people who edit at once do not overwrite each other.
+//! All staff see them; only admins change them, and only they see the forms. A change names the version that was read,
+//! so that two concurrent edits do not overwrite each other.
 
 use domain::{
     JobType, Problem,
@@ -69,7 +69,7 @@ pub fn list_page(types: &[JobType]) -> Page {
     Page { title: "Job types".to_owned(), place: Place::Types, content, lives: false }
 }
 
-/// One type, and what was typed into its form.
+/// One type, and the typed values of its form.
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub job_type: JobType,
@@ -92,7 +92,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// The fields as the type has them.
+    /// Fields filled from the type.
     pub fn of(job_type: &JobType) -> Self {
         let (spec, backoff) = (job_type, job_type.backoff);
         Self {

@@ -1,5 +1,5 @@
-// Wakes the islands. A page is whole without them: should the module fail to load, or take too long,
-// the page says that it is not live and stays as the server drew it.
+// Hydrates the islands. A page is complete without them: if the module fails to load or takes too long, the page
+// shows that it is not live and stays as the server rendered it.
 ((js, wasm) => {
   const root = document.documentElement;
   const failed = (why) => {
@@ -7,7 +7,7 @@
     root.dataset.islands = "failed";
     console.warn("Treeline: the live part of this page did not start.", why);
   };
-  // Timers of a hidden tab run once a second.
+  // Timers of a hidden tab run once a second, so it does not yield.
   const turn = () => (document.hidden ? Promise.resolve() : new Promise((go) => setTimeout(go)));
   const wake = async (module, fetched) => {
     await module.default({ module_or_path: fetched });
@@ -27,7 +27,7 @@
     walk(document.body, null);
     const waking = [];
     for (const [child, above] of islands) {
-      // One island a turn: a click or a key never waits for all of them.
+      // One island per task, so that a click or a key never waits for all of them.
       await turn();
       above?.$$on_hydrate?.();
       const island = module[child.dataset.component];
@@ -38,12 +38,12 @@
   };
   const start = () => {
     const patience = setTimeout(failed, 20000, "It took more than 20 s to load.");
-    // Asked for beside the script, not after it. A <link rel=preload> would also load it where scripts are off.
+    // Loaded in parallel with the script. A <link rel=preload> would also load it where scripts are disabled.
     const fetched = fetch(wasm);
     fetched.catch(failed);
     import(js).then((module) => wake(module, fetched)).then(() => clearTimeout(patience)).catch(failed);
   };
-  // After the first picture with its fonts: until then the connection belongs to them. A hidden tab draws none.
+  // After the first paint with its fonts, which need the connection first. A hidden tab does not paint.
   const frame = () => new Promise((go) => requestAnimationFrame(go));
   const later = async () => {
     if (!document.hidden) await Promise.race([document.fonts.ready.then(frame).then(frame).then(turn), new Promise((go) => setTimeout(go, 1000))]);

@@ -1,10 +1,10 @@
-// The filter completes what is typed: the names that the list knows, then the values where they are known. What those
-// are stands in the field, from the filter language itself. Without this it is a field like any.
+// Autocompletion of the filter: the names that the list supports, then known values. The field carries both, derived
+// from the filter language. Without this script it is an ordinary field.
 (() => {
   const field = document.getElementById("filter");
   if (!field?.dataset.names) return;
   const names = JSON.parse(field.dataset.names);
-  // A name that would not be read as one word stands in quotation marks.
+  // A name that would not parse as one word is quoted.
   const quoted = (word) => (/^[\w/][\w/-]*(\.[\w/-]+)*$/.test(word) ? word : `"${word.replace(/["\\]/g, "\\$&")}"`);
   const options = document.querySelectorAll(".filter select[name=type] option");
   const types = [...options].flatMap(({ value }) => (value ? [quoted(value)] : []));

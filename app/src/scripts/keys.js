@@ -1,5 +1,5 @@
-// Keys for those who do not want to reach for the mouse. Never in a field or an open dialog, never with a modifier,
-// and not at all where the reader has switched them off.
+// Keyboard shortcuts. They are disabled in fields, in open dialogs and with modifiers, and if the reader has switched
+// them off.
 (() => {
   const places = { o: "/", i: "/imports", j: "/jobs", d: "/dead", b: "/bulk", s: "/schedules", w: "/workers", t: "/types" };
   const dialog = document.getElementById("keys");
@@ -57,13 +57,13 @@
       filter.focus();
       filter.select();
     } else if (event.key === "x" || event.key === "X") {
-      // As a click on the row's box, with Shift for all from the last one to here.
+      // Same as a click on the row's checkbox; Shift selects the range from the last one.
       const box = target.closest?.("tr")?.querySelector("input[name=id]");
       if (!box) return;
       event.preventDefault();
       box.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey: event.key === "X" }));
     } else if (event.key === "j" || event.key === "k") {
-      // In a tree the arrow keys move; there letters are for the tree.
+      // In a tree, the arrow keys move and letters belong to the tree.
       if (target.closest?.("[role=treegrid]")) return;
       event.preventDefault();
       move(event.key === "j" ? 1 : -1);

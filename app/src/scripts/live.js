@@ -1,17 +1,17 @@
-// One connection to the server for all tabs of this browser. The visible tabs say what they watch; one of them, which holds
-// a Web Lock, opens a stream with the topics of all and passes on what comes. Hidden tabs watch nothing. Where there are no
-// locks (they need https or localhost), each visible tab has a stream of its own. `TreelineSource` is what a page watches
-// one topic with; it behaves as an EventSource, and where a link shows one tree it is one. Runs on every page.
+// One event stream for all tabs of this browser. Visible tabs announce their topics; the leader, which holds a Web
+// Lock, opens one stream with the topics of all tabs and forwards its messages. Hidden tabs have no topics. Without
+// locks (they need https or localhost), each visible tab opens its own stream. `TreelineSource` is the source of one
+// topic: it behaves like an EventSource, and on a shared page it is one. Runs on every page.
 (() => {
   const KINDS = ["snapshot", "change", "removed", "forbidden"];
   const ENDS = ["busy", "bye"];
   const [CONNECTING, OPEN, CLOSED] = [0, 1, 2];
-  // Between two changes of what is watched, before the stream is opened anew.
+  // Delay between a change of topics and reopening the stream.
   const GATHER = 60;
-  // A tab that leads says which topics it heard of from others; they say so again before it forgets them.
+  // Other tabs repeat their topics before the leader drops them.
   const SAY_AGAIN = 10_000;
   const FORGET = 35_000;
-  // A stream that says nothing for so long may be dead without knowing.
+  // A stream that is silent for this long may be dead without an error.
   const SILENT = 60_000;
 
   const me = Math.random().toString(36).slice(2);
@@ -20,7 +20,7 @@
   const others = locks && window.BroadcastChannel ? new BroadcastChannel("treeline-live") : null;
   const own = () => [...new Set([...sources].map((source) => source.topic))].sort();
 
-  // The tab that leads, if it is this one.
+  // State of this tab as the leader.
   const leader = {
     leads: false,
     wanted: new Map(),
@@ -52,7 +52,7 @@
         stream.addEventListener(kind, (event) => {
           if (this.stream !== stream) return;
           this.heardAt = performance.now();
-          // The server has gone, or has too many: nobody is helped by a browser that comes back at once.
+          // The server is shutting down or has too many streams: reconnecting at once would help nobody.
           if (ENDS.includes(kind)) this.close();
           this.tell({ kind, data: event.data, state: stream.readyState });
         });
@@ -95,7 +95,7 @@
     else others.postMessage({ tab: me, topics: own(), fresh });
   };
 
-  // This tab stands for election as long as it watches anything.
+  // This tab takes part in the election while it has topics.
   let standing = null;
   const stand = () => {
     if (standing || !sources.size) return;
@@ -147,7 +147,7 @@
     readyState = CONNECTING;
     onerror = null;
     constructor(address) {
-      // Behind a link there is one tree, and nothing that tabs could share.
+      // A shared page has one tree and nothing to share between tabs.
       if (location.pathname.startsWith("/s/")) return new EventSource(address);
       super();
       this.topic = address.replace(/^\/api\/v1\/jobs\/(.+)\/events$/, "job:$1").replace("/api/v1/events", "roots");
@@ -157,7 +157,7 @@
       say(true);
     }
     hear(kind, data, state) {
-      // What others were told before this one asked is no beginning.
+      // A change before the first snapshot was meant for other sources.
       if (kind === "change" && !this.knows) return;
       if (kind === "error") {
         this.readyState = state;
@@ -174,12 +174,12 @@
     close() {
       this.readyState = CLOSED;
       if (!sources.delete(this)) return;
-      // A moment later: another topic may be watched in its place.
+      // Delayed, because another topic may replace this one.
       setTimeout(() => (sources.size ? say(false) : step_down()), GATHER);
     }
   }
   window.TreelineSource = TreelineSource;
-  // A page that is left takes nothing along.
+  // A page that is left closes its sources.
   addEventListener("pagehide", () => {
     for (const source of sources) source.readyState = CLOSED;
     sources.clear();

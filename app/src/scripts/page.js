@@ -1,10 +1,10 @@
-// Times in the reader's own zone, kept current; sections that ask to be refreshed. Runs on every page,
-// needs no WASM, and changes only the data of text nodes that the server wrote.
+// Keeps timestamps current in the reader's own time zone; refreshes sections that ask for it. Runs on every page, needs
+// no WASM, and changes only text nodes that the server rendered.
 (() => {
   const skew = Number(document.documentElement.dataset.now) - Date.now();
   const now = () => Date.now() + skew;
   const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
-  // A formatter takes milliseconds to make, so each is made when it is first needed.
+  // A formatter takes milliseconds to create, so each is created on first use.
   const formats = new Map();
   const format = (at, options) => {
     if (!formats.has(options)) formats.set(options, new Intl.DateTimeFormat(undefined, options));
@@ -41,9 +41,9 @@
       if (node && node.data !== text) node.data = text;
     }
   };
-  // In a task of its own: the first formatter reads the names of the reader's language.
+  // In its own task: the first formatter loads the reader's locale.
   setTimeout(tell);
-  // The whole date is written when somebody points at a time, and for those who read with the keyboard, with its focus.
+  // The full date is set as the title on hover, and on focus for keyboard users.
   for (const kind of ["pointerover", "focusin"]) {
     document.addEventListener(kind, ({ target }) => {
       const time = target.closest?.("time[data-way]");
@@ -53,15 +53,15 @@
   setInterval(() => document.hidden || tell("since"), 1000);
   setInterval(() => document.hidden || tell("ago"), 30000);
   document.addEventListener("treeline:drawn", () => tell());
-  // A page that the browser kept for "Back" may be somebody else's by now.
+  // A page from the back/forward cache may belong to another person by now.
   addEventListener("pageshow", (event) => (event.persisted ? location.reload() : undefined));
 
-  // Whoever signs out takes along what this browser remembers of their files.
+  // Signing out deletes the remembered uploads of this browser.
   document.getElementById("sign-out")?.addEventListener("submit", () => {
     for (const key of Object.keys(localStorage)) if (key.startsWith("treeline-upload ")) localStorage.removeItem(key);
   });
 
-  // What was just done is told once: a reload, "Back" and an address that is passed on do not tell it again.
+  // A flash message is shown once: not after a reload, not after "Back", and not to whoever receives the URL.
   const here = new URL(location.href);
   if (here.searchParams.has("did")) {
     here.searchParams.delete("did");
@@ -70,18 +70,18 @@
 
   document.cookie = `treeline_offset=${-new Date().getTimezoneOffset()}; Path=/; SameSite=Lax; Max-Age=31536000`;
 
-  // Brings what is on the page to what the server has drawn now, in place: an element that stays is not replaced, so focus,
-  // scroll, what was typed, ticked and opened stay. Children with an id or `data-key` are known by it.
+  // Updates the page in place to a newer rendering. Unchanged elements are not replaced, so focus, scroll position,
+  // typed text, selection and open details stay. Children are matched by id or `data-key`.
   const key = (node) => node.id || node.getAttribute?.("data-key") || "";
   const morph = (old, fresh) => {
-    // Most of a page stays; the browser compares faster than a script.
+    // Most of a page is unchanged, and the browser compares faster than a script.
     if (old.isEqualNode(fresh)) return;
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || key(old) !== key(fresh)) return old.replaceWith(fresh);
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) old.data = fresh.data;
       return;
     }
-    // A time is written in the reader's zone here; islands draw themselves.
+    // Timestamps are in the reader's zone here; islands render themselves.
     if (old.localName === "leptos-island") return;
     if (old.localName === "time" && old.dateTime === fresh.dateTime && old.dataset.way === fresh.dataset.way) return;
     for (const { name } of [...old.attributes]) {
@@ -90,7 +90,7 @@
     for (const { name, value } of fresh.attributes) {
       if (old.getAttribute(name) === value || name === "open") continue;
       old.setAttribute(name, value);
-      // Another thing than was ticked.
+      // The checkbox belongs to another row now.
       if (name === "value" && old.type === "checkbox") old.checked = fresh.checked;
     }
     if (["textarea", "select"].includes(old.localName)) return;
@@ -118,39 +118,44 @@
     }
   };
 
-  // Something says that sections of the page are out of date: they are fetched as this very page and put in place.
+  // Refreshes the outdated sections: fetches this page and puts the sections in place.
   let fetching = false;
   let again = false;
   const refresh = async () => {
     again = fetching;
     if (fetching) return;
     fetching = true;
+    // A page may have its sections drawn by its form instead.
+    const asked = { url: location.href, within: document, init: {} };
+    document.dispatchEvent(new CustomEvent("treeline:refreshing", { detail: asked }));
+    let failed = true;
     try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const answer = await fetch(asked.url, { ...asked.init, headers: { Accept: "text/html" } });
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const old of document.querySelectorAll("[data-refresh]")) {
+      for (const old of asked.within.querySelectorAll("[data-refresh]")) {
         const replacement = fresh.getElementById(old.id);
-        // Rows that are ticked stay as they are until something is done to them.
+        // Selected rows stay as they are until an action is taken.
         if (replacement && !old.querySelector(".pick input:checked")) morph(old, replacement);
       }
       tell();
-      document.dispatchEvent(new Event("treeline:refreshed"));
+      failed = false;
     } catch {
-      // The next change asks again.
+      // The next change triggers another refresh.
     } finally {
       fetching = false;
       if (again) refresh();
+      else document.dispatchEvent(new CustomEvent("treeline:refreshed", { detail: { failed } }));
     }
   };
   document.addEventListener("treeline:refresh", refresh);
-  // A confirmation that opens says the numbers of this moment.
+  // An opening confirmation shows current numbers.
   document.addEventListener("click", ({ target }) => {
     const menu = target.closest?.("summary")?.parentElement;
     if (menu && !menu.open && menu.querySelector(".confirm") && menu.closest("[data-refresh]")) refresh();
   });
 
-  // Buttons that copy a field, on parts that are drawn later, too. Without a clipboard they stay away.
+  // Copy buttons, also on sections that are rendered later. Without a clipboard they stay hidden.
   for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = !navigator.clipboard;
   document.addEventListener("click", async ({ target }) => {
     const button = target.closest?.("[data-copy]");
@@ -165,7 +170,7 @@
     }
   });
 
-  // Menus close as people expect.
+  // Menus close on a click outside and on Escape.
   const close = (left) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(left)) menu.open = false;
   };

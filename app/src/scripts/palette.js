@@ -1,5 +1,5 @@
-// The search that opens on Ctrl-K or Cmd-K: results while one types, and the pages of the sidebar. Names are hostile: they are
-// set as text, and only addresses of this site are followed.
+// Command palette on Ctrl-K or Cmd-K: search as you type, and the pages of the sidebar. Names are untrusted: they are
+// set as text, and only URLs of this site are followed.
 (() => {
   const palette = document.getElementById("palette");
   if (!palette) return;
@@ -88,7 +88,7 @@
       event.preventDefault();
       choose(chosen + (event.key === "ArrowDown" ? 1 : -1));
     } else if (event.key === "Escape") {
-      // A field for a search would be emptied first.
+      // Escape would empty a search field first.
       event.preventDefault();
       palette.close();
     } else if (event.key === "Enter") {

@@ -1,5 +1,5 @@
-// Passkeys: the buttons that make or use one. Each stands in a form or section with data-passkey, hidden until it is known that
-// the browser has passkeys; without a script the page's other ways remain.
+// Passkeys: buttons that create or use one. Each is in a form or section with data-passkey, hidden until the browser is
+// known to support passkeys; without scripts the other sign-in methods remain.
 (() => {
   const parts = document.querySelectorAll("[data-passkey]");
   if (parts.length === 0 || !window.PublicKeyCredential || !navigator.credentials) return;
@@ -71,7 +71,7 @@
     await post("/session", { passkey: await use(how) });
     location.assign(part.dataset.back || "/");
   };
-  // The browser offers passkeys in the field of the email address, until a button asks for one.
+  // The browser offers passkeys in the email field until a button starts a request.
   let offered = null;
   const offer = async (part, status) => {
     if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;

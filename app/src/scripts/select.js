@@ -1,9 +1,9 @@
-// Rows of a list that are ticked: counted, a page or a range at once. Boxes and form are the server's and work without
-// this. Nothing here moves a row: the form is below the list, and shows while something is ticked.
+// Row selection: count, whole page, ranges. Checkboxes and form are rendered by the server and work without this
+// script. Nothing moves a row: the form is below the list and is visible while something is selected.
 (() => {
   let form, told, count, page, all;
   let last = null;
-  // A list that lives may come and go.
+  // A refresh may add or remove the list.
   const find = () => {
     form = document.getElementById("selection");
     told = document.getElementById("selection-told");
@@ -40,7 +40,7 @@
     if (event.shiftKey && from >= 0) for (const between of rows.slice(from, to)) between.checked = box.checked;
     last = box;
   });
-  // A range is meant, not the text between.
+  // Shift selects a range of rows, not text.
   document.addEventListener("mousedown", (event) => {
     if (event.shiftKey && event.target.closest?.(".pick")) event.preventDefault();
   });

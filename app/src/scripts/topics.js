@@ -1,9 +1,9 @@
-// Sections that name topics (`data-topics`) are fetched again when one of these says that something changed, and put in place
-// without a jump: what has the focus keeps it, what was typed or ticked or opened stays. At most four times a second, and
-// only while somebody looks. What a topic says itself is written at once. Runs on every page; pages are whole without it.
+// Sections with `data-topics` are refreshed when a message of one of these topics arrives, in place: focus, typed text,
+// selection and open details stay. At most four times a second, and only while the page is visible. Values in the
+// message itself are written at once. Runs on every page; pages are complete without it.
 (() => {
   const SHORTEST = 250;
-  // What changes all the time is fetched less often.
+  // Topics that change all the time are refreshed less often.
   const PACES = { overview: 2_000, roots: 1_000 };
   const LATER = [1_000, 2_000, 5_000, 10_000, 30_000];
   const root = document.documentElement;
@@ -16,11 +16,11 @@
   const sources = new Map();
   let tries = 0;
   let timer = 0;
-  // The page has just been drawn.
+  // The page has just been rendered.
   let refreshedAt = performance.now();
   let refreshed = false;
   let refreshing = 0;
-  // What was said of an item last, apart from how far it is.
+  // Last state of the item, without its progress.
   let said = "";
 
   const refresh = (pace = SHORTEST) => {
@@ -41,10 +41,10 @@
     time.dateTime = value;
     time.removeAttribute("title");
   };
-  // What can be written without asking: true where that is all that changed.
+  // Values that can be written without a refresh; returns true if nothing else changed.
   const told = {
     overview({ stats }, kind) {
-      // What was counted when the page was drawn is what it shows.
+      // The page already shows this count.
       return kind === "snapshot" && !refreshed && document.querySelector("#counted time")?.dateTime === stats.counted_at;
     },
     failures({ groups, dead }) {
@@ -57,7 +57,7 @@
         at(line.querySelector("[data-last] time"), group.last_seen_at);
       }
       document.dispatchEvent(new Event("treeline:drawn"));
-      // Rows, buttons and which groups there are is the server's to draw.
+      // Rows, buttons and the set of groups are rendered by the server.
       return false;
     },
     item(item) {
@@ -87,7 +87,7 @@
     const data = JSON.parse(text);
     const tell = told[topic.split(":")[0]];
     const done = tell?.(data, kind) ?? false;
-    // What the page was drawn from may be older than what is told first.
+    // The first message may be older than the page.
     const drawn = Number(root.dataset.now) * 1_000;
     const known = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < drawn;
     if (done || known) return;
@@ -107,7 +107,7 @@
       if (sources.has(topic)) continue;
       const source = new TreelineSource(topic);
       for (const kind of ["snapshot", "change"]) source.addEventListener(kind, (event) => hear(topic, kind, event.data));
-      // Gone: what there is to see of that is the server's to draw.
+      // Deleted: the server renders what remains.
       source.addEventListener("removed", () => refresh());
       for (const kind of ["bye", "busy"]) source.addEventListener(kind, broken);
       source.onerror = () => source.readyState === EventSource.CLOSED && broken();
@@ -118,7 +118,7 @@
     for (const source of sources.values()) source.close();
     sources.clear();
   };
-  // A tab that is hidden for a moment keeps what it watches.
+  // A tab that is hidden briefly keeps its topics.
   let leaving = 0;
   document.addEventListener("visibilitychange", () => {
     clearTimeout(leaving);

@@ -1,13 +1,13 @@
-//! Files that were not sent whole, remembered by name, size and time of change: whoever chooses the same
-//! file again, today or after a crash of the browser, goes on where it stopped.
+//! Incomplete uploads, remembered by name, size and modification time: choosing the same file again, even after a
+//! crash of the browser, resumes the upload.
 //!
-//! Only addresses are kept, no bytes. What the server has forgotten is forgotten here, too; signing out forgets all of it
+//! Only URLs are stored, no bytes. URLs that the server no longer knows are dropped; signing out drops all of them
 //! (`scripts/page.js`).
 
 use leptos::prelude::window;
 use web_sys::{File, Storage};
 
-/// Before every key, with the name behind it.
+/// Prefix of every key, followed by the name.
 const PREFIX: &str = "treeline-upload ";
 
 fn storage() -> Option<Storage> {
@@ -20,7 +20,7 @@ pub(super) fn key(file: &File) -> String {
     format!("{PREFIX}{} {} {}", file.size() as i64, file.last_modified() as i64, file.name())
 }
 
-/// Address to which a file was being sent.
+/// URL of the upload of a file.
 pub(super) fn recall(key: &str) -> Option<String> {
     storage()?.get_item(key).ok()?
 }
@@ -33,7 +33,7 @@ pub(super) fn forget(key: &str) {
     storage().map(|storage| storage.remove_item(key));
 }
 
-/// One that is remembered, if any: key, name and place.
+/// Any remembered upload: key, name and URL.
 pub(super) fn any() -> Option<(String, String, String)> {
     let storage = storage()?;
     (0..storage.length().ok()?).find_map(|at| {

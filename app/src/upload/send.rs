@@ -1,8 +1,8 @@
-//! Sending a file: small ones at once, others a piece at a time, so that a lost connection costs one piece. When it is
-//! stored, the page that shows its first rows is opened.
+//! Sends a file: a small one at once, a large one in pieces, so that a lost connection costs one piece. When the file
+//! is stored, the page with its first rows is opened.
 //!
-//! Gives up only on a refusal. Whatever else happens, it asks where the file ends and goes on there, after
-//! a pause that grows and is never the same in two browsers.
+//! Only a refusal ends the upload. After any other error it asks the server for the offset and resumes there, after a
+//! growing, jittered pause.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,25 +15,25 @@ use super::{
     wire::{self, Body, Progress, Reply, exchange, pause},
 };
 
-/// Larger files go in pieces.
+/// Files larger than this are sent in pieces.
 const AT_ONCE: f64 = 1_048_576.0;
 /// Bytes of a piece.
 const PIECE: f64 = 4.0 * 1_048_576.0;
-/// The first pause after a break, and the longest, in milliseconds.
+/// First and maximum pause after an error, in milliseconds.
 const SHORTEST: f64 = 400.0;
 const LONGEST: f64 = 15_000.0;
 
 thread_local! {
-    /// Number of the newest choice of a file.
+    /// Number of the newest chosen file; older uploads stop.
     static GENERATION: Cell<u32> = const { Cell::new(0) };
-    /// The import whose rows are corrected.
+    /// The import whose rows this file corrects.
     static AGAIN: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Takes files that are dropped anywhere on the page, and says what was left half sent before.
+/// Accepts files that are dropped anywhere on the page, and shows an incomplete earlier upload.
 pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
     AGAIN.set(again);
-    // A page must not be left while its file is half sent.
+    // Warns before the page is left during an upload.
     listen("beforeunload", move |event: Event| {
         if desk.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. })) {
             event.prevent_default();
@@ -55,7 +55,7 @@ pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
             match (reply.status, number(&reply, "Upload-Offset"), number(&reply, "Upload-Length")) {
                 (200, Some(here), Some(whole)) if here < whole => {
                     let percent = (here / whole * 100.0) as u8;
-                    // Meanwhile a file may have been chosen.
+                    // A file may have been chosen in the meantime.
                     desk.phase.maybe_update(|phase| {
                         let idle = *phase == Phase::Idle;
                         if idle {
@@ -84,14 +84,14 @@ fn hover(event: &DragEvent, desk: Desk, over: bool) {
     }
 }
 
-/// The reader chose a file in the input.
+/// Handles a file chosen in the input.
 pub(super) fn chosen(desk: Desk, limit: i64) {
     if let Some(files) = input().and_then(|input| input.files()) {
         take(desk, &files, limit);
     }
 }
 
-/// Takes the first of some files, and notes how many there were beside it.
+/// Takes the first file, and records the number of others.
 fn take(desk: Desk, files: &FileList, limit: i64) {
     if let Some(file) = files.get(0) {
         desk.left.set(files.length() - 1);
@@ -99,7 +99,7 @@ fn take(desk: Desk, files: &FileList, limit: i64) {
     }
 }
 
-/// Gives up what is being sent.
+/// Cancels the upload.
 pub(super) fn cancel(desk: Desk) {
     GENERATION.set(GENERATION.get() + 1);
     wire::abort();
@@ -113,7 +113,7 @@ fn send(desk: Desk, file: File, limit: i64) {
     GENERATION.set(GENERATION.get() + 1);
     wire::abort();
     let sending = Sending { desk, filename: file.name(), whole: file.size(), generation: GENERATION.get() };
-    // Numbers of bytes fit a double exactly up to 8 PiB.
+    // A double holds numbers of bytes exactly up to 8 PiB.
     let bytes = sending.whole as i64;
     if bytes > limit {
         return sending.fail(format!(
@@ -142,7 +142,7 @@ fn send(desk: Desk, file: File, limit: i64) {
     });
 }
 
-/// A file on its way.
+/// An upload in progress.
 #[derive(Clone)]
 struct Sending {
     desk: Desk,
@@ -164,7 +164,7 @@ impl Sending {
         }
     }
 
-    /// There is no connection: what was shown stays until the server has said how much it has.
+    /// Shows that there is no connection. The progress stays until the server reports its offset.
     fn hold(&self) {
         if self.is_current() {
             self.desk.phase.update(|phase| {
@@ -179,7 +179,7 @@ impl Sending {
         self.desk.phase.set(Phase::Failed { filename: self.filename.clone(), why });
     }
 
-    /// Tells of each byte that leaves, from `at` on.
+    /// Callback for the progress of a request that starts at the offset `at`.
     fn from(&self, at: f64) -> Progress {
         let sending = self.clone();
         Box::new(move |sent| sending.show(at + sent))
@@ -190,7 +190,7 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Stored, String> {
     let form = FormData::new().map_err(|_| cannot())?;
     form.append_with_blob_and_filename("file", file, &sending.filename).map_err(|_| cannot())?;
     let accept = [("Accept", "application/json")];
-    // A form's own words are sent, too.
+    // The request also contains the form's own bytes.
     let (shown, whole) = (sending.clone(), sending.whole);
     let progress: Progress = Box::new(move |sent: f64| shown.show(sent.min(whole)));
     let reply =
@@ -202,7 +202,7 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Stored, String> {
     }
 }
 
-/// Begins, or finds where it stopped; sends piece after piece.
+/// Starts or resumes an upload and sends it piece by piece.
 async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
     let key = memory::key(file);
     let mut place = memory::recall(&key);
@@ -235,7 +235,7 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
                 breaks = 0;
                 sending.show(at.unwrap_or(0.0));
             }
-            // It ends elsewhere; perhaps what was under way when the connection broke has come in after all.
+            // The offset differs: data that was under way when the connection broke may have arrived after all.
             409 if at.is_some() => at = None,
             404 if place.is_some() => {
                 memory::forget(&key);

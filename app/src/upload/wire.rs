@@ -1,4 +1,4 @@
-//! One request, with the progress of what is sent, which only `XMLHttpRequest` can tell; and pauses.
+//! HTTP requests with upload progress, which only `XMLHttpRequest` reports; and pauses.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, FormData, ProgressEvent, XmlHttpRequest};
 
-/// Response. Status 0: none, because the connection broke.
+/// Response. Status 0: none, because the connection was lost.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) text: String,
@@ -28,22 +28,22 @@ pub(super) enum Body<'a> {
     Piece(&'a Blob),
 }
 
-/// Hears how many bytes have left. Boxed: every other type of closure would be another copy of [`exchange`].
+/// Receives the number of bytes sent. Boxed: every other closure type would be another copy of [`exchange`].
 pub(super) type Progress = Box<dyn FnMut(f64)>;
 
 thread_local! {
-    /// The request that is under way. A newer choice of a file aborts it.
+    /// The request in progress. Choosing another file aborts it.
     static OPEN: RefCell<Option<XmlHttpRequest>> = const { RefCell::new(None) };
 }
 
-/// Breaks off what is under way.
+/// Aborts the request in progress.
 pub(super) fn abort() {
     if let Some(request) = OPEN.take() {
         let _ = request.abort();
     }
 }
 
-/// Sends a request; `progress` hears how many bytes have left. The error is the browser's own.
+/// Sends a request; `progress` receives the number of bytes sent. The error comes from the browser.
 pub(super) async fn exchange(
     method: &str,
     address: &str,
@@ -74,7 +74,7 @@ pub(super) async fn exchange(
     Ok(Reply { status: request.status().unwrap_or(0), text, request })
 }
 
-/// Waits so long, or until the browser says that it has a connection again.
+/// Waits for the given time, or until the browser is online again.
 pub(super) async fn pause(milliseconds: f64) {
     let over = Promise::new(&mut |resolve: Function, _| {
         window().set_ononline(Some(&resolve));

@@ -1,8 +1,8 @@
-//! One command for one item: payload in, result out, progress on fd 3, and its whole process group
-//! gone when it has to stop.
+//! Runs one command for one item: payload in, result out, progress on fd 3. When it must stop, its whole process group
+//! is killed.
 //!
-//! Knows nothing of Treeline's API: it turns a process into a result or a failure, and is tested with
-//! real processes. The pipe on fd 3 comes from `command-fds`, which wraps the unsafe part of it.
+//! Independent of Treeline's API: it turns a process into a result or a failure, and is tested with real processes.
+//! `command-fds` provides the pipe on fd 3, because that needs unsafe code.
 
 use std::{
     ffi::OsString,
@@ -24,11 +24,11 @@ use tokio::{
 
 use super::lines::{Lines, Tail, progress};
 
-/// The most that a command may answer. The server's own limit is lower or equal.
+/// Maximum size of a result in bytes. The server's own limit is lower or equal.
 const MAX_RESULT: usize = 10 * 1024 * 1024;
 /// Time for which background processes of a command may hold its output open.
 const LINGER: Duration = Duration::from_secs(2);
-/// EX_DATAERR of sysexits.h: the input is wrong, and will be wrong next time.
+/// EX_DATAERR of sysexits.h: the input is invalid, so a retry cannot help.
 const EX_DATAERR: i32 = 65;
 
 /// A command line.
@@ -38,7 +38,7 @@ pub(super) struct CommandLine {
     pub(super) args: Vec<OsString>,
 }
 
-/// The processes of one command. Killed when dropped.
+/// Process group of one command. Killed when dropped.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -46,7 +46,7 @@ impl Group {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
 
-    /// An error means that there is no one left to hear.
+    /// Sends a signal. An error means that no process is left.
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, signal);
@@ -60,7 +60,7 @@ impl Drop for Group {
     }
 }
 
-/// Receivers of what a command writes while it runs.
+/// Handlers for the output of a command while it runs.
 pub(super) struct Heard<P, L> {
     /// Progress from file descriptor 3.
     pub(super) progress: P,
@@ -77,8 +77,8 @@ struct Output {
 
 /// Runs the command to its end, or to the end of the future: then its process group is killed.
 ///
-/// When `stopped` resolves, the group is sent SIGTERM; a command that then still ends well has its
-/// result counted, any other end gives the item back.
+/// When `stopped` resolves, the group gets SIGTERM. If the command then still exits with a result, the result counts;
+/// otherwise the item is released.
 pub(super) async fn run(
     command: &CommandLine,
     environment: Vec<(&'static str, String)>,
@@ -119,7 +119,7 @@ pub(super) async fn run(
         };
         follow(&mut child, &group, pipes, stopped).await
     };
-    // Everybody who could be told is gone: the group's number may be another's by now.
+    // All its processes have ended, and the number of the group may be reused.
     group.0 = None;
     let status = status.map_err(|error| Unfinished::failed(format!("The command was lost: {error}")).kind("lost"))?;
     if is_stopped && (!status.success() || output.result.is_empty()) {
@@ -128,8 +128,8 @@ pub(super) async fn run(
     judge(status, &output)
 }
 
-/// Waits for the process and for its pipes. A command is over when its process is; whoever still holds
-/// its output after [`LINGER`] is killed.
+/// Waits for the process and for its pipes. A command has ended when its process has; background processes that hold
+/// its output open for longer than [`LINGER`] are killed.
 async fn follow<T>(
     child: &mut Child,
     group: &Group,
@@ -151,7 +151,7 @@ async fn follow<T>(
             }
             () = sleep_until(patience), if status.is_some() && are_open => {
                 group.signal(Signal::KILL);
-                // One who left the group cannot be reached; no one waits for it any longer.
+                // A process that left the group cannot be killed; stop waiting for it.
                 let _ = tokio::time::timeout(LINGER, &mut pipes).await;
                 are_open = false;
             }
@@ -177,7 +177,7 @@ fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> C
     let mut process = Command::new(&command.program);
     process
         .args(&command.args)
-        // The command gets the item, not the key to all of them.
+        // The command must not get the token, which gives access to all items.
         .env_remove("TREELINE_TOKEN")
         .envs(environment)
         .stdin(Stdio::piped())
@@ -187,7 +187,7 @@ fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> C
     process
 }
 
-/// A command need not read its payload: a closed pipe is no error.
+/// Writes the payload. A closed pipe is no error, because a command may ignore its payload.
 async fn give(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(payload.as_bytes()).await;

@@ -1,5 +1,4 @@
-//! Real commands, as a user would write them: what goes in, what comes out, and that nothing of them
-//! is left when they have to stop.
+//! Tests with real commands: input, output, and no processes left after a stop.
 
 use std::{cell::RefCell, future::pending};
 
@@ -110,7 +109,7 @@ async fn background_processes_do_not_hold_a_result_for_ever() {
     assert!(begun.elapsed() < LINGER * 2);
 }
 
-/// The number a script's second process says on fd 3, by which it can be looked for afterwards.
+/// Runs a script until it reports a process id on fd 3 and stops or drops it. Returns its result and that id.
 async fn stopped_after_first_word(script: &str, drop_it: bool) -> (Option<Result<Document, Unfinished>>, i32) {
     let (tell, told) = tokio::sync::watch::channel(0);
     let said = |said: ItemProgress| {
@@ -137,7 +136,7 @@ async fn stopped_after_first_word(script: &str, drop_it: bool) -> (Option<Result
     (ended, pid)
 }
 
-/// Waits until the process is gone or a zombie of someone else's.
+/// Waits until the process is gone or a zombie.
 async fn is_gone(pid: i32) -> bool {
     for _ in 0..200 {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `treeline jobs` and `treeline job`: what there is, and how it stands.
+//! `treeline jobs` and `treeline job`: lists trees, and shows one job.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use domain::{Job, JobStatus, id::Uuid};
 
 use super::{Exit, JobsOptions, show};
 
-/// The most jobs that one page of the API holds.
+/// Maximum number of jobs on one page of the API.
 const PAGE: u32 = 1_000;
 
 pub(super) async fn list(client: &Client, options: JobsOptions, json: bool) -> anyhow::Result<Exit> {

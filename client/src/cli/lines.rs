@@ -1,10 +1,10 @@
 //! Output of a command: progress lines on fd 3, and the end of standard error.
 //!
-//! Commands are strangers: what they write is bounded, made valid UTF-8, and never trusted to be short.
+//! The output of commands is not trusted: it is bounded, and invalid UTF-8 is replaced.
 
 use domain::item::ItemProgress;
 
-/// The most bytes of one progress line that are looked at.
+/// Maximum number of bytes of one line; the rest is ignored.
 const MAX_LINE: usize = 4 * 1024;
 /// Bytes of the end of standard error that become the message of a failure.
 const TAIL: usize = 4 * 1024;
@@ -36,7 +36,7 @@ fn count(text: &str) -> Option<i64> {
     text.parse().ok().filter(|&n| n >= 0)
 }
 
-/// Cuts bytes into lines of bounded length; what is over is passed over.
+/// Splits bytes into lines of bounded length; the rest of a longer line is ignored.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     line: Vec<u8>,
@@ -80,8 +80,7 @@ impl Tail {
         }
     }
 
-    /// As text for people: whole characters, no control characters but tab and line end. Empty when
-    /// there was nothing.
+    /// Text for people: whole characters, no control characters except tab and line end. Empty if there was no output.
     pub(super) fn text(&self) -> String {
         let is_inside_character = |&&byte: &&u8| byte & 0b1100_0000 == 0b1000_0000;
         let skip = if self.cut { self.bytes.iter().take(3).take_while(is_inside_character).count() } else { 0 };

@@ -1,6 +1,6 @@
 //! Standard error of a command as the log of its attempt (`attempt-logs`).
 //!
-//! A log is help, not work: a line that cannot be sent never delays or fails an item.
+//! The log is best effort: a line that cannot be sent never delays or fails an item.
 
 use std::{
     collections::VecDeque,
@@ -16,14 +16,15 @@ use domain::{
 };
 use tokio::sync::Notify;
 
-/// Longest time that a line waits before it is sent.
+/// Interval at which lines are sent.
 const EVERY: Duration = Duration::from_secs(1);
-/// Bytes of messages that may wait: what the server keeps of an attempt (`domain::limits::LARGEST_LOG`).
+/// Maximum size of the buffered messages in bytes: the same as the server's limit (`domain::limits::LARGEST_LOG`).
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes of messages in one request, more only if one line alone is longer. The server drops whole requests, oldest first.
+/// Maximum size of the messages in one request in bytes, exceeded only by a single longer line. The server drops whole
+/// requests, oldest first.
 const REQUEST_BYTES: usize = 64 << 10;
 
-/// Lines that wait to be sent; the oldest are dropped when they are more than the server keeps.
+/// Lines to be sent; the oldest are dropped when they exceed the server's limit.
 #[derive(Debug, Default)]
 pub(super) struct Logs(Mutex<Waiting>);
 
@@ -34,7 +35,7 @@ struct Waiting {
 }
 
 impl Logs {
-    /// Adds a line; an empty one is left out.
+    /// Adds a line, unless it is empty.
     pub(super) fn add(&self, line: &str) {
         let message = line.trim_end();
         if message.is_empty() {

@@ -1,7 +1,7 @@
-//! The commands of `treeline` and what they have in common: options, the log, exit codes.
+//! The commands of `treeline`, and what they share: options, the log, exit codes.
 //!
 //! Results go to standard output, everything else to standard error, so that `--json` can be piped.
-//! The commands speak to Treeline through the library alone.
+//! The commands use only the library.
 
 mod child;
 mod jobs;
@@ -18,20 +18,20 @@ use client::Client;
 use domain::{Outcome, id::Uuid, upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
 
-/// Longest wait at a terminal for a server that does not answer.
+/// Time for which the command line retries calls.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Hand work to Treeline, watch it, and do it.
+/// Submit work to Treeline, watch it, and process it.
 #[derive(Debug, Parser)]
 #[command(name = "treeline", version, propagate_version = true)]
 pub(crate) struct Args {
     /// Address of Treeline.
     #[arg(long, global = true, env = "TREELINE_URL", default_value = "http://127.0.0.1:3000")]
     url: String,
-    /// The token to speak with.
+    /// The API token.
     #[arg(long, global = true, env = "TREELINE_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// JSON instead of words; lists and live lines as one document a line.
+    /// Print JSON; one document per line for lists and live output.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -40,22 +40,22 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run a command for each item of a type: payload on its standard input, JSON result from its
-    /// standard output, lines `progress 3/10 text` from its file descriptor 3. A non-zero exit is a
-    /// failure with the end of its standard error; 65 says that no retry can help.
+    /// Run a command for each item of a type. The command gets the payload on standard input, writes a JSON result to
+    /// standard output, and may write lines `progress 3/10 text` to file descriptor 3. A non-zero exit code fails the
+    /// item with the end of standard error as the message; 65 fails it without retries.
     Work(WorkOptions),
-    /// Upload a file and run a job over its rows.
+    /// Upload a file and create a job with its rows.
     Upload(UploadOptions),
     /// List trees, newest first.
     Jobs(JobsOptions),
     /// Show a job with everything below it.
     Job {
         id: Uuid,
-        /// Draw its bar until it is complete; exit 3 when partial, 4 when failed or cancelled.
+        /// Show a progress bar until it is complete; exit 3 if partial, 4 if failed or cancelled.
         #[arg(long)]
         watch: bool,
     },
-    /// Print what happens to a job, line by line, until it is complete.
+    /// Print the changes of a job, line by line, until it is complete.
     Tail { id: Uuid },
 }
 
@@ -67,16 +67,16 @@ struct WorkOptions {
     /// Number of items at once.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: u16,
-    /// The name people see beside the items; unless given, made from host and process.
+    /// Name of the worker, shown next to its items; by default made from host and process.
     #[arg(long, value_name = "NAME")]
     worker_id: Option<String>,
     /// Time for which running items may continue after the first signal; then they are released.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
     drain_seconds: f64,
-    /// Time between SIGTERM and the kill of a command's process group.
+    /// Time between SIGTERM and SIGKILL to a command's process group.
     #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = seconds)]
     grace_seconds: f64,
-    /// RabbitMQ to listen to for wake-ups, such as amqp://user:password@host:5672; the server is asked all the same.
+    /// RabbitMQ for wake-ups, such as amqp://user:password@host:5672; the worker polls the server as well.
     #[cfg(feature = "rabbitmq")]
     #[arg(long, env = "AMQP_URL", hide_env_values = true, value_name = "URL")]
     amqp: Option<String>,
@@ -94,25 +94,25 @@ struct UploadOptions {
     /// Display name of the job; by default the name of the file.
     #[arg(long)]
     name: Option<String>,
-    /// Draw the bar until the job is complete; exit 3 when partial, 4 when failed or cancelled.
+    /// Show a progress bar until the job is complete; exit 3 if partial, 4 if failed or cancelled.
     #[arg(long)]
     watch: bool,
     /// Format of the file (csv, ndjson, json, lines, xlsx, none); by default it is detected.
     #[arg(long, value_parser = format)]
     format: Option<UploadFormat>,
-    /// A table: the first record is a row like any other.
+    /// Table: the first record is data, not a header.
     #[arg(long)]
     no_header: bool,
-    /// A table: the line of the row that names the columns; unless given, the first row.
+    /// Table: line of the header row; by default the first row.
     #[arg(long, value_name = "N", conflicts_with = "no_header")]
     header_row: Option<i64>,
-    /// CSV: the character between cells, or `tab`; unless given, found from the first lines.
+    /// CSV: the delimiter, one character or `tab`; by default detected from the first lines.
     #[arg(long, value_name = "D", value_parser = delimiter)]
     delimiter: Option<String>,
-    /// Text: its encoding, such as windows-1252; unless given, found from the first lines.
+    /// Text: the encoding, such as windows-1252; by default detected from the first lines.
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
-    /// XLSX: the sheet; unless given, the first one.
+    /// XLSX: the sheet; by default the first one.
     #[arg(long, value_name = "NAME")]
     sheet: Option<String>,
 }
@@ -158,7 +158,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Of a watched tree.
+    /// Exit code for the outcome of a watched tree.
     fn of(outcome: Option<Outcome>) -> Self {
         match outcome {
             None | Some(Outcome::Succeeded) => Self::Done,
@@ -168,7 +168,7 @@ impl Exit {
     }
 }
 
-/// Writes the log to standard error; `RUST_LOG` chooses what.
+/// Sets up the log on standard error, filtered by `RUST_LOG`.
 pub(crate) fn log(args: &Args) {
     let usual =
         if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,lapin=off,warn" } else { "error" };

@@ -1,6 +1,6 @@
-//! A tree in the terminal: one honest bar, live lines, and the words they share.
+//! Output of a tree in the terminal: progress bar, live lines, and their texts.
 //!
-//! Names, messages and errors come from strangers, so control characters never reach the terminal.
+//! Names, messages and errors are untrusted, so control characters never reach the terminal.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ pub(super) fn json(document: &impl Serialize) {
     print_line(&line);
 }
 
-/// A reader that went away (`| head`) ends the program quietly.
+/// Prints a line. A closed pipe (`| head`) ends the program without an error.
 fn print_line(line: &str) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(0);
@@ -45,15 +45,15 @@ pub(super) fn counts(job: &Job) -> String {
     text
 }
 
-/// ` 41%  1,204 of 5,000 · 3 failed · 8 running`; while nothing runs, with the sentence that says why.
+/// ` 41%  1,204 of 5,000 · 3 failed · 8 running`; with the job's message while it is not running.
 pub(super) fn line(job: &Job) -> String {
     let percent = job.percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent}%"));
     let line = format!("{percent:>4}  {}", counts(job));
     if job.tree.status == JobStatus::Running { line } else { format!("{line}  {}", plain(&job.message)) }
 }
 
-/// Draws the bar of a tree until it is complete. Where no one looks (standard error is no terminal),
-/// a line for each new percent.
+/// Draws the bar of a tree until it is complete. If standard error is not a terminal, it prints a line for each new
+/// percent instead.
 pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {msg}") {
@@ -119,7 +119,7 @@ struct Sight<'a> {
     items: &'a [Item],
 }
 
-/// Prints what happens to a tree, a line for each change, until it is complete.
+/// Prints the changes of a tree, one line each, until it is complete.
 pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
     let mut watch = client.watch(id);
     let mut said = Said::default();

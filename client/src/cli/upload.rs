@@ -1,4 +1,4 @@
-//! `treeline upload`: a file becomes a job, and if wished is watched to its end.
+//! `treeline upload`: uploads a file, creates a job from it, and optionally watches the job.
 
 use client::{Client, Result};
 use domain::{
@@ -33,7 +33,7 @@ pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) 
     if options.watch { show::bar(client, job.id, json).await } else { Ok(Exit::Done) }
 }
 
-/// Stores the file, with a bar for its bytes where someone looks.
+/// Uploads the file with a progress bar.
 async fn send(client: &Client, options: &UploadOptions) -> Result<Upload> {
     let bytes = std::fs::metadata(&options.file).map_or(0, |about| about.len());
     let bar = ProgressBar::new(bytes);

@@ -24,7 +24,7 @@ use super::{
 pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> anyhow::Result<Exit> {
     let mut words = options.command.into_iter();
     let program = words.next().context("a command is expected after --")?;
-    // A typing error should cost this message, not an attempt of every item.
+    // A typo should cost this message, not an attempt of every item.
     if !is_runnable(&program) {
         bail!("{}: no such command", program.display());
     }
@@ -41,7 +41,7 @@ pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> an
     if let Some(url) = &options.amqp {
         worker = worker.rabbitmq(url)?;
     }
-    tracing::info!(worker = worker.id(), types = options.types.join(","), slots = options.concurrency, "working");
+    tracing::info!(worker = worker.id(), types = options.types.join(","), slots = options.concurrency, "worker started");
 
     let (drain, is_forced) = drain()?;
     let summary = worker.run_until(drain, move |task| handle(Arc::clone(&command), task)).await?;
@@ -69,14 +69,14 @@ async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfin
     logs.send_during(&task, child::run(&command, environment, item.payload.text(), heard, task.stopped())).await
 }
 
-/// Pulled by signals, and says so.
+/// A drain on signals that logs its steps.
 fn drain() -> anyhow::Result<(client::Drain, Arc<AtomicBool>)> {
     let drain = client::Drain::on_signals().context("signals cannot be listened to")?;
     let is_forced = Arc::new(AtomicBool::new(false));
     let (said, forced) = (drain.clone(), Arc::clone(&is_forced));
     tokio::spawn(async move {
         said.begun().await;
-        tracing::info!("finishing what runs; once more to drop everything");
+        tracing::info!("draining; a second signal drops all running items");
         said.forced().await;
         forced.store(true, Ordering::Relaxed);
     });
@@ -88,7 +88,7 @@ fn report(summary: &Summary, json: bool) {
         show::json(summary);
     } else {
         let Summary { succeeded, failed, released, closed, unreported, unreadable } = *summary;
-        tracing::info!(succeeded, failed, released, closed, unreported, unreadable, "left");
+        tracing::info!(succeeded, failed, released, closed, unreported, unreadable, "worker stopped");
     }
 }
 

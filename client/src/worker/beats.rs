@@ -1,7 +1,7 @@
-//! Signs of life, progress on their back, and what their answers mean.
+//! Heartbeats, with progress, and the answers to them.
 //!
-//! One batch is under way at a time. Regular heartbeats that fall close together travel together;
-//! changed progress does not wait for them.
+//! One batch is in flight at a time. Heartbeats that are due at about the same time share a batch; changed progress
+//! does not wait for them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 
 /// Changed progress is sent at most this often.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// The longest a batch is waited for; less where intervals are short.
+/// Timeout of a batch; shorter if the heartbeat intervals are short.
 const ANSWER: Duration = Duration::from_secs(10);
 
 impl Loop {
@@ -62,9 +62,9 @@ impl Loop {
             Err(error) => {
                 self.beat_failures += 1;
                 if self.beat_failures == 1 {
-                    tracing::warn!(%error, items = told.len(), "a heartbeat failed; trying again");
+                    tracing::warn!(%error, items = told.len(), "heartbeat failed; retrying");
                 }
-                // Progress that the server will not take must not cost the lease: it is left out.
+                // Progress that the server refuses must not cost the lease: it is dropped.
                 let keeps_progress = error.is_passing();
                 let now = Instant::now();
                 for told in told {
@@ -103,7 +103,7 @@ impl Loop {
                         self.held.remove(&id);
                     }
                     Phase::Working(_) => {
-                        tracing::warn!(item = %held.label, "the assignment is closed; stopping");
+                        tracing::warn!(item = %held.label, "assignment closed; stopping its handler");
                         held.stop(Why::Closed, now, grace);
                     }
                     Phase::Stopping { .. } | Phase::Ended => {}

@@ -1,7 +1,7 @@
-//! Claims, and the beginning of work.
+//! Claims, and the start of handlers.
 //!
-//! At most one claim is under way: a long poll, or one that rides on a report. It carries a `claim_id`,
-//! so that asking again after a lost answer takes nothing new (`claiming`).
+//! At most one claim is in flight: a long poll, or one that is part of a report. It carries a `claim_id`, so that a
+//! retry after a lost response claims nothing more (`claiming`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,18 +22,19 @@ use super::{
 };
 use crate::{again::persist, error::Result};
 
-/// Seconds a claim waits at the server for work.
+/// Seconds that a claim waits at the server for work.
 const WAIT: u32 = 20;
-/// The same where RabbitMQ is to be heard but is not: what comes of it meanwhile waits as long.
+/// Seconds that a claim waits while RabbitMQ is configured but unreachable. Wake-ups that arrive in the meantime wait
+/// as long.
 const SHORT_WAIT: u32 = 5;
-/// Interval at which a worker with wake-ups claims anyway, in case a wake-up was lost.
+/// Interval of claims without a wake-up, in case one was lost.
 const LOOK: Duration = Duration::from_secs(10);
 /// Time for which a stopping worker tries to learn the result of an interrupted claim.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
-/// The claim under way.
+/// The claim in flight.
 pub(super) enum Claiming {
-    /// On a report of endings.
+    /// Part of a report of endings.
     Rides,
     Polls {
         claim: Claim,
@@ -42,9 +43,8 @@ pub(super) enum Claiming {
 }
 
 impl Loop {
-    /// Asks for work where there are free slots and nothing waits to be reported; a report brings a
-    /// claim of its own. What RabbitMQ has named is asked for by name; while it can be heard, the server is
-    /// not kept waiting for anything else.
+    /// Claims items if there are free slots and no endings to report; a report carries its own claim. Items that
+    /// RabbitMQ named are claimed by id. While wake-ups arrive, other claims do not wait at the server.
     pub(super) fn claim(&mut self, now: Instant) {
         let slots = self.free_slots();
         if slots > 0 && self.leaving.is_none() && self.claiming.is_none() && self.endings.is_empty() {
@@ -67,8 +67,8 @@ impl Loop {
         matches!(&self.claiming, Some(Claiming::Polls { claim, .. }) if claim.wait_seconds.is_some())
     }
 
-    /// RabbitMQ has named an item. While a claim waits at the server it need not be asked for by name: kept until that is
-    /// answered, such items would fill the worker's ears as if its hands were full.
+    /// Handles a wake-up. While a long poll is open, the item is not stored: it would wait for that poll, and the
+    /// queue of named items would look as if the worker were at capacity.
     pub(super) fn heard_of(&mut self, item_id: Uuid) {
         if self.waits_at_the_server() {
             self.ask_after = Instant::now();
@@ -77,7 +77,7 @@ impl Loop {
         }
     }
 
-    /// For items that were heard of, if there are any, else for whatever there is.
+    /// A claim for the named items, or for any items if none are named.
     pub(super) fn claim_for(&mut self, slots: usize, wait_seconds: Option<u32>) -> Claim {
         let named = self.heard.len().min(slots).min(MOST);
         let named: Option<Vec<Uuid>> = (named > 0).then(|| self.heard.drain(..named).collect());
@@ -103,9 +103,9 @@ impl Loop {
         self.claiming = None;
         match answer {
             Ok(assignments) => self.accept(assignments, sent),
-            Err(error) if self.leaving.is_some() => tracing::debug!(%error, "a last claim failed"),
+            Err(error) if self.leaving.is_some() => tracing::debug!(%error, "last claim failed"),
             Err(error) => {
-                tracing::error!(%error, "cannot claim; leaving");
+                tracing::error!(%error, "claim failed; stopping the worker");
                 self.fatal = Some(error);
                 self.leave();
             }
@@ -115,11 +115,11 @@ impl Loop {
     pub(super) fn accept(&mut self, assignments: Vec<Assignment>, sent: Instant) {
         let now = Instant::now();
         if !assignments.is_empty() {
-            // Where there was something there may be more.
+            // There may be more items where these came from.
             self.ask_after = now;
         }
         for assignment in assignments {
-            // A repeated claim answers with what it gave before.
+            // A retried claim returns the same assignments again.
             if self.held.contains_key(&assignment.id) {
                 continue;
             }
@@ -147,15 +147,15 @@ impl Loop {
         };
         tracing::debug!(item = %held.label, "begun");
         let handler = Arc::clone(&self.handler);
-        // Called inside the task, so that a panic of the handler's first line is an ending too.
+        // The handler is called inside the task, so that a panic in it becomes an ending, too.
         let abort = self.handlers.spawn(async move { handler(task).await });
         self.by_task.insert(abort.id(), id);
         held.phase = Phase::Working(abort);
     }
 
-    /// No more claims. A long poll is broken off; should it be answered just now, the same `claim_id`
-    /// tells what it took, which is given back. A claim of no items takes nothing itself and closes the
-    /// id, so that a poll still on its way takes nothing either (`claiming`).
+    /// Begins draining: no more claims. It aborts a long poll. If the server is just answering it, a claim with the
+    /// same `claim_id` returns its assignments, which are then released. That claim names no items: it takes nothing
+    /// and closes the id, so that a poll still on its way takes nothing, either (`claiming`).
     pub(super) fn leave(&mut self) {
         let stop_at = Instant::now() + self.worker.drain_limit;
         self.leaving = Some(Leaving { stop_at, give_up_at: None });

@@ -1,6 +1,6 @@
 //! Replacement of the RabbitMQ receiver in builds without it: it receives nothing.
 //!
-//! Nothing here can be made; it only lets the loop be the same with and without the feature `rabbitmq`.
+//! Its types have no values; they only keep the loop the same with and without the feature `rabbitmq`.
 
 use domain::id::Uuid;
 use tokio::sync::mpsc;

@@ -1,6 +1,6 @@
 //! Endings of items whose handler has ended: reported, released, or left to their lease.
 //!
-//! An ending stays in the queue, and its assignment alive, until the server has answered for it.
+//! An ending stays in the queue, and its assignment gets heartbeats, until the server has answered.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::{
     run::{Loop, Reply},
 };
 
-/// An ending that the server could not take just now is sent again after this.
+/// Pause before an ending is reported again if the server could not process it.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Loop {
@@ -50,7 +50,7 @@ impl Loop {
                 tracing::debug!(item = %held.label, "done");
                 self.endings.push_back(report::result(id, result));
             }
-            // What fails while it is being stopped most likely failed because of that.
+            // A failure while the handler is being stopped was most likely caused by the stop.
             Some(Err(Unfinished::Failed(failure))) if why.is_none() || !failure.retryable => {
                 tracing::warn!(item = %held.label, error = %failure.error.message, "failed");
                 self.endings.push_back(Ending {
@@ -65,7 +65,7 @@ impl Loop {
         }
     }
 
-    /// Reports what has ended, and asks for as much new work as these endings make room for.
+    /// Reports endings, and claims as many items as these endings free slots.
     pub(super) fn report(&mut self, now: Instant) {
         if self.reporting || self.endings.is_empty() || now < self.report_after {
             return;
@@ -93,7 +93,7 @@ impl Loop {
                 Verdict::Accepted => self.summary.succeeded += 1,
                 Verdict::Closed(code) => {
                     let code = code.map_or("closed", Code::as_str);
-                    tracing::warn!(item = %label, code, "ended too late; nothing was changed");
+                    tracing::warn!(item = %label, code, "ending too late; it had no effect");
                     self.summary.closed += 1;
                 }
                 Verdict::Later => {
@@ -102,13 +102,13 @@ impl Loop {
                     continue;
                 }
                 Verdict::Refused(reason) if ending.error.is_none() => {
-                    tracing::warn!(item = %label, reason, "the result was refused");
+                    tracing::warn!(item = %label, reason, "result refused");
                     let error = report::error("bad_output", format!("Treeline refused the result: {reason}"));
                     self.endings.push_back(report::failure(id, error));
                     continue;
                 }
                 Verdict::Refused(reason) => {
-                    tracing::error!(item = %label, reason, "the failure was refused; the lease will run out");
+                    tracing::error!(item = %label, reason, "failure refused; the lease will expire");
                     self.summary.unreported += 1;
                 }
             }

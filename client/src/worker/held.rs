@@ -1,8 +1,8 @@
-//! One assignment in a worker's hands: when to give a sign of life, and when to let go.
+//! One assignment that the worker holds: when its heartbeat is due, and when its handler must stop.
 //!
-//! Pure bookkeeping over `Instant`s that the loop hands in. A lease is counted from the moment the last
-//! accepted heartbeat was **sent**, which is never later than the server's own reckoning, so that a
-//! handler is stopped before the server can give its item to another (`lease-expiry`).
+//! Pure bookkeeping; the loop passes the time in. A lease counts from the moment the last accepted heartbeat was
+//! **sent**. The server counts from a later moment, so a handler is stopped before the server can assign its item to
+//! another worker (`lease-expiry`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,27 +13,28 @@ use tokio_util::sync::CancellationToken;
 use super::ProgressCell;
 use crate::again::backoff;
 
-/// Two heartbeats in a row have failed, with a quarter of an interval for the second to be answered.
+/// Intervals after which the lease is at risk: two heartbeats have failed, plus a quarter of an interval for the answer
+/// to the second.
 const SILENT_AFTER: f64 = 2.25;
 /// Intervals after which a handler that has not stopped is dropped, a quarter of an interval before the lease ends.
 const DROPPED_AFTER: f64 = MISSED_HEARTBEATS - 0.25;
 
-/// Reason why a handler was told to stop.
+/// Reason for stopping a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// The item or its job was cancelled.
     Cancelled,
-    /// The assignment is not this worker's anymore.
+    /// The assignment is closed.
     Closed,
-    /// Two heartbeats in a row were not answered.
+    /// Two consecutive heartbeats were not answered.
     Silent,
-    /// The worker is leaving.
+    /// The worker is draining.
     Draining,
 }
 
 /// Phase of the work on an item.
 pub(super) enum Phase {
-    /// The claim took longer than a heartbeat interval: it is confirmed before work begins.
+    /// The claim took longer than a heartbeat interval: a heartbeat must confirm it before work begins.
     Unconfirmed(Box<Assignment>),
     Working(AbortHandle),
     Stopping {
@@ -41,7 +42,7 @@ pub(super) enum Phase {
         abort: AbortHandle,
         drop_at: Instant,
     },
-    /// The handler is over; its ending is on its way.
+    /// The handler has ended; its ending is being reported.
     Ended,
 }
 
@@ -57,12 +58,12 @@ pub(super) struct Held {
     alive: Instant,
     next_beat: Instant,
     failures: u32,
-    /// The server said that it is closed: no more signs of life.
+    /// True if the server said that the assignment is closed: no more heartbeats.
     closed: bool,
 }
 
 impl Held {
-    /// `sent`: when the claim was sent, `now`: when its answer is looked at.
+    /// `sent` is the time at which the claim was sent, `now` the time at which its answer is handled.
     pub(super) fn new(assignment: Assignment, progress: Arc<ProgressCell>, sent: Instant, now: Instant) -> Self {
         let interval = Duration::try_from_secs_f64(assignment.heartbeat_seconds).unwrap_or(Duration::from_mins(1));
         let item = &assignment.item;
@@ -92,7 +93,7 @@ impl Held {
         self.next_beat > self.alive
     }
 
-    /// The assignment of one whose work has not begun; [`Phase::Working`] must follow.
+    /// Takes the assignment if work has not begun; [`Phase::Working`] must follow.
     pub(super) fn take_assignment(&mut self) -> Option<Box<Assignment>> {
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Unconfirmed(assignment) => Some(assignment),
@@ -107,8 +108,7 @@ impl Held {
         self.interval
     }
 
-    /// True if a heartbeat belongs into a batch sent now: it is due, or will be within a third of
-    /// its interval.
+    /// True if a heartbeat belongs in a batch that is sent now: it is due within a third of its interval.
     pub(super) fn joins_batch(&self, now: Instant) -> bool {
         !self.closed && self.next_beat <= now + self.interval / 3
     }
@@ -122,14 +122,14 @@ impl Held {
         !self.closed && matches!(self.phase, Phase::Working(_)) && self.progress.is_news()
     }
 
-    /// A sign of life sent at `sent` was accepted.
+    /// Records that a heartbeat sent at `sent` was accepted.
     pub(super) fn beat_accepted(&mut self, sent: Instant) {
         self.alive = sent;
         self.next_beat = sent + self.interval;
         self.failures = 0;
     }
 
-    /// A sign of life was not answered; the next try follows soon, as often as the interval allows.
+    /// Records that a heartbeat was not answered. The next one follows with backoff, within a quarter of the interval.
     pub(super) fn beat_failed(&mut self, now: Instant) {
         self.failures += 1;
         self.next_beat = now + backoff(self.failures).min(self.interval / 4);
@@ -139,8 +139,7 @@ impl Held {
         self.closed = true;
     }
 
-    /// Time at which the loop must check this one again. `beating`: a batch is on its way, so that nothing
-    /// new is sent before its answer.
+    /// Time of the next check of this assignment. While a batch is in flight, no heartbeat is sent before its answer.
     pub(super) fn wake_at(&self, beating: bool) -> Option<Instant> {
         let beat = (!self.closed && !beating).then_some(self.next_beat);
         let phase = match &self.phase {
@@ -151,12 +150,12 @@ impl Held {
         beat.into_iter().chain(phase).min()
     }
 
-    /// From when on its lease may be lost without this worker having heard of it.
+    /// Time from which the lease may be lost without the worker knowing.
     pub(super) fn silent_at(&self) -> Instant {
         self.alive + self.interval.mul_f64(SILENT_AFTER)
     }
 
-    /// Tells the handler to stop; it is dropped after `grace`, or sooner where the lease ends.
+    /// Tells the handler to stop; it is dropped after `grace`, or earlier if the lease ends.
     pub(super) fn stop(&mut self, why: Why, now: Instant, grace: Duration) {
         let Phase::Working(abort) = &self.phase else { return };
         let mut drop_at = now + grace;

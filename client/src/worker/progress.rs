@@ -1,19 +1,19 @@
-//! Progress of one item as its handler reports it: the latest report, and whether it is still unsent.
+//! Latest progress report of one item, and a flag for unsent reports.
 //!
-//! Apart from the loop, as handlers write here from their own tasks. It sends nothing.
+//! Separate from the loop because handlers write to it from their own tasks. It sends nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::item::ItemProgress;
 use tokio::sync::Notify;
 
-/// The most characters of a progress message that are sent.
+/// Maximum number of characters of a progress message.
 const MESSAGE_CHARS: usize = 200;
 
-/// The latest progress of one item, and whether it is news.
+/// Latest progress of one item.
 #[derive(Debug)]
 pub(super) struct ProgressCell {
-    /// Last report, and whether it still waits to be sent.
+    /// Last report, and true if it has not been sent.
     latest: Mutex<(ItemProgress, bool)>,
     /// Wakes the loop.
     news: Arc<Notify>,
@@ -36,13 +36,13 @@ impl ProgressCell {
         }
     }
 
-    /// The progress to send, if it is news.
+    /// The progress to send, if it has not been sent.
     pub(super) fn take(&self) -> Option<ItemProgress> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut latest.1).then(|| latest.0.clone())
     }
 
-    /// Marks a taken report as not delivered. The latest one is sent next.
+    /// Marks the report as unsent after a failed delivery. The latest one is sent next.
     pub(super) fn put_back(&self) {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
     }
@@ -52,7 +52,7 @@ impl ProgressCell {
     }
 }
 
-/// At most `chars` characters of one line, without control characters: what the server takes as a message.
+/// At most `chars` characters on one line, without control characters, as the server requires for a message.
 pub(super) fn printable(text: &str, chars: usize) -> String {
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect()
 }

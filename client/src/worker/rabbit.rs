@@ -1,9 +1,9 @@
-//! Listening to RabbitMQ: wake-ups come in, items are asked for by the loop.
+//! Wake-ups from RabbitMQ; the loop claims the items that they name.
 //!
-//! A task of its own keeps one connection with a consumer for each job type, and makes everything anew
-//! after any loss. Messages are acknowledged at once, whatever is in them: they are hints, and the server
-//! decides. While the worker's hands are full, the consumers are given up, so that no wake-up waits with
-//! one that is busy. Nothing that goes wrong here may reach the loop: it only hears less.
+//! A separate task keeps one connection with a consumer per job type, and reconnects after any error. Every message is
+//! acknowledged at once: it is only a hint, and the server decides. After one second at capacity the worker cancels
+//! its consumers, so that other workers receive the messages. Errors never reach the loop: it only gets fewer
+//! wake-ups.
 
 use std::{
     sync::{
@@ -36,18 +36,18 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::{Error, Result};
 
-/// Messages that a consumer may hold unacknowledged, and wake-ups that wait for the loop, at most.
+/// Maximum number of unacknowledged messages per consumer, and of wake-ups that wait for the loop.
 const PREFETCH: usize = 256;
-/// With full hands for so long, the consumers are given up.
+/// Time at capacity after which the consumers are cancelled.
 const FULL: Duration = Duration::from_secs(1);
-/// Longest wait for an answer of the broker.
+/// Timeout of calls to the broker.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Interval of connection checks; usually the loss of the connection is reported sooner.
+/// Interval of connection checks; usually a lost connection is reported sooner.
 const LOOK: Duration = Duration::from_secs(1);
-/// The pauses between two attempts to connect.
+/// Shortest and longest pause between two attempts to connect.
 const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(2);
-/// Seconds between two signs of life, unless the address says otherwise.
+/// Default heartbeat interval of the AMQP connection in seconds.
 const HEARTBEAT: u16 = 5;
 
 /// Address of the broker. Its debug output is empty, because it may contain a password.
@@ -72,7 +72,7 @@ impl Address {
         }
         uri.query.heartbeat.get_or_insert(HEARTBEAT);
         if uri.scheme == AMQPScheme::AMQPS {
-            // Once a process; whoever installed another before keeps it.
+            // Once per process; a provider that was installed earlier stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         Ok(Self(uri))
@@ -93,7 +93,7 @@ struct State {
 }
 
 impl Ear {
-    /// Begins to listen to the wake-ups of these types.
+    /// Starts receiving wake-ups for these types.
     pub(super) fn open(address: Address, types: Vec<String>, room: usize) -> Self {
         let (heard, items) = mpsc::channel(room.clamp(1, PREFETCH));
         let state = Arc::new(State::default());
@@ -102,12 +102,12 @@ impl Ear {
         Self { items, state, _listening: AbortOnDropHandle::new(tokio::spawn(listener.run())) }
     }
 
-    /// True if wake-ups arrive, as far as is known.
+    /// True if the consumers are attached, as far as known.
     pub(super) fn is_attached(&self) -> bool {
         self.state.is_attached.load(Ordering::Relaxed)
     }
 
-    /// Messages that said nothing.
+    /// Number of unreadable messages.
     pub(super) fn unreadable(&self) -> u64 {
         self.state.unreadable.load(Ordering::Relaxed)
     }
@@ -121,12 +121,12 @@ struct Listener {
     state: Arc<State>,
 }
 
-/// Messages of the consumers; ends when one of them has ended.
+/// Messages of all consumers; yields `None` when one of them has ended.
 type Deliveries = stream::SelectAll<BoxStream<'static, Option<lapin::Result<Delivery>>>>;
 
-/// Reason why listening ended.
+/// Reason for the end of consuming.
 enum End {
-    /// The worker's hands are full.
+    /// The worker is at capacity.
     Full,
     Lost(String),
 }
@@ -144,16 +144,16 @@ impl Listener {
             match end {
                 End::Full => {
                     was_lost = false;
-                    // Until there is room again; the permit itself is not used.
+                    // Waits for a free slot; the permit itself is not used.
                     if self.heard.reserve().await.is_err() {
                         return;
                     }
                     continue;
                 }
                 End::Lost(why) if was_attached || !was_lost => {
-                    tracing::warn!(broker = place, why, "not listening to RabbitMQ; asking the server instead");
+                    tracing::warn!(broker = place, why, "broker connection lost; polling the server instead");
                 }
-                End::Lost(why) => tracing::debug!(broker = place, why, "still not listening to RabbitMQ"),
+                End::Lost(why) => tracing::debug!(broker = place, why, "broker still unreachable"),
             }
             was_lost = true;
             sleep(pause.mul_f64(rand::random_range(0.67..1.33))).await;
@@ -161,7 +161,7 @@ impl Listener {
         }
     }
 
-    /// Connects, consumes, and hands on what comes until something ends it. Returns whether it came so far.
+    /// Connects, consumes, and forwards wake-ups until an error or capacity ends it. The flag is true if it connected.
     async fn attach(&self) -> (bool, End) {
         let (connection, mut consumers) = match timeout(ANSWER, self.consume()).await {
             Ok(Ok(consuming)) => consuming,
@@ -169,13 +169,13 @@ impl Listener {
             Err(_) => return (false, End::Lost("it does not answer".to_owned())),
         };
         self.state.is_attached.store(true, Ordering::Relaxed);
-        tracing::debug!(types = self.types.join(","), "listening to RabbitMQ");
+        tracing::debug!(types = self.types.join(","), "broker connected");
         let end = tokio::select! {
             end = self.hand_on(&mut consumers) => end,
             () = lost(&connection) => End::Lost("the connection is lost".to_owned()),
         };
         self.state.is_attached.store(false, Ordering::Relaxed);
-        // What was delivered and not acknowledged goes to someone else with the connection.
+        // Closing the connection requeues delivered messages that are not acknowledged.
         let _ = timeout(ANSWER, connection.close(200, "bye".into())).await;
         (true, end)
     }
@@ -185,13 +185,13 @@ impl Listener {
         let connection = Connection::connect_uri(self.address.0.clone(), properties).await?;
         let mut consumers = Vec::with_capacity(self.types.len());
         for job_type in &self.types {
-            // A channel each: one whose queue is missing closes its channel.
+            // One channel per consumer, because a missing queue closes its channel.
             let channel = connection.create_channel().await?;
             channel.basic_qos(self.prefetch, BasicQosOptions::default()).await?;
             let queue = wake::queue(job_type).as_str().into();
             let options = BasicConsumeOptions::default();
             let consumer = channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
-            // One that ends says so, and is not just missing among the others.
+            // The `None` reports the end of this consumer, which would otherwise go unnoticed among the others.
             consumers.push(consumer.map(Some).chain(stream::iter([None])).boxed());
         }
         Ok((connection, stream::select_all(consumers)))
@@ -228,7 +228,7 @@ impl Listener {
         let read: Option<WakeUp> = serde_json::from_slice(&delivery.data).ok();
         if read.is_none() {
             self.state.unreadable.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(bytes = delivery.data.len(), "a message that is no wake-up");
+            tracing::debug!(bytes = delivery.data.len(), "unreadable broker message");
         }
         read.map(|wake_up| wake_up.item_id)
     }
@@ -242,13 +242,13 @@ async fn acknowledge(delivery: &Delivery) -> std::result::Result<(), String> {
     }
 }
 
-/// Resolves when the connection is of no use anymore. Who waits for a message, or to get rid of an acknowledgement,
-/// does not always hear of that.
+/// Resolves when the connection is lost. A task that waits for a message, or for its acknowledgement to be sent, does
+/// not always notice.
 async fn lost(connection: &Connection) {
     let mut events = connection.events_listener().boxed();
     while connection.status().connected() {
         match timeout(LOOK, events.next()).await {
-            // A channel that is closed is not the connection; its consumer says so.
+            // A closed channel does not end the connection; its consumer reports it.
             Ok(Some(Event::Error(error))) if !error.is_amqp_soft_error() => return,
             Ok(None) => return,
             Ok(Some(_)) | Err(_) => {}

@@ -1,8 +1,7 @@
-//! Reports of endings to the server: together, with the next claim, repeated until they are accepted.
+//! Reports of endings to the server, in batches with the next claim, retried until the server answers.
 //!
-//! The same ending again is safe (`fencing`) and so is the same claim (`claiming`), so a report whose answer
-//! was lost is sent again unchanged. One ending that the server refuses never costs the others theirs.
-//! Nothing is decided here about slots or leases: the loop does that with what comes back.
+//! Endings (`fencing`) and claims (`claiming`) are idempotent, so a report is retried unchanged if its response was
+//! lost. One refused ending never affects the others. The loop, not this module, decides about slots and leases.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -19,7 +18,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The most endings, and the most bytes of results, in one report.
+/// Maximum number of endings, and of bytes of results, in one report.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
@@ -29,9 +28,9 @@ pub(super) enum Verdict {
     Accepted,
     /// The assignment was no longer open, and nothing changed.
     Closed(Option<Code>),
-    /// The server will not take this ending, however often it is sent.
+    /// The server refuses this ending for good.
     Refused(String),
-    /// Not now; the same again later.
+    /// A temporary error: report the same ending again later.
     Later,
 }
 
@@ -44,7 +43,7 @@ pub(super) struct Reported {
     pub(super) sent: Instant,
 }
 
-/// A result as an ending.
+/// Ending with a result.
 pub(super) fn result(id: Uuid, result: Document) -> Ending {
     Ending {
         assignment_id: id.into(),
@@ -56,7 +55,7 @@ pub(super) fn result(id: Uuid, result: Document) -> Ending {
     }
 }
 
-/// A failure as an ending, retryable.
+/// Ending with a retryable failure.
 pub(super) fn failure(id: Uuid, error: WorkError) -> Ending {
     Ending { result: None, error: Some(error), ..result(id, Document::null()) }
 }
@@ -76,8 +75,8 @@ pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> us
     fits.count()
 }
 
-/// Reports endings and claims with them, until there is an answer. Never gives up while the trouble
-/// may pass: the loop drops the future when it has to leave.
+/// Reports endings, with a claim, until there is a final answer. It retries transient errors without limit; the loop
+/// drops the future when it has to stop.
 pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<Claim>) -> Reported {
     let sent = Instant::now();
     let body = FinishBody { endings, claim };
@@ -94,8 +93,8 @@ pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<C
     }
 }
 
-/// The whole report was refused: because of its claim, or of one of its endings. The claim is left out
-/// (asked alone it says why), and endings are sent singly, so that a refusal is about one of them.
+/// Handles a report that was refused as a whole, because of its claim or of one of its endings: sends each ending
+/// alone, without the claim, so that a refusal is about that ending. A separate claim then shows its own error.
 async fn one_by_one(
     client: &Client,
     endings: Vec<Ending>,
@@ -143,19 +142,19 @@ fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment
 #[derive(Debug)]
 pub(super) enum Returned {
     Accepted,
-    /// It was not this worker's anymore, or no one could be told: its lease runs out.
+    /// The assignment was closed, or the server could not be reached; then the lease expires.
     Closed,
-    /// An at_most_once item that has begun cannot be given back, only failed (`retry-budget`).
+    /// An at_most_once item that has begun cannot be released, only failed (`retry-budget`).
     MustFail,
 }
 
-/// Gives an item back.
+/// Releases an item.
 pub(super) async fn give_back(client: Client, assignment: Uuid, body: ReleaseBody) -> Returned {
     match client.release(assignment, &body).await {
         Ok(_) => Returned::Accepted,
         Err(error) if error.code() == Some(Code::AlreadyStarted) => Returned::MustFail,
         Err(error) => {
-            tracing::debug!(%error, %assignment, "not given back");
+            tracing::debug!(%error, %assignment, "release failed");
             Returned::Closed
         }
     }

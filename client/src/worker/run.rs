@@ -1,8 +1,7 @@
-//! The worker's loop: one task that owns everything, so that nothing needs a lock.
+//! The worker's loop: one task that owns all state, so that nothing needs a lock.
 //!
-//! Handlers and calls run in tasks of their own and come back as events; between events
-//! [`Loop::advance`] starts what is due. It must never do work itself, or heartbeats would be late. Its
-//! parts: `claims`, `endings`, `beats`.
+//! Handlers and calls run in their own tasks and return as events; between events [`Loop::advance`] starts everything
+//! that is due. The loop must never block, or heartbeats would be late. Its parts: `claims`, `endings`, `heartbeats`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -34,7 +33,7 @@ use crate::error::{Error, Result};
 
 /// Time for which a stopping worker tries to report the results of its handlers.
 const LAST_REPORTS: Duration = Duration::from_secs(10);
-/// Long enough to be woken by something else.
+/// Wait that other events are expected to interrupt.
 const LONG: Duration = Duration::from_hours(1);
 
 /// Response of a call.
@@ -58,27 +57,27 @@ pub(super) struct Loop {
     pub(super) endings: VecDeque<Ending>,
     pub(super) summary: Summary,
     pub(super) claiming: Option<Claiming>,
-    /// Listens to RabbitMQ, where the worker was told to.
+    /// Receives wake-ups, if RabbitMQ is configured.
     pub(super) ear: Option<Ear>,
-    /// Items that it has heard of and not asked for yet; never more than there are free slots.
+    /// Items named by wake-ups and not claimed yet; never more than there are free slots.
     pub(super) heard: VecDeque<Uuid>,
-    /// While it is attached, nothing else is asked for before this.
+    /// Time of the next claim without a wake-up, while wake-ups arrive.
     pub(super) ask_after: Instant,
-    /// No report before this: the last one was put off.
+    /// Earliest time of the next report, after the server could not process the last one.
     pub(super) report_after: Instant,
     pub(super) reporting: bool,
     pub(super) beating: bool,
     pub(super) beat_failures: u32,
-    /// Wakes the loop when a handler has said how far it has come.
+    /// Wakes the loop when a handler reports progress.
     pub(super) news: Arc<Notify>,
     pub(super) news_waits: bool,
     pub(super) news_after: Instant,
     pub(super) leaving: Option<Leaving>,
-    /// Reason why the worker cannot continue.
+    /// Permanent error that stops the worker.
     pub(super) fatal: Option<Error>,
 }
 
-/// The worker was told to stop.
+/// Deadlines of a worker that drains.
 #[derive(Clone, Copy)]
 pub(super) struct Leaving {
     /// Time at which running handlers are told to stop.
@@ -143,7 +142,7 @@ impl Loop {
         self.fatal.map_or(Ok(self.summary), Err)
     }
 
-    /// Starts whatever is due.
+    /// Starts everything that is due.
     fn advance(&mut self, now: Instant) {
         self.watch_leases(now);
         self.watch_leaving(now);
@@ -152,7 +151,7 @@ impl Loop {
         self.claim(now);
     }
 
-    /// Slots that no item is in.
+    /// Number of free slots.
     pub(super) fn free_slots(&self) -> usize {
         self.worker.concurrency.saturating_sub(self.held.len())
     }
@@ -164,7 +163,7 @@ impl Loop {
             match &mut held.phase {
                 Phase::Unconfirmed(_) => return !is_silent,
                 Phase::Working(_) if is_silent => {
-                    tracing::warn!(item = %held.label, "two heartbeats in a row were not answered; stopping");
+                    tracing::warn!(item = %held.label, "two heartbeats not answered; stopping the handler");
                     held.stop(Why::Silent, now, grace);
                 }
                 Phase::Stopping { abort, drop_at, .. } if *drop_at <= now => {
@@ -196,7 +195,7 @@ impl Loop {
         done || leaving.give_up_at.is_some_and(|at| at <= now)
     }
 
-    /// Time of the next check if no response arrives before.
+    /// Time of the next check if no event arrives before.
     fn wake_at(&self, now: Instant) -> Instant {
         let leases = self.held.values().filter_map(|held| held.wake_at(self.beating));
         let news = (self.news_waits && !self.beating).then_some(self.news_after);
@@ -214,12 +213,12 @@ impl Loop {
             Ok(Reply::Beaten { sent, told, answer }) => self.beaten(sent, told, answer),
             Ok(Reply::Returned { assignment, returned }) => self.returned(assignment, &returned),
             Err(error) if error.is_cancelled() => {}
-            Err(error) => tracing::error!(%error, "a call broke"),
+            Err(error) => tracing::error!(%error, "call panicked"),
         }
     }
 }
 
-/// The next item that is heard of; never where no one listens.
+/// The next item named by a wake-up; pending forever without RabbitMQ.
 async fn hear(ear: &mut Option<Ear>) -> Option<Uuid> {
     match ear {
         Some(ear) => ear.items.recv().await,

@@ -1,5 +1,5 @@
-//! Plays the story `import`: a file with bad rows, taken home and mended.
-//! It reads the environment and nothing else; the story is in the library.
+//! Runs the example `import`: a file with bad rows, which are downloaded and corrected.
+//! This program only reads the environment; the example is in the library.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Plays the story `invoices`: caps, attempts, times, at most once, replay.
-//! It reads the environment and nothing else; the story is in the library.
+//! Runs the example `invoices`: caps, attempts, times, at most once, replay.
+//! This program only reads the environment; the example is in the library.
 
 use std::process::ExitCode;
 

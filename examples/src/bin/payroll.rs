@@ -1,5 +1,5 @@
-//! Plays the story `payroll`: two levels of fed jobs, one payment a bank at a time.
-//! It reads the environment and nothing else; the story is in the library.
+//! Runs the example `payroll`: two levels of fed jobs, one payment per bank at a time.
+//! This program only reads the environment; the example is in the library.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Plays the story `refund`: done once, although every worker dies.
-//! It reads the environment and nothing else; the story is in the library.
+//! Runs the example `refund`: done once, although every worker dies.
+//! This program only reads the environment; the example is in the library.
 
 use std::process::ExitCode;
 

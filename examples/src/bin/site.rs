@@ -1,5 +1,5 @@
-//! Plays the story `site`: parallel and sequential tasks, repaired, cancelled, made anew.
-//! It reads the environment and nothing else; the story is in the library.
+//! Runs the example `site`: parallel and sequential tasks, repaired, cancelled, created again.
+//! This program only reads the environment; the example is in the library.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A program that keeps the house: every call that the scenarios do not need, once, with what it answers.
+//! Administration: every call that the examples do not use, once, with its response.
 
 use client::{AuditFilter, Part};
 use domain::{

@@ -1,5 +1,5 @@
-//! The five examples as tests: each is played against a server of its own. A story checks its promises
-//! itself; what is asserted here is read from the API afterwards, by somebody who was not in the story.
+//! The five examples as tests, each with a server of its own. An example checks its promises itself; these tests then
+//! check the state through the API.
 
 mod calls;
 mod support;
@@ -27,7 +27,7 @@ async fn payroll_feeds_two_levels_and_pays_in_order() {
     let states: Vec<_> = tree.walk().iter().map(|job| (job.key.clone(), job.sealed, job.status)).collect();
     let complete = |key: &str| (key.to_owned(), true, JobStatus::Completed);
     assert_eq!(states, ["wages", "payments", "bookings"].map(complete));
-    // Played a second time on the same server, it is a second payroll.
+    // A second run on the same server creates a second payroll.
     let second = payroll::run(&server.client).await.expect("as promised");
     assert_ne!(second.root, report.root);
     server.stop().await;
@@ -138,7 +138,7 @@ async fn a_worker_of_sixty_lines_of_python_does_the_work_and_leaves_nothing_behi
         done = server.client.newer_job(job, done.version, 20).await.expect("the job").expect("it goes on");
     }
     assert_eq!((done.outcome, done.counts.succeeded), (Some(Outcome::Succeeded), 25));
-    // Told to leave, it ends by itself; its long poll is over within seconds, as there is something to take.
+    // After SIGTERM the worker stops by itself; its long poll ends within seconds, because there is an item to claim.
     let leave = Command::new("kill").arg(worker.id().expect("it runs").to_string()).status().await.expect("kill runs");
     assert!(leave.success());
     let more = NewJob { items: vec![NewItem::default()], sealed: true, ..NewJob::of("letters") };

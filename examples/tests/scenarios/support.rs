@@ -1,6 +1,5 @@
-//! A server of its own for every story: in this process, on a free port, with a database that is made on
-//! `TREELINE_TEST_POSTGRES` and dropped with it. The stories of the server's own tests have more than this;
-//! here it is only a place to run.
+//! A server for each test: in this process, on a free port, with its own database on `TREELINE_TEST_POSTGRES`, which
+//! is dropped with it. The server's own tests have more helpers.
 
 use std::str::FromStr as _;
 
@@ -79,8 +78,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Not waited for: the story's runtime may have connections half open, PostgreSQL waits for them before
-        // it drops anything, and they end only with the runtime, whose thread this is.
+        // Do not wait for this: the test's runtime may have half-open connections, PostgreSQL waits for them before
+        // it drops the database, and they close only with the runtime, whose thread this is.
         let (admin, name) = (self.admin.clone(), std::mem::take(&mut self.name));
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,4 +1,5 @@
-//! The rule of the audit log: what people were told is done stands there once, under their name, and nothing else does.
+//! Rule of the audit log: each acknowledged action of a person is there exactly once, under their name, and nothing
+//! else is.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use domain::id::Uuid;
 use super::{Kind, Verdict, history::History};
 use crate::journal::{Said, What};
 
-/// Presses of one person on one item.
+/// Retries of one item by one person.
 #[derive(Default)]
 struct Pressed {
     accepted: usize,

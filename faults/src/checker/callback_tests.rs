@@ -1,4 +1,4 @@
-//! Forged ledgers of a receiver: a clean one, and one for each way in which callbacks can be wrong.
+//! Forged ledgers of a receiver: a clean one, and one for each kind of wrong callback.
 
 use domain::{Counts, Outcome};
 
@@ -8,7 +8,7 @@ use crate::{
     receiver::{Heard, Told},
 };
 
-/// A tree that was told of once, some time after it was complete.
+/// A tree with one callback, some time after it was complete.
 fn told() -> History {
     let mut history = clean("plain");
     for call in &mut history.calls {
@@ -58,7 +58,7 @@ fn who_is_told_once_or_again_under_one_id_is_told() {
     assert_eq!((verdict.told, verdict.told_again, verdict.undelivered), (1, 0, 0));
     let again = with(|history| history.heard.push(Heard { at_us: 50_000, port: 2, ..heard("one", 1) }));
     assert_eq!(clean_of(&again).told_again, 1);
-    // No one asked, no one is told.
+    // Without a callback target there is no callback.
     clean_of(&clean("plain"));
 }
 

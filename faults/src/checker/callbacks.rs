@@ -1,4 +1,4 @@
-//! The rules of callbacks: what the receiver heard, held against what was asked for and what the tables say.
+//! Rules of callbacks: compares the received callbacks with the requests and the tables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::{
 const DELIVERED: i16 = 2;
 const SUPERSEDED: i16 = 5;
 
-/// Both rules of a history.
+/// Checks both rules.
 pub(super) fn judge(history: &History, verdict: &mut Verdict) {
     arrived(history, verdict);
     right(history, verdict);
@@ -26,7 +26,7 @@ fn is_taken(heard: &Heard) -> bool {
     heard.valid && (200..300).contains(&heard.answered)
 }
 
-/// Each completion of a tree that asked for it was told, or stands there as not delivered.
+/// Each completion of a tree with a callback was delivered, or is recorded as not delivered.
 fn arrived(history: &History, verdict: &mut Verdict) {
     let mut heard: HashMap<(Uuid, i32), Vec<&Heard>> = HashMap::new();
     for one in history.heard.iter().filter(|one| one.valid) {
@@ -36,7 +36,7 @@ fn arrived(history: &History, verdict: &mut Verdict) {
     }
     let rows: HashMap<(Uuid, i32), i16> =
         history.deliveries.iter().map(|row| ((row.job_id, row.completion), row.state)).collect();
-    // Where the answer was lost the tree is known by its name.
+    // If the response was lost, the tree is identified by its name.
     let (mut asked, mut named): (HashSet<Uuid>, HashSet<&str>) = (HashSet::new(), HashSet::new());
     for call in &history.calls {
         match (&call.what, call.job) {
@@ -67,9 +67,9 @@ fn arrived(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// What came is signed, of one id a completion, not before its time, and says what is so.
+/// Callbacks are signed, have one id per completion, are not early, and have the correct content.
 fn right(history: &History, verdict: &mut Verdict) {
-    // What the tables say comes first: another id at every try is another than theirs.
+    // Start with the ids in the tables: a different id at every attempt differs from theirs.
     let rows = || history.deliveries.iter().map(|row| ((row.job_id, row.completion), row.id.as_str()));
     let mut of_event: HashMap<(Uuid, i32), &str> = rows().collect();
     let mut of_id: HashMap<&str, (Uuid, i32)> = rows().map(|(event, id)| (id, event)).collect();
@@ -106,10 +106,10 @@ fn right(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// What the items of each tree came to, by its root.
+/// Counts of the items of each tree, by its root.
 struct Trees {
     counts: HashMap<Uuid, Counts>,
-    /// When the last of its work was over or added.
+    /// Time at which its last item ended or was added.
     moved: HashMap<Uuid, i64>,
 }
 
@@ -126,7 +126,7 @@ impl Trees {
                 Some(2) => counts.dead += 1,
                 Some(3) => counts.cancelled += 1,
                 Some(4) => counts.expired += 1,
-                // Not over: found as stuck.
+                // Not final: reported as stuck.
                 _ => counts.available += 1,
             }
             let moved = moved.entry(root).or_default();
@@ -141,7 +141,7 @@ impl Trees {
         Self { counts, moved }
     }
 
-    /// Whether it was told before the last of its work was over. Earlier completions are not known by their work.
+    /// True if the callback came before the last item ended. Earlier completions cannot be checked by their items.
     fn is_early(&self, root: &Job, told: &Told, at_us: i64) -> bool {
         let moved = self.moved.get(&root.id).copied().unwrap_or_default();
         told.completion == root.completion && (moved > at_us || root.completed_us.is_none_or(|then| then > at_us))

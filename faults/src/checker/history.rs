@@ -1,4 +1,4 @@
-//! Everything that is known of a run, in plain rows. Reads the tables and decides nothing.
+//! History of a run, as plain rows. Reads the tables, without checks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use sqlx::{FromRow, PgPool};
 
 use crate::{journal::Call, ledger::Entry, receiver::Heard};
 
-/// A job as its tables have it.
+/// A job in the tables.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct Job {
     pub(crate) id: Uuid,
@@ -23,14 +23,14 @@ pub(crate) struct Job {
     pub(crate) lease_us: i64,
     pub(crate) cancelled_us: Option<i64>,
     pub(crate) complete: bool,
-    /// How often its tree was complete, of a root.
+    /// Number of completions of the tree; for roots.
     pub(crate) completion: i32,
-    /// How its tree ended, and when; of a root.
+    /// Outcome and completion time of the tree; for roots.
     pub(crate) outcome: Option<i16>,
     pub(crate) completed_us: Option<i64>,
 }
 
-/// An item and where it stands.
+/// An item and its state.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct Item {
     pub(crate) id: Uuid,
@@ -44,11 +44,11 @@ pub(crate) struct Item {
     pub(crate) failures: Option<i32>,
     pub(crate) error_kind: Option<String>,
     pub(crate) created_us: i64,
-    /// The assignment that says in the result that it brought it.
+    /// Id of the assignment that produced the result, according to the result itself.
     pub(crate) result_by: Option<String>,
 }
 
-/// One assignment, open or over.
+/// One assignment, open or closed.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct Held {
     pub(crate) id: Uuid,
@@ -61,10 +61,10 @@ pub(crate) struct Held {
     pub(crate) ended_as: Option<i16>,
 }
 
-/// A callback as its table has it.
+/// A callback in the tables.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct Delivery {
-    /// The `webhook-id` of every try.
+    /// `webhook-id` of every attempt.
     pub(crate) id: String,
     pub(crate) job_id: Uuid,
     pub(crate) completion: i32,
@@ -80,7 +80,7 @@ pub(crate) struct Logged {
     pub(crate) action: String,
 }
 
-/// A run.
+/// Everything recorded of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) calls: Vec<Call>,
@@ -92,7 +92,7 @@ pub(crate) struct History {
     pub(crate) audit: Vec<Logged>,
     /// Trees that were deleted.
     pub(crate) removed: HashSet<Uuid>,
-    /// What the receiver of callbacks was told.
+    /// Received callbacks.
     pub(crate) heard: Vec<Heard>,
 }
 

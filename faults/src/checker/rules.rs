@@ -1,4 +1,4 @@
-//! The rules, each a function from a history to findings. Pure: the tests forge histories.
+//! The rules, each a pure function from a history to findings. The tests use forged histories.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,17 +18,17 @@ const SUCCEEDED: i16 = 1;
 const DEAD: i16 = 2;
 const LEASE_LOST: i16 = 3;
 
-/// A history with what every rule looks up.
+/// A history with indexes for the rules.
 struct Seen<'a> {
     history: &'a History,
     items: HashMap<Uuid, &'a Item>,
     /// Ascending by start.
     held: HashMap<Uuid, Vec<&'a Held>>,
-    /// How often a person gave an item back, and was told that it was.
+    /// Number of acknowledged manual retries.
     retries: HashMap<Uuid, usize>,
 }
 
-/// Judges a history by every rule.
+/// Checks a history by every rule.
 pub(super) fn judge(history: &History) -> Verdict {
     let mut held: HashMap<Uuid, Vec<&Held>> = HashMap::new();
     for one in &history.held {
@@ -56,7 +56,7 @@ pub(super) fn judge(history: &History) -> Verdict {
     verdict
 }
 
-/// What was acknowledged is there, once; what is there was asked for.
+/// Everything acknowledged exists once, and everything that exists was requested.
 fn created(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut trees: HashMap<&str, Vec<Uuid>> = HashMap::new();
     for job in seen.history.jobs.values().filter(|job| job.parent_id.is_none()) {
@@ -118,7 +118,7 @@ fn created(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// A file of so many rows makes as many items, in one tree.
+/// A file makes one tree with one item per row.
 fn files(seen: &Seen<'_>, verdict: &mut Verdict, said: Said, key: &str, rows: usize, made: &[Uuid]) {
     let items = seen.history.items.iter().filter(|item| made.contains(&item.job_id)).count();
     if said == Said::Ok {
@@ -131,7 +131,7 @@ fn files(seen: &Seen<'_>, verdict: &mut Verdict, said: Said, key: &str, rows: us
     }
 }
 
-/// Everything is over: items final, jobs complete, no lease open.
+/// All work has ended: items are final, jobs complete, no lease is open.
 fn ended(seen: &Seen<'_>, verdict: &mut Verdict) {
     for item in seen.history.items.iter().filter(|item| item.state.is_none()) {
         verdict.find(Kind::Stuck, format!("item {}", item.id));
@@ -144,7 +144,7 @@ fn ended(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Each source that succeeded has fed one item to each job that is fed by its own.
+/// Each source that succeeded has fed exactly one item to each job that its job feeds.
 fn fed(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut by_source: HashMap<(Uuid, Uuid), usize> = HashMap::new();
     for item in &seen.history.items {
@@ -167,7 +167,7 @@ fn fed(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// One open assignment an item; attempts are numbered without gaps.
+/// At most one open assignment per item; attempts are numbered without gaps.
 fn alone(seen: &Seen<'_>, verdict: &mut Verdict) {
     for (item, held) in &seen.held {
         for pair in held.windows(2) {
@@ -197,7 +197,7 @@ fn alone(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// A sweep over starts and ends of each capped type.
+/// The number of concurrent assignments of a capped type never exceeds its cap.
 fn capped(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut edges: BTreeMap<(&str, i32), Vec<(i64, i32)>> = BTreeMap::new();
     for one in &seen.history.held {
@@ -210,7 +210,7 @@ fn capped(seen: &Seen<'_>, verdict: &mut Verdict) {
         of_type.extend(one.ended_us.map(|ended| (ended, -1)));
     }
     for ((job_type, cap), mut of_type) in edges {
-        // At one moment, ends come first.
+        // At the same time, ends come first.
         of_type.sort_unstable();
         let (mut open, mut most) = (0, 0);
         for (_, step) in of_type {
@@ -247,7 +247,7 @@ fn serialized(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// A result counts for the assignment that brought it, and only while that was open.
+/// A result counts only for the assignment that reported it, and only while that was open.
 fn fenced(seen: &Seen<'_>, verdict: &mut Verdict) {
     for item in seen.history.items.iter().filter(|item| item.state == Some(SUCCEEDED)) {
         let held = seen.held.get(&item.id).map(Vec::as_slice).unwrap_or_default();
@@ -275,7 +275,7 @@ fn fenced(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// After a cancel was acknowledged nothing below it is handed out or succeeds.
+/// After a cancel was acknowledged, nothing below it is assigned or succeeds.
 fn cancelled(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut trees: HashMap<Uuid, i64> = HashMap::new();
     for call in &seen.history.calls {
@@ -302,14 +302,14 @@ fn cancelled(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Failures are those of the attempts, and death comes exactly when they are spent.
+/// Failures match the attempts, and an item is dead exactly when its retry budget is spent.
 fn budgets(seen: &Seen<'_>, verdict: &mut Verdict) {
-    // Who is given back begins with nothing spent: these are counted by attempts, in `handed_out`.
+    // A manual retry resets the budget: `handed_out` counts the attempts of these items.
     for item in seen.history.items.iter().filter(|item| !seen.retries.contains_key(&item.id)) {
         let Some(job) = seen.history.jobs.get(&item.job_id) else { continue };
         let held = seen.held.get(&item.id).map(Vec::as_slice).unwrap_or_default();
         let failed = held.iter().filter(|one| matches!(one.ended_as, Some(2..=4))).count() as i32;
-        // What was cancelled while it ran keeps the failures that it had.
+        // An item cancelled while it ran keeps its failures.
         if matches!(item.state, Some(SUCCEEDED | DEAD)) && item.failures != Some(failed) {
             verdict.find(
                 Kind::Budget,
@@ -325,8 +325,8 @@ fn budgets(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// The next attempt begins at the last acknowledged step, and does none again. Whatever an earlier attempt was
-/// told is reached was committed before a later one began, so no clock is needed.
+/// The next attempt begins at the last acknowledged step, and repeats none. No clock is needed: a step acknowledged to
+/// one attempt was committed before the next attempt began.
 fn stepped(seen: &Seen<'_>, verdict: &mut Verdict) {
     let place = |name: &str| STEPS.iter().position(|step| *step == name).map_or(0, |at| at + 1);
     let attempts: HashMap<Uuid, i32> = seen.history.held.iter().map(|one| (one.id, one.attempt)).collect();
@@ -350,8 +350,8 @@ fn stepped(seen: &Seen<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// At most once is once, by the tables and by those who did it. What a worker began and no one handed out
-/// is a fault of its own.
+/// An at_most_once item is assigned at most once, in the tables and in the ledgers. An assignment that a worker began
+/// but the tables do not have is a finding, too.
 fn handed_out(seen: &Seen<'_>, verdict: &mut Verdict) {
     let mut begun: HashMap<Uuid, HashSet<Uuid>> = HashMap::new();
     for entry in seen.history.deeds.iter().filter(|entry| matches!(entry.deed, Deed::Start { .. })) {

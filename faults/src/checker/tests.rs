@@ -1,11 +1,9 @@
-//! Forged histories: a clean one, and one for each kind of fault, which must be noticed.
-//!
-//! Long because each rule stands here beside the forged history that breaks it.
+//! Forged histories: a clean one, and one for each kind of fault, which must be detected.
 
 use domain::id::Uuid;
 
 #[path = "callback_tests.rs"]
-mod callbacks; // of who is called back
+mod callbacks; // forged callbacks
 
 use super::{
     Kind, Verdict,

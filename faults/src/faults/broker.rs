@@ -1,8 +1,10 @@
-//! RabbitMQ away, killed, emptied, repeated, ill: it changes when a worker asks, never what it gets.
+//! Faults of RabbitMQ: unavailable, killed, emptied, repeated messages, unhealthy. They change when a worker claims,
+//! never what it gets.
 //!
-//! Nodes are those of the server's own tests: private, on free ports; one serves all faults that do not hurt it.
+//! Nodes come from the server's own tests: private, on free ports. One node is shared by all faults that do not damage
+//! it.
 
-mod ill; // under an alarm, impatient, silent
+mod ill; // memory alarm, consumer timeout, silence
 
 use std::{
     collections::HashSet,
@@ -45,19 +47,19 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F27", |house| here(house, ill::silent)),
 ];
 
-/// Servers and workers that know this broker.
+/// Options for servers and workers that use this broker.
 fn listening(url: &str) -> Setting {
     let environment = [("AMQP_URL", url), ("TREELINE_BROKER_RESEND_SECONDS", "1")];
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Setting { environment, amqp: Some(url.to_owned()), work_ms: 10, ..Setting::default() }
 }
 
-/// Half as many as elsewhere: without its messages, work waits for the next look.
+/// Number of items: half as many as elsewhere, because without messages work waits for the next poll.
 fn offered(house: &House) -> usize {
     house.items / 2
 }
 
-/// A virtual host of one's own, and where it is.
+/// Creates a virtual host. Returns its address, and the value that keeps it alive.
 pub(super) async fn a_vhost() -> (String, rabbit::Vhost) {
     let vhost = rabbit::vhost().await;
     (vhost.url.clone(), vhost)
@@ -67,7 +69,7 @@ fn queue(name: &str) -> String {
     format!("treeline.items.{name}")
 }
 
-/// F21: a broker that never comes.
+/// F21: a broker that never runs.
 async fn never_there(house: &House) -> Result<Played> {
     let stage = Stage::set(house, listening(&format!("amqp://127.0.0.1:{}", free_port()?))).await?;
     let load = stage.load(Load::of(offered(house), house.seed))?;
@@ -86,7 +88,7 @@ async fn killed_brokers(house: &House) -> Result<Played> {
         node.kill();
         tokio::time::sleep(Duration::from_secs(1)).await;
         node.start().await;
-        // Panics after 15 s, which ends the fault: consumers that do not come back are one.
+        // Panics after 15 s, which fails the fault: the consumers did not reconnect.
         longest = longest.max(node.root().attached(&queue("plain"), 4).await);
     }
     let done = format!(
@@ -146,7 +148,7 @@ async fn repeated_messages(house: &House) -> Result<Played> {
     })
 }
 
-/// A connection that hears all that is said of items.
+/// Subscribes to all messages about items.
 async fn overhear(url: &str) -> Result<(Connection, Channel, Consumer)> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
@@ -162,8 +164,8 @@ async fn overhear(url: &str) -> Result<(Connection, Channel, Consumer)> {
     Ok((connection, channel, copies))
 }
 
-/// Sends what is heard for the first time nine times more, and counts it. What a server sends again is not: while work
-/// waits it does so every second here, and it would grow like an avalanche.
+/// Repeats each new message nine times, and counts the copies. Messages that a server resends are not repeated: it
+/// resends them every second while work waits, so their number would explode.
 async fn repeat(channel: Channel, mut copies: Consumer, sent: Arc<AtomicUsize>) -> Result<()> {
     const GARBAGE: [&[u8]; 4] = [b"", b"\xff\xfe", b"{\"item_id\":7}", b"[[[["];
     let mut heard: Vec<(String, Vec<u8>)> = Vec::new();
@@ -183,7 +185,7 @@ async fn repeat(channel: Channel, mut copies: Consumer, sent: Arc<AtomicUsize>) 
         again.shuffle(&mut rand::rng());
         for (key, data) in again {
             let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
-            // Straight into the queue: whoever listens to the exchange would hear it again for ever.
+            // Publish to the queue, not to the exchange, where this program would receive the copies again.
             channel.basic_publish("".into(), queue(&key).into(), options, &data, properties).await?;
             sent.fetch_add(1, Ordering::Relaxed);
         }

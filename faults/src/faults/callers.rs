@@ -1,7 +1,6 @@
-//! Callers who race each other: the same request many times, the same keys from many sides, a cancel between
-//! additions, one button pressed by two people.
+//! Concurrent callers: identical requests, contested keys, a cancel during additions, one item retried by two people.
 
-mod presses; // one button, two people
+mod presses; // one item retried by two people
 
 use std::{
     sync::Arc,
@@ -47,7 +46,7 @@ fn keys(items: &[NewItem]) -> Vec<String> {
     items.iter().filter_map(|item| item.dedupe_key.clone()).collect()
 }
 
-/// A job that takes items, made at the first server.
+/// Creates a job that accepts items, at the first server.
 pub(crate) async fn open_job(stage: &Stage, key: &str) -> Result<Uuid> {
     let call = stage.journal.invoke(What::Create { key: key.to_owned(), items: Vec::new(), calls: false })?;
     let job = NewJob { name: Some(key.to_owned()), ..NewJob::of("plain") };
@@ -56,7 +55,7 @@ pub(crate) async fn open_job(stage: &Stage, key: &str) -> Result<Uuid> {
     Ok(job)
 }
 
-/// So many items at one server, as written down as everything else.
+/// Adds items at one server, and records them in the journal.
 pub(crate) async fn add_once(stage: &Stage, server: usize, job: Uuid, name: &str, n: usize) -> Result<()> {
     let items = items(name, n, 0);
     let call = stage.journal.invoke(What::Add { job, items: keys(&items) })?;
@@ -64,7 +63,7 @@ pub(crate) async fn add_once(stage: &Stage, server: usize, job: Uuid, name: &str
     stage.journal.said(call, Said::Ok, None)
 }
 
-/// A sealed tree of five items; how long it took until it was accepted.
+/// Creates a sealed tree of five items. Returns the duration of the call.
 pub(crate) async fn small_tree(client: &Client, journal: &Journal, key: &str) -> Result<Duration> {
     let items = items("small", 5, 0);
     let call = journal.invoke(What::Create { key: key.to_owned(), items: keys(&items), calls: false })?;
@@ -91,7 +90,7 @@ where
     call(clients[0].clone()).await
 }
 
-/// The same request so many times at once, for each of so many keys, over all servers.
+/// Sends `times` identical requests concurrently for each of `count` keys, over all servers.
 pub(crate) fn identical(stage: &Stage, seed: u64, count: usize, times: usize) -> Result<JoinHandle<Result<()>>> {
     let clients: Arc<[Client]> = (0..stage.servers.len()).map(|at| stage.client(at)).collect::<Result<_>>()?;
     let journal = Arc::clone(&stage.journal);
@@ -175,7 +174,7 @@ async fn contested_keys(house: &House) -> Result<Played> {
     end(house, stage, load, done).await
 }
 
-/// One of 64 wins; the others are told that it is there.
+/// Adds the same items 64 times concurrently: one call succeeds, the others get `duplicate`.
 async fn contest(clients: &Arc<[Client]>, journal: &Journal, job: Uuid, items: &[NewItem]) -> Result<()> {
     let call = journal.invoke(What::Add { job, items: keys(items) })?;
     let adds = (0..64).map(|n| {

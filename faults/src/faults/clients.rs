@@ -1,8 +1,8 @@
-//! Clients that go away, crowd in, hang and dawdle.
+//! Faults of clients: disconnects, crowds, hanging and slow connections.
 
 mod crowds; // slow connections
 mod full; // no connection is free
-mod receivers; // who is called back
+mod receivers; // receivers of callbacks
 mod storm; // disconnects
 mod streams; // events through a proxy
 mod watchers; // streams in thousands
@@ -15,7 +15,7 @@ use super::{Played, Story, scaled};
 use crate::{stage::House, told::Told};
 
 const FEW: watchers::Size = watchers::Size { streams: 1_000, items: 1_000, at_once: 5 };
-/// As many as one server keeps open.
+/// The maximum of one server.
 const MANY: watchers::Size = watchers::Size { streams: 10_000, items: 1_500, at_once: 5 };
 
 pub(super) const FAULTS: &[(&str, Story)] = &[
@@ -27,7 +27,7 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F40", |house| told(house, |house| receivers::play(house, scaled(house, 20, 200)))),
 ];
 
-/// Plays a story on the thread that asks for it: its parts share what is on its stack, and need not be able to move.
+/// Runs a scenario on the current thread: its parts share its stack, so it need not be `Send`.
 pub(super) fn here<'a, F: Future<Output = Result<Played>> + 'a>(
     house: &'a House,
     story: impl FnOnce(&'a House) -> F + Send + 'a,
@@ -35,7 +35,7 @@ pub(super) fn here<'a, F: Future<Output = Result<Played>> + 'a>(
     async move { block_in_place(|| Handle::current().block_on(story(house))) }.boxed()
 }
 
-/// The same, told as scenes are.
+/// Runs a scenario that returns findings, on the current thread.
 pub(super) fn told<'a, F: Future<Output = Result<Told>> + 'a>(
     house: &'a House,
     story: impl FnOnce(&'a House) -> F + Send + 'a,

@@ -1,10 +1,10 @@
-//! Servers that die at every commit: just before it, just after it, and before the answer goes out.
+//! Servers that crash at every commit: just before it, just after it, and before the response is sent.
 //!
-//! The points are found in the server's own source: whatever commits does so through `store::commit`, which `server/tests/house.rs`
-//! holds. Each start arms all points that have not been reached often enough; the first one that is reached kills. Two
-//! stages share the points: one with ordinary load, judged as all are, and one where everything else is done.
+//! The points are found in the server's source: every commit goes through `store::commit`, which a test of the
+//! conventions enforces. Each start arms all points that have not been reached often enough; the first one reached
+//! crashes the server. Two fixtures share the points: one with the ordinary workload, and one with all other actions.
 
-mod deeds; // everything but work
+mod deeds; // all other actions
 
 use std::{
     collections::BTreeMap,
@@ -35,12 +35,12 @@ use crate::{
 
 pub(super) const FAULTS: &[(&str, Story)] = &[("F02", |house| on_one_thread(house))];
 
-/// Its two stages share what is on the stack.
+/// Runs on the current thread, because its two fixtures share the stack.
 fn on_one_thread(house: &House) -> BoxFuture<'_, Result<Played>> {
     async move { block_in_place(|| Handle::current().block_on(at_every_commit(house))) }.boxed()
 }
 
-/// How often each point was reached, and how often it should be.
+/// Number of crashes at each point, and the wanted number.
 struct Tally {
     reached: Mutex<BTreeMap<String, usize>>,
     wanted: usize,
@@ -52,7 +52,7 @@ impl Tally {
         *reached.entry(point.to_owned()).or_default() += 1;
     }
 
-    /// Those that were not reached often enough.
+    /// Points that were not reached often enough.
     fn open(&self) -> Vec<String> {
         let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         reached.iter().filter(|(_, n)| **n < self.wanted).map(|(point, _)| point.clone()).collect()
@@ -80,7 +80,7 @@ async fn at_every_commit(house: &House) -> Result<Played> {
     Ok(played)
 }
 
-/// Items of every kind, offered and worked on.
+/// Runs the ordinary workload.
 async fn under_load(house: &House, tally: &Tally, time: Duration) -> Result<Played> {
     let mut stage = Stage::set(house, Setting::default()).await?;
     let load = stage.load(Load { calls_a_second: Some(4.0), cancels: 6, ..Load::of(house.items, house.seed) })?;
@@ -101,12 +101,12 @@ async fn under_load(house: &House, tally: &Tally, time: Duration) -> Result<Play
     end(house, stage, load, String::new()).await
 }
 
-/// Everything else, until every point was reached or the time is over.
+/// Runs all other actions, until every point was reached or the time is over.
 async fn beside_it(house: &House, tally: &Tally, time: Duration) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let receiver = Receiver::listen(scene.folder().join("receiver")).await?;
     let (broker, _vhost) = a_vhost().await;
-    // What is done now and then is done all the time.
+    // Short intervals, so that background tasks run all the time.
     let busy = [
         ("AMQP_URL", broker.as_str()),
         ("TREELINE_BROKER_RESEND_SECONDS", "1"),
@@ -152,7 +152,7 @@ async fn beside_it(house: &House, tally: &Tally, time: Duration) -> Result<Told>
     Ok(told)
 }
 
-/// Starts again whatever crashed, until it is over; then all are whole.
+/// Restarts crashed servers until `over`; then disarms all of them.
 async fn kill_and_mend(served: &mut [Served], tally: &Tally, over: &AtomicBool) -> Result<()> {
     for one in &mut *served {
         one.server.process.kill().await?;
@@ -174,12 +174,12 @@ async fn kill_and_mend(served: &mut [Served], tally: &Tally, over: &AtomicBool) 
     Ok(())
 }
 
-/// Counts a crash, and starts the server again with what is left.
+/// Counts a crash, and restarts the server with the remaining points.
 fn look(server: &mut Server, tally: &Tally, busy: std::ops::Range<usize>) -> Result<()> {
     if look_once(server, tally)? { arm(server, tally, busy) } else { Ok(()) }
 }
 
-/// Whether it crashed; counts that.
+/// Counts a crash. Returns true if there was one.
 fn look_once(server: &mut Server, tally: &Tally) -> Result<bool> {
     let Some(status) = server.process.look()? else { return Ok(false) };
     let log = std::fs::read_to_string(server.process.log())?;
@@ -189,8 +189,8 @@ fn look_once(server: &mut Server, tally: &Tally) -> Result<bool> {
     Ok(true)
 }
 
-/// Starts a server that crashes at whichever of the points it reaches first. What is passed all the time is passed
-/// `busy` times before it kills, so that others have their turn.
+/// Starts a server that crashes at the first of the points that it reaches. A point that is passed all the time must be
+/// passed `busy` times before it crashes, so that the others are reached, too.
 fn arm(server: &mut Server, tally: &Tally, busy: std::ops::Range<usize>) -> Result<()> {
     let open = tally.open().into_iter().map(|point| {
         let always = ["jobs/work", "jobs/figures", "jobs/tend", "jobs/outbox", "http/"];
@@ -203,14 +203,14 @@ fn arm(server: &mut Server, tally: &Tally, busy: std::ops::Range<usize>) -> Resu
     server.process.start()
 }
 
-/// A server that does not crash anymore, ready.
+/// Restarts a server without crash points.
 async fn disarm(server: &mut Server) -> Result<()> {
     server.process.kill().await?;
     server.process.unset("FAILPOINTS");
     server.start().await
 }
 
-/// Both edges of every commit in the server's source, and the answer.
+/// Points before and after every commit in the server's source, and before the response.
 fn points() -> Result<Vec<String>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src");
     let mut points = vec!["before_reply:http/layers".to_owned()];

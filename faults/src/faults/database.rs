@@ -1,11 +1,11 @@
-//! A database that dies, is slow, is full, is crowded, and whose sessions end.
+//! Faults of the database: crashes, latency, a full disk, crowds, and terminated sessions.
 
-mod churn; // old views, and everybody at once
-mod crashes; // deaths, restarts, sessions that end
-mod disk; // no room
-mod herd; // everybody comes back at once
-mod migrations; // servers that start beside others
-mod slow; // far away
+mod churn; // old snapshots, and random concurrent calls
+mod crashes; // crashes, restarts, terminated sessions
+mod disk; // a full disk
+mod herd; // simultaneous reconnects
+mod migrations; // servers that start next to others
+mod slow; // latency
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Files: uploads that are cut, and servers that are killed while they take a file or cut it into items.
+//! Files: aborted uploads, and servers that are killed while they receive a file or split it into items.
 
 use std::{path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 
 pub(super) const FAULTS: &[(&str, Story)] = &[("F36", |house| cut_uploads(house).boxed())];
 
-/// F36: the server is killed in the middle of an upload, and again while it cuts the file into items.
+/// F36: the server is killed during an upload, and again while it splits the file into items.
 async fn cut_uploads(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, Setting { servers: 1, work_ms: 1, slots: 32, ..Setting::default() }).await?;
     let (rounds, rows) = scaled(house, (5, 1_000), (100, 5_000));
@@ -43,7 +43,7 @@ async fn count(stage: &Stage, what: &'static str) -> Result<i64> {
     Ok(sqlx::query_scalar(what).fetch_one(&stage.pool).await?)
 }
 
-/// Sends so much of a file and no more; returns when it is on its way, as the rest never comes.
+/// Sends only a part of a file; returns after a timeout, as the rest never follows.
 async fn begin_upload(url: &str, key: &str, bytes: &[u8], percent: usize) {
     let part = bytes[..bytes.len() * percent / 100].to_vec();
     let sent = futures::StreamExt::chain(stream::iter([Ok::<_, std::io::Error>(part)]), stream::pending());
@@ -55,7 +55,7 @@ async fn begin_upload(url: &str, key: &str, bytes: &[u8], percent: usize) {
     let _ = tokio::time::timeout(Duration::from_millis(200), request.send()).await;
 }
 
-/// The whole file, and a tree of it, although the server is killed once more.
+/// Uploads the whole file and creates a tree from it, although the server is killed once more.
 async fn fill(stage: &mut Stage, key: &str, path: &Path, rows: usize) -> Result<()> {
     let client: Client = stage.client(0)?.with_patience(Duration::from_secs(30));
     let upload = client.upload(path, |_| {}).await.context("the whole file")?;

@@ -1,9 +1,9 @@
-//! Wires that break, answers that are lost, clocks that are wrong.
+//! Faults of the network: cut connections, lost responses, wrong clocks.
 
-mod callbacks; // a cut on the way to who is called back
+mod callbacks; // cuts on the connection to the callback receiver
 mod clock; // clocks that jump
-mod cuts; // a cut at every place
-mod replies; // answers that are lost
+mod cuts; // a cut after every byte
+mod replies; // lost responses
 
 use super::{Story, clients::told, scaled};
 

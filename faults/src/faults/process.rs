@@ -1,4 +1,4 @@
-//! Servers and workers that die, stop and come back.
+//! Faults of processes: servers and workers that are killed, stopped, paused and restarted.
 
 use std::{
     sync::{
@@ -30,14 +30,14 @@ pub(super) const FAULTS: &[(&str, Story)] = &[
     ("F09", |house| poison(house).boxed()),
 ];
 
-/// A stage on which items of every kind are offered.
+/// A fixture with the ordinary workload.
 async fn loaded(house: &House, setting: Setting) -> Result<(Stage, JoinHandle<Result<()>>)> {
     let stage = Stage::set(house, setting).await?;
     let load = stage.load(Load::of(house.items, house.seed))?;
     Ok((stage, load))
 }
 
-/// F01: servers are killed where they stand and started again.
+/// F01: servers are killed and restarted.
 async fn killed_servers(house: &House) -> Result<Played> {
     let (stage, load) = loaded(house, Setting::default()).await?;
     let often = (scaled(house, 6, 60), Duration::from_secs(2));
@@ -52,10 +52,10 @@ fn kill_a_server(stage: &mut Stage, _: usize) -> BoxFuture<'_, Result<()>> {
     stage.servers[at].again().boxed()
 }
 
-/// F03: several servers, all of which do every duty.
+/// F03: several servers, each of which runs every background task.
 async fn many_servers(house: &House) -> Result<Played> {
     let (stage, load) = loaded(house, Setting { servers: 5, workers: 5, slots: 6, ..Setting::default() }).await?;
-    // Leases are lost and items due all the time, so that every duty has something to fight over.
+    // Leases are lost and items become due all the time, so that the background tasks compete.
     let often = (4, Duration::from_millis(1_500));
     around(house, stage, load, often, kill_a_worker, |n| format!("5 servers at every duty, a worker killed {n} times"))
         .await
@@ -66,7 +66,7 @@ fn kill_a_worker(stage: &mut Stage, _: usize) -> BoxFuture<'_, Result<()>> {
     async move { stage.workers[at].again().await }.boxed()
 }
 
-/// F04: servers are told to stop and started again, one after the other, while streams are open.
+/// F04: servers are stopped and restarted, one after the other, while streams are open.
 async fn rolling_restarts(house: &House) -> Result<Played> {
     let (stage, load) = loaded(house, Setting { servers: 3, ..Setting::default() }).await?;
     let opened = Arc::new(AtomicUsize::new(0));
@@ -97,7 +97,7 @@ fn stop_and_start(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
     .boxed()
 }
 
-/// Keeps a stream of all trees open, again and again, and counts how often it was opened.
+/// Keeps a stream of all trees open, reopens it after each end, and counts how often it was opened.
 async fn listen(url: String, opened: Arc<AtomicUsize>) {
     let client = reqwest::Client::new();
     loop {
@@ -112,7 +112,7 @@ async fn listen(url: String, opened: Arc<AtomicUsize>) {
     }
 }
 
-/// F05: workers are killed where they stand, and others take their place.
+/// F05: workers are killed and replaced.
 async fn killed_workers(house: &House) -> Result<Played> {
     let (stage, load) = loaded(house, Setting::default()).await?;
     let often = (scaled(house, 12, 60), Duration::from_millis(700));
@@ -120,7 +120,7 @@ async fn killed_workers(house: &House) -> Result<Played> {
         .await
 }
 
-/// F06: workers that watch no lease are held past it, let go, and hand in what they have.
+/// F06: workers that ignore their leases are paused past them, resumed, and report their results.
 async fn held_workers(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, Setting::default()).await?;
     for at in 0..4 {
@@ -151,7 +151,7 @@ fn hold_two_workers(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
     .boxed()
 }
 
-/// F07: a server is held for two leases and let go.
+/// F07: a server is paused for two leases and resumed.
 async fn a_held_server(house: &House) -> Result<Played> {
     let (stage, load) = loaded(house, Setting::default()).await?;
     let often = (scaled(house, 2, 20), Duration::from_millis(1_500));
@@ -172,12 +172,12 @@ fn hold_a_server(stage: &mut Stage, n: usize) -> BoxFuture<'_, Result<()>> {
     .boxed()
 }
 
-/// Longer than a lease, and than the five seconds from which on an absence is known as one.
+/// Duration of an outage: longer than a lease, and than the five seconds after which an outage is detected.
 const AWAY: Duration = Duration::from_secs(7);
 
-/// F08: all servers, then PostgreSQL, are away for longer than a lease while workers go on.
+/// F08: all servers, then PostgreSQL, are down for longer than a lease while workers continue.
 async fn everybody_away(house: &House) -> Result<Played> {
-    // Workers without a watch over their lease: who is not robbed of an item hands it in after the return.
+    // Workers that ignore their leases report their results after the outage, unless the item was reassigned.
     let mut stage = Stage::set(house, Setting { workers: 0, work_ms: 300, ..Setting::default() }).await?;
     for at in 0..4 {
         stage.add_worker(at % 2, &["plain", "once", "serial"], true)?;
@@ -218,14 +218,14 @@ async fn open_leases(stage: &Stage) -> Result<i64> {
     Ok(sqlx::query_scalar("select count(*) from lease").fetch_one(&stage.pool).await?)
 }
 
-/// F09: items that kill whoever takes them.
+/// F09: items that kill their worker.
 async fn poison(house: &House) -> Result<Played> {
     let count = scaled(house, 4, 20);
     let mut stage = Stage::set(house, Setting { slots: 4, ..Setting::default() }).await?;
     let load = stage.load(Load { poison: count, ..Load::of(house.items / 2, house.seed) })?;
     let mut deaths = 0;
     let began = Instant::now();
-    // Someone always starts workers again; each death takes three innocent items with it for a lease.
+    // Dead workers are always restarted; each death delays three other items by a lease.
     while !(load.is_finished() && stage.is_drained().await == Some(true)) {
         ensure!(began.elapsed() < patience(house) * 2, "items that kill are not put aside");
         for worker in &mut stage.workers {

@@ -1,7 +1,7 @@
-//! A durable PostgreSQL of the run's own, which can be stopped, killed and started again.
+//! A private, durable PostgreSQL, which can be stopped, killed and started again.
 //!
-//! `server::postgres::Throwaway` lives and dies with its owner; here death is the point. The cluster is removed
-//! by a shell that waits for its input to close, however this process ends.
+//! Unlike `server::postgres::Throwaway`, it survives being stopped. A shell removes the cluster when its input closes,
+//! so it is removed however this process ends.
 
 use std::{
     io::Write as _,
@@ -27,10 +27,10 @@ full_page_writes = on
 synchronous_commit = on
 ";
 
-/// How PostgreSQL goes.
+/// Mode of stopping PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Going {
-    /// `pg_ctl stop -m fast`: sessions are cut, everything is written.
+    /// `pg_ctl stop -m fast`: sessions are cut, all data is written.
     Fast,
     /// `pg_ctl stop -m immediate`: as after a crash.
     Immediate,
@@ -47,7 +47,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster and starts it.
+    /// Creates a cluster and starts it.
     pub(crate) fn start() -> Result<Self> {
         let programs = Programs::newest()?;
         let home = std::env::temp_dir().join(format!("treeline-faults-{:08x}", rand::random::<u32>()));
@@ -86,12 +86,12 @@ impl Postgres {
         self.home.join("cluster")
     }
 
-    /// The URL of a database in it.
+    /// URL of a database.
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Goes, in this manner; returns when nothing of it runs.
+    /// Stops PostgreSQL in this mode, and returns when no process is left.
     pub(crate) fn go(&self, going: Going) -> Result<()> {
         let cluster = self.cluster();
         let stop = |mode: &str| {
@@ -115,7 +115,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Starts again and waits until it serves. What a killed one left behind may take a moment to go.
+    /// Starts PostgreSQL again and waits until it is ready. Processes left by a kill may take a moment to exit.
     pub(crate) fn come_back(&self) -> Result<()> {
         let began = Instant::now();
         loop {
@@ -140,7 +140,7 @@ impl Postgres {
         }
     }
 
-    /// Makes an empty database of a new name; the name.
+    /// Creates an empty database with a new name, which it returns.
     pub(crate) async fn database(&self) -> Result<String> {
         let name = format!("faults_{:08x}", rand::random::<u32>());
         let mut connection = sqlx::PgConnection::connect(&self.url("postgres")).await?;
@@ -156,8 +156,7 @@ impl Drop for Postgres {
     }
 }
 
-/// A port that no one has, and that the system gives to no one else while what listens on it is down: below those it
-/// takes for outgoing connections.
+/// A free port below the range for outgoing connections, so that the system does not use it while its server is down.
 pub(crate) fn free_port() -> Result<u16> {
     let mut tried = (0..1_000).map(|_| rand::random_range(15_000..32_000));
     tried.find(|&port: &u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()).context("no port is free")

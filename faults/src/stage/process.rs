@@ -1,6 +1,6 @@
-//! Servers and workers as processes: started, killed, told to stop, held and let go.
+//! Servers and workers as processes: start, kill, terminate, pause and resume.
 //!
-//! Whatever happens to this process, they go with it: a shell knows their ids and kills them when its input closes.
+//! They end with this process, however it ends: a shell knows their ids and kills them when its input closes.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-/// Kills what was started when this process is gone.
+/// Kills the started processes when this process is gone.
 #[derive(Clone)]
 pub(crate) struct Guard(Arc<Mutex<std::process::Child>>);
 
@@ -46,7 +46,7 @@ pub(crate) struct Process {
     log: PathBuf,
     child: Option<Child>,
     guard: Guard,
-    /// How often it was started.
+    /// Number of starts.
     pub(crate) starts: usize,
 }
 
@@ -63,24 +63,24 @@ impl Process {
         }
     }
 
-    /// The same with these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub(crate) fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.arguments = arguments.into_iter().map(Into::into).collect();
         self
     }
 
-    /// A variable of its environment, from the next start on. The last one given counts.
+    /// Sets an environment variable for the next start. The last value counts.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Takes a variable back.
+    /// Removes an environment variable.
     pub(crate) fn unset(&mut self, name: &str) {
         self.environment.retain(|(known, _)| known != name);
     }
 
-    /// Starts it; what it says is added to its log.
+    /// Starts it; its output is appended to its log.
     pub(crate) fn start(&mut self) -> Result<()> {
         ensure!(self.child.is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(&self.log)?;
@@ -105,7 +105,7 @@ impl Process {
         Ok(kill_process(Pid::from_raw(id as i32).context("a process id")?, signal)?)
     }
 
-    /// `kill -9`; returns when it is gone.
+    /// `kill -9`; returns when it has exited.
     pub(crate) async fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill().await?;
@@ -113,13 +113,13 @@ impl Process {
         Ok(())
     }
 
-    /// Killed where it stands, and another in its place.
+    /// Kills it and starts it again.
     pub(crate) async fn again(&mut self) -> Result<()> {
         self.kill().await?;
         self.start()
     }
 
-    /// SIGTERM; how it ended. It is killed where it has not after a minute, which is a fault.
+    /// Sends SIGTERM and returns its exit status. After a minute it is killed, which is an error.
     pub(crate) async fn terminate(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         let mut child = self.child.take().context("it does not run")?;
@@ -129,17 +129,17 @@ impl Process {
         }
     }
 
-    /// Holds it where it stands.
+    /// Pauses it (SIGSTOP).
     pub(crate) fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Resumes it (SIGCONT).
     pub(crate) fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Whether it runs; how it ended where it ended by itself.
+    /// Its exit status, if it has ended by itself.
     pub(crate) fn look(&mut self) -> Result<Option<ExitStatus>> {
         let Some(child) = &mut self.child else { return Ok(None) };
         let ended = child.try_wait()?;
@@ -149,7 +149,7 @@ impl Process {
         Ok(ended)
     }
 
-    /// Its id while it runs.
+    /// Its process id while it runs.
     pub(crate) fn id(&self) -> Option<u32> {
         self.child.as_ref().and_then(Child::id)
     }
@@ -163,12 +163,12 @@ impl Process {
     }
 }
 
-/// Whether it ended itself, as a crash point does.
+/// True if it aborted itself, as a crash point does.
 pub(crate) fn is_abort(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::ABORT.as_raw())
 }
 
-/// A server and where it listens, which stays the same over restarts.
+/// A server and its port, which stays the same over restarts.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) port: u16,
@@ -179,19 +179,19 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Starts it and waits until it serves.
+    /// Starts it and waits until it is ready.
     pub(crate) async fn start(&mut self) -> Result<()> {
         self.process.start()?;
         self.serves(Duration::from_mins(1)).await
     }
 
-    /// Killed where it stands and started again; returns when it serves.
+    /// Kills it and starts it again; returns when it is ready.
     pub(crate) async fn again(&mut self) -> Result<()> {
         self.process.kill().await?;
         self.start().await
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until `/readyz` succeeds.
     pub(crate) async fn serves(&mut self, patience: Duration) -> Result<()> {
         let began = Instant::now();
         let ready = format!("{}/readyz", self.url());

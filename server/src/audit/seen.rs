@@ -151,7 +151,7 @@ pub fn look_for_refusal(app: &App, caller: Caller, object: Option<Object>, what:
             Ok(None) => {}
             Err(error) => {
                 app.repeats.forget(&kind);
-                tracing::warn!(%error, "a refusal was not written into the audit log");
+                tracing::warn!(%error, "audit of a refusal failed");
             }
         }
     });
@@ -169,7 +169,7 @@ pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: O
         Ok(()) => app.repeats.writes(&kind, row),
         Err(error) => {
             app.repeats.forget(&kind);
-            tracing::warn!(%error, "a refused sign-in was not written into the audit log");
+            tracing::warn!(%error, "audit of a refused sign-in failed");
         }
     }
 }

@@ -273,7 +273,7 @@ fn wait(counters: &HashMap<Key, Counter>, keys: &[Key], now: Instant) -> Duratio
     keys.iter().filter_map(one).max().unwrap_or_default()
 }
 
-/// Drops the oldest quarter if there is no room for `more` counters.
+/// Drops the oldest quarter if `more` counters do not fit.
 fn make_room(counters: &mut HashMap<Key, Counter>, more: usize) {
     if counters.len() + more <= ROOM {
         return;

@@ -163,7 +163,7 @@ async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
             match look_up(&again, &again.pools.beats, hash).await {
                 Ok(Some(_)) => {}
                 Ok(None) => again.auth.forget(&hash),
-                Err(error) => tracing::debug!(%error, "a token was not looked up again"),
+                Err(error) => tracing::debug!(%error, "token refresh failed"),
             }
         });
     }
@@ -194,7 +194,7 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
     let pool = app.pool.clone();
     app.tasks.spawn(async move {
         if let Err(error) = identity::touch_token(&pool, token.id).await {
-            tracing::debug!(%error, "a token's last use was not noted");
+            tracing::debug!(%error, "recording a token's last use failed");
         }
     });
     Ok(Some(caller))
@@ -224,7 +224,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
     let pool = app.pool.clone();
     app.tasks.spawn(async move {
         if let Err(error) = identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await {
-            tracing::debug!(%error, "a session's last use was not noted");
+            tracing::debug!(%error, "recording a session's last use failed");
         }
     });
     Ok(Some(caller))

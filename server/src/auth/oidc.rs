@@ -65,7 +65,7 @@ struct Way {
     back: String,
     /// Session whose person adds this sign-in to their account.
     links: Option<Uuid>,
-    /// True if the person must authenticate anew.
+    /// True if the person must authenticate again.
     fresh: bool,
 }
 
@@ -154,7 +154,7 @@ pub async fn arrive(
         return Err(refused("The answer is another provider's. Begin again."));
     }
     if let Some(error) = answer.error {
-        tracing::info!(provider = provider.name, error, "the provider refused a sign-in");
+        tracing::info!(provider = provider.name, error, "sign-in refused by the provider");
         return Err(refused("The provider did not sign you in. Begin again, or use another way."));
     }
     let code = answer.code.ok_or_else(over)?;
@@ -260,7 +260,7 @@ impl Callback {
 /// Exchanges the code and verifies the tokens.
 async fn identify(app: &App, provider: &Provider, code: String, nonce: String, verifier: String) -> Result<Identity> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
-        tracing::warn!(provider = provider.name, what, %error, "sign-in by a provider failed");
+        tracing::warn!(provider = provider.name, what, %error, "sign-in through a provider failed");
         refused("The provider's answer cannot be accepted. Begin again; the log of the server says why.")
     };
     let known = metadata(app, provider, false).await?;

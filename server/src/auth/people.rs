@@ -93,7 +93,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     })
     .await?;
     let Some(made) = made else { return Err(double(&app.pool, &wanted_name, &wanted_email).await) };
-    tracing::info!(person = %id, by = caller.name, "person made");
+    tracing::info!(person = %id, by = caller.name, "person created");
     Ok(made)
 }
 

@@ -51,7 +51,7 @@ pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping
     })
     .await?;
     if let Some(made) = made {
-        tracing::info!(service = new.name, by = caller.name, "service made");
+        tracing::info!(service = new.name, by = caller.name, "service created");
         return Ok(made);
     }
     let there = identity::find_service(&app.pool, &new.name).await?.map(|service| service.id);
@@ -135,7 +135,7 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
         Ok(made)
     })
     .await?;
-    tracing::info!(service = made.token.service, token = %id, by = caller.name, "token made");
+    tracing::info!(service = made.token.service, token = %id, by = caller.name, "token created");
     Ok(made)
 }
 

@@ -1,4 +1,4 @@
-//! Viewer of one tree: a caller, or the holder of a share link.
+//! Viewer of one tree: a caller, or a browser with a share link.
 //!
 //! Only the three routes that a shared page needs accept a [`Viewer`]: the live stream and the two downloads. All other
 //! routes ignore the share cookie. A share grants the owner's read access to its root tree only.
@@ -44,7 +44,7 @@ impl SharedTree {
             let pool = app.pool.clone();
             app.tasks.spawn(async move {
                 if let Err(error) = shares::touch(&pool, share.id).await {
-                    tracing::debug!(%error, "a share's last use was not noted");
+                    tracing::debug!(%error, "recording a share link's last use failed");
                 }
             });
         }
@@ -74,7 +74,7 @@ impl SharedTree {
     }
 }
 
-/// Caller or share holder.
+/// Caller, or browser with a share link.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     caller: Option<Caller>,

@@ -146,7 +146,7 @@ impl Link {
             }
             match topology::declare_queue(&declaring.channel, job_type).await {
                 Err(error) if is_other(&error) => {
-                    tracing::warn!(job_type, "a queue of this name has other arguments; it is used as it is");
+                    tracing::warn!(job_type, "queue exists with other arguments, used as it is");
                     declaring.channel = self.connection.create_channel().await?;
                     declaring.others.insert(job_type.to_owned());
                     topology::find_queue(&declaring.channel, job_type).await

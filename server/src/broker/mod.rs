@@ -139,7 +139,7 @@ impl Broker {
                     let link = Arc::new(link);
                     self.now(None);
                     self.0.link.send_replace(Some(Arc::clone(&link)));
-                    tracing::info!(broker = self.0.place, "RabbitMQ is there");
+                    tracing::info!(broker = self.0.place, "broker connected");
                     let opened_at = Instant::now();
                     let stays = shutdown.run_until_cancelled(link.broken()).await.is_some();
                     self.0.link.send_replace(None);
@@ -169,7 +169,7 @@ impl Broker {
         if let Some(fault) = fault
             && (state.is_up || state.fault.is_none())
         {
-            tracing::warn!(broker = self.0.place, %fault, "RabbitMQ is away; workers are woken without it");
+            tracing::warn!(broker = self.0.place, %fault, "broker disconnected, wake-ups continue by long polling");
         }
         if state.is_up != is_up {
             state.since = (OffsetDateTime::now_utc(), Instant::now());
@@ -216,7 +216,7 @@ impl Broker {
                 Some(depth)
             }
             Err(fault) => {
-                tracing::debug!(broker = self.0.place, %fault, job_type, "a queue was not declared");
+                tracing::debug!(broker = self.0.place, %fault, job_type, "queue declaration failed");
                 None
             }
         }
@@ -245,7 +245,7 @@ impl Broker {
         if let Some(fault) = fault {
             let unconfirmed = letters.len() - confirmed - sent.returned - sent.nacked;
             metrics::counter!("treeline_broker_unconfirmed_total").increment(unconfirmed as u64);
-            tracing::debug!(broker = self.0.place, %fault, unconfirmed, "letters were not confirmed");
+            tracing::debug!(broker = self.0.place, %fault, unconfirmed, "messages not confirmed");
         }
         if sent.returned > 0 {
             let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 //!
 //! A connection without requests, and one whose client does not read its responses, is closed after a timeout. HTTP/1
 //! needs none of this: the header timeout runs while no request is open, and a client that stops reading blocks the
-//! connection itself (`patient`).
+//! connection itself (`write_timeout`).
 
 use std::{
     pin::Pin,

@@ -69,7 +69,7 @@ impl Connections {
         let of_address = address.map_or(0, |address| state.by_address.get(&address).copied().unwrap_or(0));
         let is_free = state.open < self.room && of_address < self.per_address;
         if !is_free && state.open >= self.room + self.trials {
-            // The oldest connection on trial is closed to make room, if there is one.
+            // Close the oldest connection on trial, if there is one.
             let (_, oldest) = state.on_trial.pop_front()?;
             oldest.cancel();
         } else if !is_free
@@ -151,16 +151,16 @@ mod tests {
         }
         drop(ten);
         drop(eleventh);
-        assert!(connections.admit(address("198.51.100.1")).expect("room").trial.is_none());
+        assert!(connections.admit(address("198.51.100.1")).expect("a free place").trial.is_none());
     }
 
     #[test]
     fn whoever_says_nothing_makes_room_for_whoever_may() {
         let connections = Connections::new(10, 100, TrustedProxies::default());
-        let regular: Vec<_> = (0..10).map(|_| connections.admit(address("198.51.100.1")).expect("room")).collect();
+        let regular: Vec<_> = (0..10).map(|_| connections.admit(address("198.51.100.1")).expect("a free place")).collect();
         let mut silent: Vec<_> =
             (0..16).map(|_| connections.admit(address("198.51.100.2")).expect("a trial")).collect();
-        let worker = connections.admit(address("198.51.100.3")).expect("the oldest makes room");
+        let worker = connections.admit(address("198.51.100.3")).expect("the place of the oldest");
         assert!(silent[0].trial().expect("on trial").over.is_cancelled());
         assert!(!silent[1].trial().expect("on trial").over.is_cancelled());
         let trial = worker.trial().expect("on trial");
@@ -168,6 +168,6 @@ mod tests {
         silent.extend((0..40).filter_map(|_| connections.admit(address("198.51.100.2"))));
         assert!(!trial.over.is_cancelled(), "it has shown its credential");
         drop((regular, silent));
-        assert!(connections.admit(address("198.51.100.2")).expect("room").trial.is_none());
+        assert!(connections.admit(address("198.51.100.2")).expect("a free place").trial.is_none());
     }
 }

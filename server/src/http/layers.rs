@@ -207,7 +207,7 @@ pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    tracing::error!(panic = said, "a handler panicked");
+    tracing::error!(panic = said, "handler panicked");
     problem_response(&Problem::new(
         Code::Internal,
         "Something broke on our side. It was logged under this request's id.",

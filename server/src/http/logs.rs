@@ -81,7 +81,7 @@ pub async fn list_logs(
         return Err(Problem::parameter("attempt", "expected a whole number from 1").into());
     }
     let (limit, after) = (query.rows()?, query.place::<(i32, i64)>()?);
-    // A page goes on in its attempt, whatever attempts have begun since.
+    // A page continues in its attempt, even if later attempts have started.
     let (attempt, behind) = after.map_or((query.attempt, None), |(attempt, line)| (Some(attempt), Some(line)));
     let newest_first = query.sort == OfLogs::Newest;
     let found = app.engine.logs_behind(&caller, id, attempt, newest_first, behind, limit + 1).await?;

@@ -44,7 +44,7 @@ pub fn start(app: &App) {
         match built {
             Ok(Ok(handle)) => Some(handle),
             Ok(Err(error)) | Err(error) => {
-                tracing::warn!(%error, "no metrics");
+                tracing::warn!(%error, "metrics unavailable");
                 None
             }
         }

@@ -79,7 +79,7 @@ async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, 
     };
     let filename = export.filename.clone();
     let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(|error| {
-        tracing::warn!(%error, "a stream of results broke off");
+        tracing::warn!(%error, "result stream failed");
     });
     Ok(attachment(&filename, media_type, Body::from_stream(pages)))
 }

@@ -142,7 +142,7 @@ pub async fn serve(
     drop(listener);
     open.close();
     if tokio::time::timeout(DRAIN_PATIENCE, open.wait()).await.is_err() {
-        tracing::warn!("some requests were still open after {DRAIN_PATIENCE:?} and were cut off");
+        tracing::warn!("open requests aborted after {DRAIN_PATIENCE:?}");
     }
 }
 
@@ -170,7 +170,7 @@ impl Builders {
         let peeked = tokio::select! {
             peeked = stream.peek(&mut first) => peeked,
             () = tokio::time::sleep(idle_timeout) => {
-                tracing::debug!(%peer, "connection dropped: it never asked for anything");
+                tracing::debug!(%peer, "connection dropped: no request");
                 return None;
             }
             () = stopped => return None,
@@ -194,7 +194,7 @@ async fn shake_hands(
     match stop.run_until_cancelled(tls.accept(stream, idle_timeout)).await? {
         Ok(stream) => Some(stream),
         Err(error) => {
-            tracing::debug!(%peer, %error, "connection dropped: no TLS handshake");
+            tracing::debug!(%peer, %error, "connection dropped: TLS handshake failed");
             None
         }
     }
@@ -278,13 +278,13 @@ impl Talk<'_> {
         let ended = tokio::select! {
             ended = &mut connection => Some(ended),
             () = silent => {
-                tracing::debug!(%peer, "connection dropped: it never asked for anything");
+                tracing::debug!(%peer, "connection dropped: no request");
                 return;
             }
             () = over => {
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(LAST_MOMENT, connection).await;
-                tracing::debug!(%peer, "connection dropped: nothing was asked or read over it");
+                tracing::debug!(%peer, "connection dropped: idle or stalled");
                 return;
             }
             () = failed.cancelled() => {
@@ -356,7 +356,7 @@ fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sy
 async fn refused(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-        tracing::error!(%error, "cannot accept connections");
+        tracing::error!(%error, "accept failed");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

@@ -66,10 +66,10 @@ impl Tls {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             match self.look_again() {
-                Ok(true) => tracing::info!("the TLS certificate was read again"),
+                Ok(true) => tracing::info!("TLS certificate reloaded"),
                 Ok(false) => {}
                 // Possibly only one of the two files is written yet.
-                Err(error) => tracing::warn!(error = format!("{error:#}"), "the new TLS certificate cannot be used"),
+                Err(error) => tracing::warn!(error = format!("{error:#}"), "TLS certificate reload failed"),
             }
         }
     }

@@ -307,7 +307,7 @@ impl RootsTopic {
                 Next::Anew => match self.watch.snapshot(&self.app.engine, &self.caller).await {
                     Ok(json) => (event::SNAPSHOT, json),
                     Err(error) => {
-                        tracing::debug!(%error, "watched trees could not be read; trying again");
+                        tracing::debug!(%error, "reading watched trees failed, will retry");
                         self.is_new = true;
                         tokio::time::sleep(PAUSE).await;
                         continue;

@@ -324,13 +324,13 @@ pub async fn preview_upload(
     Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref(), None).await?))
 }
 
-/// Response that a browser saves and never displays, whatever its content.
+/// Response that a browser always saves and never displays.
 pub fn attachment(filename: &str, media_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // If it is displayed anyway, it may do nothing.
+    // A browser that displays it anyway runs nothing in it.
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     // The plain name for old clients, the full one in UTF-8 (RFC 6266).
     let plain: String =

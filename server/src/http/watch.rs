@@ -132,7 +132,7 @@ impl Reader {
                 Next::Anew => match Box::pin(self.watch.snapshot(&self.app.engine, &self.caller)).await {
                     Ok(json) => Some(Event::default().event(event::SNAPSHOT).data(json)),
                     Err(error) => {
-                        tracing::debug!(%error, "watched trees could not be read; trying again");
+                        tracing::debug!(%error, "reading watched trees failed, will retry");
                         tokio::time::sleep(PAUSE).await;
                         continue;
                     }

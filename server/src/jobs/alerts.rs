@@ -256,7 +256,7 @@ async fn raise(core: &Core, row: RaiseRow) {
             counted(is_new, row.kind);
         }
         Err(error) => {
-            tracing::warn!(%error, kind = row.kind.as_str(), subject = row.subject, "an alert was not raised");
+            tracing::warn!(%error, kind = row.kind.as_str(), subject = row.subject, "alert not raised");
         }
     }
 }

@@ -177,7 +177,7 @@ impl Engine {
             Ok::<_, Error>(rows)
         };
         // In its own task: a client may abort a heartbeat and would leave the transaction open.
-        let rows = in_task("looking at what is over", look).await?;
+        let rows = in_task("reading closed assignments", look).await?;
         let rows: HashMap<Uuid, PastRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
         let ended = |id: AssignmentId| {
             let row = rows.get(&id.id)?;
@@ -207,7 +207,7 @@ impl Engine {
             Ok(kept)
         };
         // In its own task: a client that disconnects cannot leave a transaction open.
-        let done = in_task("keeping a step", run).await;
+        let done = in_task("recording a step", run).await;
         match done {
             Ok(Some(step)) => Ok(step),
             Ok(None) => Err(self.why_closed(caller, id).await?.into()),

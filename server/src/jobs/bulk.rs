@@ -246,7 +246,7 @@ impl Engine {
                     Err(error) if error.is_conflict() => {}
                     Err(error) if error.is_database_away() => return Err(error),
                     // An operation that cannot continue must not block the others.
-                    Err(error) => tracing::warn!(%error, %id, "a bulk operation could not go on; will try again"),
+                    Err(error) => tracing::warn!(%error, %id, "bulk operation step failed"),
                 }
             }
             Ok(pause)
@@ -274,7 +274,7 @@ impl Engine {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::debug!(%error, %id, "counting was interrupted; the duty goes on with it");
+                    tracing::debug!(%error, %id, "bulk count step failed");
                     break;
                 }
             }

@@ -46,7 +46,7 @@ pub(super) async fn follow(core: &Core, gate_ids: &[i64]) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::debug!(%error, gate_id, "a walk was interrupted; the duty goes on with it");
+                    tracing::debug!(%error, gate_id, "propagation step failed");
                     break;
                 }
             }
@@ -73,7 +73,7 @@ impl Engine {
             }
             Ok(open.len())
         };
-        in_task("carrying a decision out", run).await
+        in_task("propagating a decision", run).await
     }
 
     /// Resolves when a propagation was begun. A hint: the background task also polls.

@@ -93,7 +93,7 @@ impl Engine {
     /// Sums up the items of the next job state rows: one bounded step of an endless scan.
     pub async fn walk_figures(&self) -> Result<bool> {
         let core = std::sync::Arc::clone(&self.0.core);
-        in_task("adding up", async move {
+        in_task("scanning type statistics", async move {
             let mut tx = core.pools.read.begin().await?;
             let walked = figures::walk(&mut tx).await?;
             crate::store::commit(tx).await?;

@@ -7,7 +7,7 @@
 //!
 //! 1. keys (idempotency, dedupe), sorted
 //! 2. job type (capped claims only)
-//! 3. cursor of a file (`split`), then remembered mappings (`import_mapping`), sorted
+//! 3. cursor of a file (`import_cursor`), then remembered mappings (`import_mapping`), sorted
 //! 4. lease, then dedupe keys of items, then serialize queues by id
 //! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
 //! 6. job state rows by job state row id, which is topological within a tree (the root has the lowest)
@@ -17,7 +17,7 @@
 //! Serialize queues come before the rows waiting in them, so a transaction that takes waiting rows first reads without
 //! locks. Serialize queues are created in commits of their own. Adding items locks their job state rows before it
 //! inserts, because it needs sequence numbers of the job; it then only inserts rows that no one can wait for. Cursors
-//! of propagation (`carry`, `feed_rest`) are written under the lock of the job state row.
+//! of propagation (`propagation`, `feed_remainder`) are written under the lock of the job state row.
 
 mod add; // adding items from requests and files
 pub(crate) mod alerts; // conditions and events that need attention

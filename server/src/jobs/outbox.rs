@@ -184,7 +184,7 @@ impl Engine {
     pub async fn long_waiting(&self, type_id: i32, room: i64, resend_seconds: f64) -> Result<Vec<WakeUp>> {
         let core = Arc::clone(&self.0.core);
         // In its own task, so that a shutdown cannot interrupt its transactions.
-        in_task("looking for what waits", async move {
+        in_task("finding unclaimed items", async move {
             let mut found = Vec::new();
             for _ in 0..STEPS {
                 let limit = STEP.min(room - found.len() as i64);

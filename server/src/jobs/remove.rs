@@ -1,7 +1,7 @@
 //! Deletion of trees: by `DELETE`, or because their retention is over (`retention`).
 //!
 //! One commit deletes a tree: tombstone, 410s, keys released, totals counted. Its rows are purged in batches that any
-//! server may run; each starts where the previous one committed. Automatic deletion is decided in `tend`, not here.
+//! server may run; each starts where the previous one committed. `tree_maintenance` decides automatic deletion.
 
 use std::{
     collections::BTreeMap,
@@ -64,7 +64,7 @@ impl Engine {
             .map(|row| row.about(place.root_id, id, None));
         let core = Arc::clone(&self.0.core);
         // In its own task: a client that disconnects cannot leave a transaction open.
-        in_task("removing a tree", async move { core.remove_now(place, row).await }).await
+        in_task("deleting a tree", async move { core.remove_now(place, row).await }).await
     }
 
     /// Root of a tree to act on. Returns 404 if it is not visible, 410 if it is deleted, 409 if it is not a root.
@@ -85,7 +85,7 @@ impl Engine {
     /// Purges one batch of rows of deleted trees. Returns the number of rows of items and jobs.
     pub async fn sweep_removed(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
-        in_task("removing rows", async move { core.remove_rows().await }).await
+        in_task("purging rows", async move { core.remove_rows().await }).await
     }
 }
 
@@ -116,7 +116,7 @@ impl Core {
                 }
                 crate::store::commit(tx).await?;
                 self.hub.touch(&[place.root_id]);
-                tracing::info!(root_id = %place.root_id, "tree removed");
+                tracing::info!(root_id = %place.root_id, "tree deleted");
                 return Ok(());
             }
             tx.rollback().await?;
@@ -209,7 +209,7 @@ impl Core {
         for object in objects {
             // A failure leaves an object without a row, which the cleanup of orphaned objects deletes.
             if let Err(error) = self.files.remove(object).await {
-                tracing::warn!(%error, %object, "file not removed");
+                tracing::warn!(%error, %object, "file deletion failed");
             }
         }
         Ok(found)

@@ -1,6 +1,6 @@
 //! Replays of trees (`replay`): the same definition and the items that came from outside, with new ids.
 //!
-//! The jobs are created in one commit; their items follow in bounded steps, with `copying` as cursor. Until the copy is
+//! The jobs are created in one commit; their items follow in bounded steps, with `replay_copy` as cursor. Until the copy is
 //! finished, both trees are held: the new one so that it completes only once, the old one so that it is not deleted
 //! in the meantime. A replayed item becomes a tree of its own, in one commit.
 

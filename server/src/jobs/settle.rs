@@ -24,7 +24,7 @@ use super::{Core, carry as walks, plan::Plan};
 pub(super) async fn settle_all(core: &Core, jobs: &[(i64, Uuid)]) {
     for &(gate_id, root_id) in jobs {
         if let Err(error) = settle_tree(core, gate_id, root_id).await {
-            tracing::warn!(%error, gate_id, "a job could not be settled; the sweep will try again");
+            tracing::warn!(%error, gate_id, "job completion failed");
         }
     }
 }

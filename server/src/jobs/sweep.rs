@@ -37,7 +37,7 @@ impl Engine {
         F: Future<Output = Result<R>> + Send + 'static,
         R: Send + 'static,
     {
-        in_task("a duty", run(Arc::clone(&self.0.core))).await
+        in_task("a sweep", run(Arc::clone(&self.0.core))).await
     }
 
     /// Same as `sweep`, but runs again with the canceled jobs excluded when a batch meets some.

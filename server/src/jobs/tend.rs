@@ -33,7 +33,7 @@ impl Engine {
     pub async fn tend(&self, stalled_after: Duration) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         // In its own task, so that a shutdown cannot interrupt its transactions.
-        in_task("tending trees", async move { core.tend(stalled_after).await }).await
+        in_task("checking due trees", async move { core.tend(stalled_after).await }).await
     }
 
     /// Deletes tombstones and cleared alerts after ninety days, and callbacks of deleted trees after thirty. Returns
@@ -93,7 +93,7 @@ impl Core {
             gone += self.remove_due(trees).await?;
         }
         if gone > 0 {
-            tracing::info!(trees = gone, "retention is over: removed");
+            tracing::info!(trees = gone, "retention deleted trees");
         }
         Ok(found)
     }

@@ -55,7 +55,7 @@ async fn tell(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationTok
             let hint = Hint { from: me, roots: part.to_vec(), types, topics };
             let Ok(text) = serde_json::to_string(&hint) else { continue };
             if let Err(error) = store::hints::notify(&pools.hints, &text).await {
-                tracing::debug!(%error, "a hint was not sent; other servers will look by themselves");
+                tracing::debug!(%error, "sending a hint failed, other servers poll");
             }
         }
         tokio::select! {
@@ -93,7 +93,7 @@ async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown:
         };
         tokio::select! {
             result = heard => if let Err(error) = result {
-                tracing::debug!(%error, "not listening to other servers; trying again");
+                tracing::debug!(%error, "listening for hints failed, will retry");
             },
             () = shutdown.cancelled() => return,
         }

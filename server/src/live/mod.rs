@@ -215,7 +215,7 @@ async fn pump(hub: Hub, engine: Engine, root_id: Uuid, topic: Arc<Tree>) {
                 hub.0.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(&root_id);
                 return;
             }
-            Err(error) => tracing::debug!(%error, %root_id, "a watched tree could not be read; trying again"),
+            Err(error) => tracing::debug!(%error, %root_id, "reading a watched tree failed, will retry"),
         }
         if topic.state.receiver_count() == 0 && hub.forget(root_id, &topic) {
             return;

@@ -299,7 +299,7 @@ async fn pump(hub: Hub, engine: Engine) {
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "watched trees could not be read; trying again");
+                tracing::debug!(%error, "reading watched trees failed, will retry");
                 topic.recent().dirty.extend(told);
             }
         }
@@ -341,15 +341,15 @@ mod tests {
         recent.forget();
         let start = recent.floor;
         let none = HashSet::new();
-        assert!(!recent.keep(vec![gone(1, 7)], &none, true), "met for the first time");
+        assert!(!recent.keep(vec![gone(1, 7)], &none, true), "read for the first time");
         assert!(recent.keep(vec![gone(1, 7), gone(2, 7), gone(3, 8)], &none, false));
-        assert!(!recent.keep(vec![gone(2, 7)], &none, false), "as it was");
+        assert!(!recent.keep(vec![gone(2, 7)], &none, false), "unchanged");
         assert_eq!(told(recent.since(start, None)), [2, 3]);
         assert_eq!(told(recent.since(start, Some(Uuid::from_u128(8)))), [3]);
         assert_eq!(told(recent.since(recent.seq, None)), [0; 0]);
         let all: Vec<Brief> = (10..10 + KEPT as u128).map(|n| gone(n, 7)).collect();
         assert!(recent.keep(all, &none, false));
-        assert!(start < recent.floor, "who is this far behind begins anew");
+        assert!(start < recent.floor, "a stream this far behind restarts");
         assert_eq!(recent.order.len(), KEPT);
         assert_eq!(recent.known.len(), KEPT);
     }

@@ -274,7 +274,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
                 hub.unfollow(&view, root_id, &followed, true);
                 return;
             }
-            Err(error) => tracing::debug!(%error, topic = %view.topic, "a topic could not be read; trying again"),
+            Err(error) => tracing::debug!(%error, topic = %view.topic, "reading a topic failed, will retry"),
         }
         if followed.state.receiver_count() == 0 && hub.unfollow(&view, root_id, &followed, false) {
             return;

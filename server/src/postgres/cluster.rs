@@ -2,7 +2,7 @@
 //!
 //! The postmaster runs in its own session (by `pg_ctl`), so it outlives a killed server, and the next server takes it
 //! over; after a crash of the machine it is started again and recovers. Several servers may share one data directory:
-//! the last one to leave stops the cluster. It listens on a Unix socket in a folder that only its account can enter,
+//! the last one stops the cluster. It listens on a Unix socket in a folder that only its account can enter,
 //! never on a port. The server connects as `treeline_app`, which can change neither the schema nor an audit entry;
 //! `treeline` owns the cluster and migrates it.
 

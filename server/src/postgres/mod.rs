@@ -73,9 +73,9 @@ pub async fn watch(postgres: Arc<PrivatePostgres>, stop: CancellationToken) {
         let looked_at = Arc::clone(&postgres);
         match tokio::task::spawn_blocking(move || looked_at.revive()).await {
             Ok(Ok(Revived::Ran)) => {}
-            Ok(Ok(Revived::Restarted)) => tracing::warn!("the private PostgreSQL had died and was started again"),
-            Ok(Err(error)) => tracing::error!(%error, "the private PostgreSQL does not start"),
-            Err(error) => tracing::error!(%error, "looking after the private PostgreSQL failed"),
+            Ok(Ok(Revived::Restarted)) => tracing::warn!("private PostgreSQL restarted after a crash"),
+            Ok(Err(error)) => tracing::error!(%error, "private PostgreSQL restart failed"),
+            Err(error) => tracing::error!(%error, "private PostgreSQL check failed"),
         }
     }
 }

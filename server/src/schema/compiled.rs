@@ -1,6 +1,6 @@
 //! Cache of compiled schemas.
 //!
-//! The key is the text, which a job has in its contract: the same text is the same schema for all users. The least
+//! The key is the text, which each job stores: the same text is the same schema for all users. The least
 //! recently used schema is evicted.
 
 use std::{

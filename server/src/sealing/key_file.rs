@@ -76,9 +76,9 @@ impl KeyFile {
         let made = fs::hard_link(&fresh, &self.0);
         fs::remove_file(&fresh).context("cannot remove a temporary key file")?;
         match made {
-            Ok(()) => tracing::info!(file = %self.0.display(), "made a key that seals secrets: keep a copy of it"),
+            Ok(()) => tracing::info!(file = %self.0.display(), "sealing key created, keep a copy of the file"),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).context(format!("cannot make the key file {}", self.0.display())),
+            Err(error) => return Err(error).context(format!("cannot create the key file {}", self.0.display())),
         }
         self.sync_folder()?;
         self.read()

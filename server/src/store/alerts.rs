@@ -1,7 +1,7 @@
-//! Alerts, and the looks that raise and clear them. Every look is bounded and goes along an index whose
-//! rows are few: nothing here reads all items, all trees or all job state rows.
+//! Alerts, and the checks that raise and clear them. Each check is bounded and reads an index with few rows; none
+//! reads all items, all trees or all job state rows.
 
-mod looks; // what is so now
+mod looks; // checks of current conditions
 
 use domain::{
     Time,
@@ -33,8 +33,8 @@ pub struct RaiseRow {
     pub item_id: Option<Uuid>,
 }
 
-/// Raises an alert. One that is open already is counted again where `count_again`, else left as it is.
-/// Returns whether it is new: of several servers only one is told so.
+/// Raises an alert. If one is open already, counts it again if `count_again` is set, else leaves it. Returns whether
+/// the alert is new, which is true on one server only.
 pub async fn raise(pool: &PgPool, row: &RaiseRow, count_again: bool) -> Result<bool, sqlx::Error> {
     let is_new = sqlx::query_scalar!(
         r#"insert into alert as a (id, kind, subject, message, owner_id, job_type, root_id, job_id, item_id)
@@ -78,7 +78,7 @@ pub async fn clear(pool: &PgPool, kind: AlertKind, subjects: &[String]) -> Resul
     Ok(done.rows_affected())
 }
 
-/// Says of open alerts of a kind what is so now; those of which that is said already are not written.
+/// Updates count and message of open alerts of a kind; skips rows that have them already.
 pub async fn restate(
     pool: &PgPool,
     kind: AlertKind,
@@ -101,7 +101,7 @@ pub async fn restate(
     Ok(done.rows_affected())
 }
 
-/// Says that an open alert is still so.
+/// Confirms that the condition of an open alert still holds.
 pub async fn keep(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set last_seen_at = clock_timestamp() where kind = $1 and subject = $2 and cleared_at is null",
@@ -113,7 +113,7 @@ pub async fn keep(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), s
     Ok(())
 }
 
-/// Clears open alerts of a kind that no one has said are still so for so many seconds.
+/// Clears open alerts of a kind that have not been confirmed for this many seconds.
 pub async fn clear_unkept(pool: &PgPool, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set cleared_at = clock_timestamp()
@@ -127,8 +127,8 @@ pub async fn clear_unkept(pool: &PgPool, kind: AlertKind, seconds: f64) -> Resul
     Ok(())
 }
 
-/// Clears what happened once and has been quiet since: refused endings, callbacks given up, and what
-/// workers said of assignments that are over.
+/// Clears alerts about single events that have not recurred: refused endings, failed callbacks, and worker messages
+/// about closed assignments.
 pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
@@ -142,7 +142,7 @@ pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx:
     Ok(done.rows_affected())
 }
 
-/// Clears `stalled` where the tree has moved, is complete, or is gone.
+/// Clears `stalled` alerts of trees that have progressed, completed or been deleted.
 pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
@@ -157,7 +157,7 @@ pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(done.rows_affected())
 }
 
-/// Clears `many_failures` where none of the job's items in hand or put aside keeps failing.
+/// Clears `many_failures` alerts of jobs in which no running or deferred item keeps failing.
 pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
@@ -200,7 +200,7 @@ struct AlertRow {
 }
 
 impl AlertRow {
-    /// `None`: of a kind that this version does not know.
+    /// Converts the row; `None` for a kind that this version does not know.
     fn alert(self) -> Option<Alert> {
         Some(Alert {
             id: self.id,
@@ -252,9 +252,8 @@ pub async fn list(pool: &PgPool, query: &AlertQuery) -> Result<Vec<Alert>, sqlx:
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }
 
-/// Marks alerts as told that no one was told of yet, in the transaction that writes the messages. An alert that was
-/// raised and cleared before anybody looked is told of twice, too; one that was raised more than a day ago, when there
-/// was no one to tell, is left.
+/// Marks unsent alerts as sent, in the transaction that writes the messages. An alert that was raised and cleared in
+/// between is sent twice as well. An alert raised more than a day ago, when no receiver was configured, stays unsent.
 pub async fn take_raised(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
     let rows = sqlx::query_as!(
         AlertRow,
@@ -272,7 +271,7 @@ pub async fn take_raised(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Er
     Ok(rows.into_iter().filter_map(AlertRow::alert).collect())
 }
 
-/// The same for alerts that were cleared.
+/// Marks cleared alerts as sent, like [`take_raised`].
 pub async fn take_cleared(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
     let rows = sqlx::query_as!(
         AlertRow,
@@ -298,7 +297,7 @@ pub async fn open_counts(pool: &PgPool) -> Result<Vec<(String, i64)>, sqlx::Erro
     Ok(rows.into_iter().map(|row| (row.kind, row.n)).collect())
 }
 
-/// Forgets alerts that were cleared more than ninety days ago. Returns how many.
+/// Deletes alerts that were cleared more than ninety days ago. Returns their number.
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from alert where ctid = any(array(
@@ -309,7 +308,7 @@ pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(gone.rows_affected())
 }
 
-/// An open assignment of this token, for what its worker says.
+/// Item of an open assignment, for an alert with a message of its worker.
 #[derive(Clone, Debug)]
 pub struct HeldItem {
     pub item_id: Uuid,
@@ -320,7 +319,7 @@ pub struct HeldItem {
     pub worker_id: String,
 }
 
-/// The item that an assignment of this token holds; `None`: it is not open, or was given to another.
+/// Item of an open assignment of this token; `None` if the assignment is closed or belongs to another token.
 pub async fn held(pool: &PgPool, fence: Uuid, credential_id: Uuid) -> Result<Option<HeldItem>, sqlx::Error> {
     sqlx::query_as!(
         HeldItem,

@@ -1,6 +1,6 @@
-//! The audit log: written in the transaction of the action, read newest first by people and oldest first
-//! by whoever keeps a copy. Nothing here changes an entry, and nothing refers to one; entries are removed by
-//! age only, where the operator has set one and the role of the database may.
+//! The audit log: written in the transaction of the action, read newest first by people and oldest first by copies.
+//! Entries are never changed or referenced. They are deleted by age only, if the operator has set a limit and the
+//! database role permits it.
 
 use domain::{
     Time,
@@ -58,7 +58,7 @@ pub async fn record_all(on: &mut PgConnection, rows: &[AuditRow]) -> Result<(), 
     let addresses: Vec<Option<&str>> = rows.iter().map(|row| row.address.as_deref()).collect();
     let credentials: Vec<Option<Uuid>> = rows.iter().map(|row| row.credential_id).collect();
     let operations: Vec<Option<Uuid>> = rows.iter().map(|row| row.operation_id).collect();
-    // `insert into audit` is what `settled_before` looks for.
+    // `settled_before` searches for the text `insert into audit`.
     sqlx::query!(
         "insert into audit (id, actor_id, actor_kind, actor_name, action, owner_id, root_id, job_id, item_id,
            reason, detail, address, credential_id, operation_id)
@@ -85,7 +85,7 @@ pub async fn record_all(on: &mut PgConnection, rows: &[AuditRow]) -> Result<(), 
     Ok(())
 }
 
-/// Notes whose work a bulk operation touches, so that they see its entry.
+/// Records the owners whose work a bulk operation touches, so that they see its entry.
 pub async fn note_owners(on: &mut PgConnection, operation_id: Uuid, owners: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into audit_operation_owner (operation_id, owner_id)
@@ -161,8 +161,8 @@ impl From<Row> for AuditEntry {
     }
 }
 
-/// Entries that match a query: the columns and filters that both orders share ($1 to $7), the rest of the statement, and
-/// its further arguments ($8 and on). A macro, as statements are literals that are checked at compile time.
+/// Entries that match a query: the columns and filters that both orders share ($1 to $7), the rest of the statement,
+/// and its further arguments ($8 and on). A macro, because statements must be literals to be checked at compile time.
 macro_rules! matching_entries {
     ($query:expr, $rest:tt, $($argument:expr),+ $(,)?) => {
         sqlx::query_as!(
@@ -216,7 +216,7 @@ pub async fn list(pool: &PgPool, query: &AuditQuery) -> Result<Vec<AuditEntry>, 
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// Entries that match behind `after` and older than `until`, oldest first, at most `limit`.
+/// Matching entries after `after` and older than `until`, oldest first, at most `limit`.
 pub async fn list_oldest(
     pool: &PgPool,
     query: &AuditQuery,
@@ -236,9 +236,9 @@ pub async fn list_oldest(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The database's clock, and a time that no entry will be older than that is not there yet: entries carry
-/// the time of their writing and appear when their transaction ends, so what a transaction under way has
-/// written is younger than its beginning. Whoever reads in order reads up to there and misses nothing.
+/// The database's clock, and a time before which no further entry will appear. An entry carries the time of its
+/// insert but becomes visible at the commit, so entries of open transactions are younger than the start of those
+/// transactions. A reader that stops at this time misses nothing.
 pub async fn settled_before(pool: &PgPool) -> Result<(OffsetDateTime, OffsetDateTime), sqlx::Error> {
     let row = sqlx::query!(
         r#"with now as materialized (select clock_timestamp() as at)
@@ -259,13 +259,12 @@ pub async fn time_of(pool: &PgPool, id: Uuid) -> Result<Option<OffsetDateTime>, 
     sqlx::query_scalar!("select at from audit where id = $1", id).fetch_optional(pool).await
 }
 
-/// Begins posting with the entries from now on, if nothing was posted before.
+/// Starts posting with the entries from now on, if nothing has been posted yet.
 pub async fn begin_posting(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into audit_post default values on conflict do nothing").execute(pool).await.map(drop)
 }
 
-/// Takes the posting of the log for so many seconds, unless another server has it. Gives the last entry that
-/// was taken.
+/// Leases the posting of the log for `seconds`, unless another server has it. Returns the last posted entry.
 pub async fn take_posting(pool: &PgPool, seconds: f64) -> Result<Option<(OffsetDateTime, Uuid)>, sqlx::Error> {
     let row = sqlx::query!(
         "update audit_post set busy_until = clock_timestamp() + make_interval(secs => $1)
@@ -277,7 +276,7 @@ pub async fn take_posting(pool: &PgPool, seconds: f64) -> Result<Option<(OffsetD
     Ok(row.map(|row| (row.at, row.id)))
 }
 
-/// Lets the posting go, behind this entry.
+/// Releases the posting after this entry.
 pub async fn leave_posting(pool: &PgPool, place: (OffsetDateTime, Uuid)) -> Result<(), sqlx::Error> {
     sqlx::query!("update audit_post set at = $1, id = $2, busy_until = '-infinity' where at <= $1", place.0, place.1)
         .execute(pool)
@@ -285,7 +284,7 @@ pub async fn leave_posting(pool: &PgPool, place: (OffsetDateTime, Uuid)) -> Resu
         .map(drop)
 }
 
-/// Removes entries that are older than so many days, oldest first, at most `limit`.
+/// Deletes entries older than `days`, oldest first, at most `limit`.
 pub async fn expire(pool: &PgPool, days: i32, limit: i64) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "delete from audit where id in
@@ -298,7 +297,7 @@ pub async fn expire(pool: &PgPool, days: i32, limit: i64) -> Result<u64, sqlx::E
     Ok(done.rows_affected())
 }
 
-/// Returns true if this database role may remove entries.
+/// Returns true if this database role may delete entries.
 pub async fn may_expire(pool: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(r#"select has_table_privilege('audit', 'delete') as "may!""#).fetch_one(pool).await
 }

@@ -1,12 +1,12 @@
-//! Statements that break promises, in builds with the cargo feature `failpoints` only: what the store would
-//! be without its guards. The checker of `cargo xtask faults` must notice each of them.
+//! Statements without their guards, only in builds with the cargo feature `failpoints`. The checker of `cargo xtask
+//! faults` must detect each of them.
 
 use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::{Tx, leases::TakenRow};
 
-/// The assignments that the items of these closed ones are in now: (closed, open).
+/// Open assignments of the items of these closed ones: (closed, open).
 pub async fn heirs(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
     sqlx::query_as(
         "select a.lease_id, l.id from attempt a join lease l on l.item_id = a.item_id where a.lease_id = any($1)",
@@ -16,7 +16,7 @@ pub async fn heirs(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>, sq
     .await
 }
 
-/// Takes back lost leases without looking again: whoever holds their items by then has lost them.
+/// Takes lost leases by item without checking again, so an item that was claimed in the meantime loses its new lease.
 pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenRow>, sqlx::Error> {
     let items: Vec<(Uuid,)> = sqlx::query_as(
         "select item_id from lease where last_beat + make_interval(secs => lease_seconds) < clock_timestamp() limit $1",

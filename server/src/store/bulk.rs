@@ -1,8 +1,7 @@
-//! Bulk operations: what was asked for, the frozen membership, and how far it has come.
+//! Bulk operations: the request, the frozen membership, and the progress.
 //!
-//! Rows are locked in the order job state rows, member, hold, operation; who takes members holds the operation and
-//! skips members that are locked. Every step is guarded by the operation's state, which only the
-//! operation's own row says.
+//! Lock order: job state rows, member, hold, operation. Taking members locks the operation and skips locked members.
+//! Every step is guarded by the state in the operation's own row.
 
 pub mod members; // the frozen membership
 
@@ -63,7 +62,7 @@ pub struct NewRow {
     pub reason: Option<String>,
     pub rate: Option<f64>,
     pub dry_run: bool,
-    /// The credential that asks.
+    /// Credential of the request.
     pub asked_by: Uuid,
 }
 
@@ -94,7 +93,7 @@ pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// A part of the list of operations: of all, of those of an owner, or of the one with this id.
+/// A page of operations: of all, of those of an owner, or only the one with this id.
 pub async fn list(
     pool: &PgPool,
     id: Option<Uuid>,
@@ -148,7 +147,7 @@ pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<(Uuid, String)>, sqlx
 
 // ---- Counting --------------------------------------------------------------------------------------
 
-/// Takes the walk over the list for some seconds. False: another server has it, or it is over.
+/// Leases the scan over the list for `seconds`. Returns false if another server has it or it has ended.
 pub async fn take_walk(pool: &PgPool, id: Uuid, seconds: f64) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update bulk set busy_until = clock_timestamp() + make_interval(secs => $2)
@@ -161,7 +160,7 @@ pub async fn take_walk(pool: &PgPool, id: Uuid, seconds: f64) -> Result<bool, sq
     Ok(done.rows_affected() == 1)
 }
 
-/// Locks an operation that counts and stands at this place. False: it has moved on, or is cancelled.
+/// Locks an operation that is still counting at this position. Returns false if it has moved on or was canceled.
 pub async fn lock_walk(tx: &mut Tx, row: &BulkRow) -> Result<bool, sqlx::Error> {
     let found = sqlx::query_scalar!(
         "select id from bulk
@@ -177,7 +176,7 @@ pub async fn lock_walk(tx: &mut Tx, row: &BulkRow) -> Result<bool, sqlx::Error> 
     Ok(found.is_some())
 }
 
-/// Moves the walk on, by members found; without a place it is over.
+/// Advances the scan and adds the members found; `place` is `None` at its end.
 pub async fn counted(
     tx: &mut Tx,
     id: Uuid,
@@ -205,7 +204,7 @@ pub async fn counted(
 
 // ---- Ending ----------------------------------------------------------------------------------------
 
-/// Stops an operation: nothing more is done from the commit on. False: it was over.
+/// Stops an operation: after the commit no more members are processed. Returns false if it had ended.
 pub async fn cancel(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update bulk set state = 'cancelling', updated_at = clock_timestamp()
@@ -217,7 +216,7 @@ pub async fn cancel(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     Ok(done.rows_affected() == 1)
 }
 
-/// Stops an operation whose asker may not do it anymore, and says why. False: it was over.
+/// Stops an operation whose requester lost the right to it, with the reason. Returns false if it had ended.
 pub async fn stop(pool: &PgPool, id: Uuid, reason: &str) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update bulk set state = 'cancelling', stopped_reason = $2, updated_at = clock_timestamp()
@@ -230,7 +229,7 @@ pub async fn stop(pool: &PgPool, id: Uuid, reason: &str) -> Result<bool, sqlx::E
     Ok(done.rows_affected() == 1)
 }
 
-/// A stopped operation that holds nothing anymore is cancelled.
+/// Marks a stopped operation without holds as canceled.
 pub async fn cancelled(pool: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update bulk set state = 'cancelled', finished_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -242,8 +241,8 @@ pub async fn cancelled(pool: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Forgets operations that were over so many seconds ago, their members first, at most `limit` of them.
-/// Returns how many rows went.
+/// Deletes operations that ended more than `seconds` ago, their members first, at most `limit` of them. Returns the
+/// number of rows.
 pub async fn forget(pool: &PgPool, seconds: f64, limit: i64) -> Result<u64, sqlx::Error> {
     let members = sqlx::query!(
         "delete from bulk_member where ctid = any(array(

@@ -1,4 +1,4 @@
-//! How far the rows have come that follow a decision over a whole job.
+//! Progress of the propagation of a decision about a whole job to its rows.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -8,13 +8,13 @@ use super::Tx;
 /// Change that is propagated to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The job is cancelled: what waits ends.
+    /// The job is canceled: pending items end.
     Cancel,
-    /// A job it waited for failed: what waits ends, for now.
+    /// A job that it waited for failed: pending items end, for now.
     Fail,
     /// The jobs that it waited for are complete: blocked items are released.
     Release,
-    /// The job it waited for was repaired: what `Fail` ended waits again.
+    /// The job that it waited for was repaired: items that `Fail` ended are pending again.
     Return,
 }
 
@@ -38,16 +38,16 @@ impl Kind {
     }
 }
 
-/// A walk over the items of a job.
+/// Propagation to the items of one job.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
     pub gate_id: i64,
     pub kind: Kind,
-    /// Items up to this place are done.
+    /// Items up to this sequence number are done.
     pub seq: i64,
 }
 
-/// The walk over one job.
+/// The propagation of one job.
 pub async fn of(tx: &mut Tx, gate_id: i64) -> Result<Option<Walk>, sqlx::Error> {
     let row = sqlx::query!("select gate_id, kind, seq from carry where gate_id = $1", gate_id)
         .fetch_optional(&mut **tx)
@@ -55,8 +55,8 @@ pub async fn of(tx: &mut Tx, gate_id: i64) -> Result<Option<Walk>, sqlx::Error> 
     Ok(row.map(|r| Walk { gate_id: r.gate_id, kind: Kind::from_code(r.kind), seq: r.seq }))
 }
 
-/// Whatever walks are under way in these jobs become those of a cancelled one: what they have not reached
-/// ends. Under their job state rows.
+/// Turns the propagations of these jobs into those of canceled jobs: items that they have not reached end. Requires
+/// the locks of the job state rows.
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update carry set kind = $2, seq = 0 where gate_id = any($1::bigint[])",
@@ -68,13 +68,13 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// A job was looked at for completion.
+/// Deletes the pending completion check of a job.
 pub async fn settled(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from settle where gate_id = $1", gate_id).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Begins walks of one kind, instead of whatever else was under way in these jobs. Under their job state rows.
+/// Starts propagations of one kind and replaces others of these jobs. Requires the locks of the job state rows.
 pub async fn begin(tx: &mut Tx, gate_ids: &[i64], kind: Kind) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from carry where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
     sqlx::query!("insert into carry (gate_id, kind) select unnest($1::bigint[]), $2::smallint", gate_ids, kind.code())
@@ -83,15 +83,15 @@ pub async fn begin(tx: &mut Tx, gate_ids: &[i64], kind: Kind) -> Result<(), sqlx
     Ok(())
 }
 
-/// Walks under way, at most `limit`.
+/// Open propagations, at most `limit`.
 pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<Walk>, sqlx::Error> {
     let rows =
         sqlx::query!("select gate_id, kind, seq from carry order by gate_id limit $1", limit).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|r| Walk { gate_id: r.gate_id, kind: Kind::from_code(r.kind), seq: r.seq }).collect())
 }
 
-/// Moves a walk on; `to` is none at its end. False: someone else has moved or replaced it, and what
-/// this transaction did is to be rolled back.
+/// Advances a propagation; `to` is `None` at its end. Returns false if another transaction has advanced or replaced
+/// it; this transaction must then be rolled back.
 pub async fn moved(tx: &mut Tx, walk: Walk, to: Option<i64>) -> Result<bool, sqlx::Error> {
     let done = match to {
         Some(to) => {
@@ -119,7 +119,7 @@ pub async fn moved(tx: &mut Tx, walk: Walk, to: Option<i64>) -> Result<bool, sql
     Ok(done.rows_affected() == 1)
 }
 
-/// An item of the job, as a walk meets it.
+/// Item of a job that a propagation has reached.
 #[derive(Clone, Debug)]
 pub struct Met {
     pub id: Uuid,
@@ -140,7 +140,7 @@ pub async fn next(tx: &mut Tx, walk: Walk, limit: i64) -> Result<Vec<Met>, sqlx:
     .await
 }
 
-/// Tells the holders of a job's items that it is cancelled.
+/// Requests the cancellation of a job's open assignments.
 pub async fn flag_leases(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update lease set cancel_requested_at = clock_timestamp()
@@ -156,7 +156,7 @@ pub async fn flag_leases(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// An item that `after` had cancelled.
+/// Item whose cancellation by `after` is reverted.
 #[derive(Clone, Debug)]
 pub struct Returned {
     pub item_id: Uuid,
@@ -167,7 +167,7 @@ pub struct Returned {
     pub expires_at: Option<time::OffsetDateTime>,
 }
 
-/// Takes outcomes back that `after` had made.
+/// Deletes outcomes that a failed `after` has written.
 pub async fn take_failed(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Returned>, sqlx::Error> {
     sqlx::query_as!(
         Returned,

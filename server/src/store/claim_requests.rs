@@ -1,4 +1,4 @@
-//! Claims that named themselves (`claim_id`): the same again returns what is still open (`claiming`).
+//! Claims with a `claim_id`: a repeated claim returns the assignments that are still open (`claiming`).
 
 use domain::id::Uuid;
 use sqlx::PgPool;
@@ -16,7 +16,7 @@ pub async fn given(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<O
     .await
 }
 
-/// Remembers what a claim_id was given. A claim that runs at the same time fails on the primary key.
+/// Stores the assignments of a claim_id. A concurrent claim with the same id fails on the primary key.
 pub async fn remember(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid, fences: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into claim_request (credential_id, claim_id, lease_ids) values ($1, $2, $3)",
@@ -29,7 +29,7 @@ pub async fn remember(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid, fences: 
     Ok(())
 }
 
-/// Forgets claims older than an hour.
+/// Deletes claims older than an hour.
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from claim_request where ctid = any(array(

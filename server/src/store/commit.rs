@@ -1,14 +1,14 @@
-//! The one place where transactions of the server are committed, so that a crash just before and just
-//! after each of them can be tested: no write has a road of its own.
+//! Commits of all transactions of the server, so that a crash just before and just after each commit can be tested.
+//! No write uses another path.
 //!
-//! Statements that commit by themselves (a heartbeat, a hint) have no such edge: they are one with it.
+//! Statements in their own implicit transaction (a heartbeat, a hint) have no such test point.
 
 use std::panic::Location;
 
 use super::Tx;
 use crate::failpoints;
 
-/// Commits. Where a crash is asked for at the file that calls, the process ends before or after it.
+/// Commits. If a failpoint asks for a crash at the calling file, the process ends before or after the commit.
 #[track_caller]
 pub fn commit(tx: Tx) -> impl Future<Output = Result<(), sqlx::Error>> {
     let file = Location::caller().file();

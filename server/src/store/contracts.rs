@@ -1,5 +1,5 @@
-//! What the engine needs to know: of every job type (live, re-read each second) and of a job (frozen
-//! at its creation).
+//! Definitions that the engine needs: of every job type (live, read again every second) and of a job (frozen at its
+//! creation).
 
 use domain::{
     import::ImportSettings,
@@ -41,7 +41,7 @@ impl TypeInfo {
     }
 }
 
-/// Every job type. One whose secrets cannot be opened has no URL: posts without them would be wrong.
+/// Every job type. A type whose secrets cannot be opened has no URL, because its requests would be incomplete.
 pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
@@ -82,13 +82,13 @@ pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx
         .collect())
 }
 
-/// Settings of imports as they are stored. Unreadable ones admit nobody.
+/// Stored import settings. Unreadable settings disable imports.
 pub(super) fn read_import(text: Option<&str>) -> Option<ImportSettings> {
     let closed = || ImportSettings { enabled: false, ..ImportSettings::default() };
     text.map(|text| serde_json::from_str(text).unwrap_or_else(|_| closed()))
 }
 
-/// An executor with its whole URL, and what goes along with its posts.
+/// An executor with its complete URL, and the secrets of its requests.
 pub(super) fn whole_executor(
     sealer: &Sealer,
     name: &str,
@@ -125,7 +125,7 @@ pub struct JobInfo {
     pub priority: i16,
     pub run_after: Option<time::OffsetDateTime>,
     pub expires_at: Option<time::OffsetDateTime>,
-    /// A tree of this job alone: nothing feeds it, nothing waits for it.
+    /// True for a tree of one job: nothing feeds it and nothing waits for it.
     pub solo: bool,
     /// It receives items from its parent and is sealed by the engine (`feeding`).
     pub fed: bool,
@@ -178,7 +178,7 @@ impl From<JobRow> for JobInfo {
 }
 
 impl JobInfo {
-    /// A job that was written just now.
+    /// A job from its new row.
     pub fn written(row: &NewJobRow, frozen: Frozen, type_name: String, solo: bool) -> Self {
         Self {
             gate_id: row.gate_id,
@@ -202,7 +202,7 @@ impl JobInfo {
     }
 }
 
-/// The jobs that hold these job state rows.
+/// Jobs by their keys.
 pub async fn jobs_by_gate(executor: impl sqlx::PgExecutor<'_>, gate_ids: &[i64]) -> Result<Vec<JobInfo>, sqlx::Error> {
     let rows = sqlx::query_as!(
         JobRow,
@@ -240,7 +240,7 @@ pub async fn owners_of(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>,
     Ok(rows.into_iter().map(|row| (row.id, row.owner_id)).collect())
 }
 
-/// One job of a tree, as what depends on what.
+/// A job of a tree with its dependencies.
 #[derive(Clone, Debug)]
 pub struct PlanRow {
     pub root_id: Uuid,
@@ -253,7 +253,7 @@ pub struct PlanRow {
     pub after_outcome: Option<String>,
 }
 
-/// Every job of these trees, each tree's root before the others of its jobs; fixed at their creation.
+/// Every job of these trees, each root before the other jobs of its tree. Fixed at creation.
 pub async fn plans(executor: impl sqlx::PgExecutor<'_>, root_ids: &[Uuid]) -> Result<Vec<PlanRow>, sqlx::Error> {
     sqlx::query_as!(
         PlanRow,

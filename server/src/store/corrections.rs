@@ -1,4 +1,4 @@
-//! Rows of a corrected file and the failed rows whose place they take (`corrections`).
+//! Rows of a corrected file and the failed rows that they replace (`corrections`).
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -33,7 +33,7 @@ pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from correction order by gate_id limit $1", limit).fetch_all(pool).await
 }
 
-/// Locks an import that is being matched. `None`: another server has it, or all its rows are matched.
+/// Locks an import that is being matched. `None` if another server has it or all its rows are matched.
 pub async fn lock(tx: &mut Tx, gate_id: i64) -> Result<Option<Correction>, sqlx::Error> {
     sqlx::query_as!(
         Correction,
@@ -44,7 +44,7 @@ pub async fn lock(tx: &mut Tx, gate_id: i64) -> Result<Option<Correction>, sqlx:
     .await
 }
 
-/// True if the whole file of an import has been read into items, or its job is gone.
+/// Returns true if the whole file of an import has been read into items, or its job was deleted.
 pub async fn is_read(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Error> {
     let done = sqlx::query_scalar!(r#"select done_at is not null as "done!" from split where gate_id = $1"#, gate_id)
         .fetch_optional(&mut **tx)
@@ -82,8 +82,8 @@ pub struct Superseded {
     pub fingerprint: Option<String>,
 }
 
-/// Marks the failed items of a job with these rows as superseded, and so as canceled. Items that succeeded, that wait or
-/// that were superseded before stay as they are. Rows are locked in order of their ids.
+/// Marks the failed items of a job with these rows as superseded, and so as canceled. Skips items that succeeded,
+/// that are pending or that were superseded before. Rows are locked in order of their ids.
 pub async fn supersede(
     tx: &mut Tx,
     gate_id: i64,
@@ -121,7 +121,7 @@ pub async fn count(tx: &mut Tx, gate_id: i64, n: i64) -> Result<(), sqlx::Error>
     Ok(())
 }
 
-/// Records how far an import is matched; `None`: to its end.
+/// Records the progress of the matching; `None`: it is finished.
 pub async fn move_to(tx: &mut Tx, gate_id: i64, seq: Option<i64>) -> Result<(), sqlx::Error> {
     match seq {
         Some(seq) => sqlx::query!("update correction set seq = $2 where gate_id = $1", gate_id, seq),

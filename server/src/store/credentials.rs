@@ -1,6 +1,6 @@
-//! Tokens, sessions and links by their ids, as they are now: whether what goes on under them may go on.
+//! Current state of tokens, sessions and links by id, to decide whether work under them may continue.
 //!
-//! Apart from `identity`, which is asked by secrets and knows only what opens something.
+//! Separate from `identity`, which looks credentials up by secret and finds only valid ones.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -15,7 +15,7 @@ pub enum CredentialKind {
     Share,
 }
 
-/// A credential as it is now, whether it opens anything or not.
+/// Current state of a credential, valid or not.
 #[derive(Clone, Debug)]
 pub struct CredentialRow {
     pub id: Uuid,
@@ -26,11 +26,11 @@ pub struct CredentialRow {
     pub ended: bool,
     pub expired: bool,
     pub expires_at: Option<OffsetDateTime>,
-    /// Its owner is.
+    /// True if its owner is disabled.
     pub disabled: bool,
 }
 
-/// Those of these credentials that exist, by their ids.
+/// Existing credentials by their ids.
 pub async fn by_ids(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<CredentialRow>> {
     let rows = sqlx::query!(
         r#"select t.id as "id!", 'token' as "kind!", o.role, t.scopes as "scopes!",

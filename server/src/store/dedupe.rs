@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// An item and the key it wants.
+/// An item and the key that it requests.
 #[derive(Clone, Debug)]
 pub struct KeyRow<'a> {
     pub gate_id: i64,
@@ -12,8 +12,7 @@ pub struct KeyRow<'a> {
     pub item_id: Uuid,
 }
 
-/// Takes keys, in their order; returns the items whose key another item holds already. A double among
-/// `rows` is such a one too.
+/// Inserts keys, in order. Returns the items whose key another item holds, including duplicates within `rows`.
 pub async fn take(tx: &mut Tx, rows: &[KeyRow<'_>]) -> Result<Vec<Uuid>, sqlx::Error> {
     let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
     let keys: Vec<&str> = rows.iter().map(|r| r.key).collect();
@@ -40,7 +39,7 @@ pub async fn holder(tx: &mut Tx, gate_id: i64, key: &str) -> Result<Option<Uuid>
         .await
 }
 
-/// Gives back keys of items that are not added after all.
+/// Deletes keys of items that are not added after all.
 pub async fn give_back(tx: &mut Tx, item_ids: &[Uuid], gate_ids: &[i64], keys: &[&str]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from item_dedupe d using unnest($1::uuid[], $2::bigint[], $3::text[]) as gone (item_id, gate_id, key)

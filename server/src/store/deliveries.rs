@@ -1,11 +1,10 @@
-//! Callbacks of complete trees: written in the commit that completes a tree, tried by whichever server
-//! takes them, kept until long after their tree.
+//! Callbacks of complete trees: written in the commit that completes a tree, tried by any server, stored until long
+//! after the tree is deleted.
 //!
-//! Whoever completes a tree calls [`announce`] in the same transaction; the functions in `gates` and
-//! `settle` do, and no other statement completes one. Deliveries come last in the order of locks: who
-//! holds one waits for nothing else.
+//! Completing a tree requires a call of [`announce`] in the same transaction; only `job_states` and `tree_completion`
+//! complete trees. Deliveries are last in the lock order: a transaction that holds one waits for nothing else.
 
-mod due; // to be tried
+mod due; // due callbacks
 
 use std::collections::HashMap;
 
@@ -41,11 +40,10 @@ struct New {
     completed_at: OffsetDateTime,
 }
 
-/// Writes a delivery for each of these roots whose tree this transaction has completed and which names a
-/// receiver; those of earlier completions that are still open are superseded. Under the roots' job state rows. Twice is
-/// once.
+/// Writes a delivery for each of these roots whose tree this transaction has completed and which has a receiver, and
+/// supersedes open deliveries of earlier completions. Requires the locks of the roots' job state rows. Idempotent.
 pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error> {
-    // `now()` is when the transaction began: what was complete before is not announced again.
+    // `now()` is the start of the transaction: trees that were complete before are not announced again.
     let found = sqlx::query!(
         r#"select j.id, j.owner_id, j.metadata, j.on_completed as "on_completed!", g.completion,
              g.tree_outcome as "outcome!", g.tree_completed_at as "completed_at!",
@@ -140,8 +138,8 @@ async fn insert(tx: &mut Tx, new: &[New]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Says that a tree may have someone to call from now on. In a commit of its own, before the edit that
-/// names the receiver: job state rows come before definitions in the order of locks.
+/// Records that a tree may have a receiver. Commits separately before the edit that sets the receiver, because job
+/// state rows precede definitions in the lock order.
 pub async fn may_call(pool: &PgPool, job_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set calls = true
@@ -154,7 +152,7 @@ pub async fn may_call(pool: &PgPool, job_id: Uuid) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// The receiver of a tree is another one from now on, or none.
+/// Sets or removes the receiver of a tree's deliveries.
 pub async fn redirect(tx: &mut Tx, job_id: Uuid, target: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update delivery set target = $2, host = $3 where job_id = $1",
@@ -167,7 +165,7 @@ pub async fn redirect(tx: &mut Tx, job_id: Uuid, target: Option<&str>) -> Result
     Ok(())
 }
 
-/// Takes what trees that go name as their receivers over into their deliveries. Under their job state rows.
+/// Copies the receivers of deleted trees into their deliveries. Requires the locks of the job state rows.
 pub async fn outlive(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update delivery d set target = j.on_completed, gone_at = clock_timestamp()
@@ -179,7 +177,7 @@ pub async fn outlive(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Forgets deliveries whose tree went thirty days ago, with their tries. Returns how many.
+/// Deletes deliveries of trees that were deleted thirty days ago, with their tries. Returns their number.
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "with gone as (
@@ -203,7 +201,7 @@ pub async fn pending(pool: &PgPool) -> Result<i64, sqlx::Error> {
 pub struct DeliveryQuery {
     /// Only of this owner's trees.
     pub owner_id: Option<Uuid>,
-    /// Of trees of the owner of this name.
+    /// Only of trees of the owner with this name.
     pub owner: Option<String>,
     /// Only of this tree.
     pub job_id: Option<Uuid>,
@@ -276,7 +274,7 @@ pub async fn list(pool: &PgPool, sealer: &Sealer, query: &DeliveryQuery) -> Resu
     with_tries(pool, sealer, rows).await
 }
 
-/// A delivery, with whose it is.
+/// A delivery, and its owner.
 pub async fn find(pool: &PgPool, sealer: &Sealer, id: Uuid) -> Result<Option<(CallbackDelivery, Uuid)>, sqlx::Error> {
     let owner = sqlx::query_scalar!("select owner_id from delivery where id = $1", id).fetch_optional(pool).await?;
     let Some(owner_id) = owner else { return Ok(None) };
@@ -297,7 +295,7 @@ pub async fn newest_of(pool: &PgPool, job_id: Uuid) -> Result<Option<Uuid>, sqlx
         .await
 }
 
-/// Begins the schedule of a delivery anew, now. False: it is superseded, or has no receiver anymore.
+/// Restarts the retry schedule of a delivery now. Returns false if it is superseded or has no receiver.
 pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update delivery set state = 1, next_try_at = clock_timestamp(), began_at = clock_timestamp(), round = 0

@@ -1,4 +1,4 @@
-//! What became of assignments: outcomes (final), attempts (not final), groups of errors.
+//! Results of assignments: outcomes (final), attempts (not final), error groups.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -16,9 +16,9 @@ pub struct Succeeded {
     pub seconds: f64,
 }
 
-/// Ends assignments as succeeded, in one statement: the lease goes, the outcome comes. `fences`
-/// ascending, credentials and results beside them. What was cancelled, singly or with one of the jobs in
-/// `cancelled`, and what is not open does not come back.
+/// Ends assignments as succeeded in one statement: deletes the lease and inserts the outcome. `assignment_ids`
+/// ascending, with credentials and results at the same indexes. Assignments that are closed or canceled, singly or
+/// with a job in `cancelled`, are not returned.
 pub async fn succeed(
     tx: &mut Tx,
     fences: &[Uuid],
@@ -138,7 +138,7 @@ pub struct AttemptRow {
     pub error: Option<ErrorText>,
     /// A result that came too late (`cancellation`).
     pub result: Option<String>,
-    /// The final state the item went to all the same, as `ItemState::code`.
+    /// The final state of the item, as `ItemState::code`, if the attempt ended with one.
     pub final_state: Option<i16>,
 }
 
@@ -199,13 +199,13 @@ pub struct PastRow {
     pub error_message: Option<String>,
     pub error_kind: Option<String>,
     pub retry_at: Option<OffsetDateTime>,
-    /// The state it made final; null where the attempt ended without.
+    /// The final state; null if the attempt did not make the item final.
     pub state: Option<i16>,
-    /// True if Treeline had posted it to a worker.
+    /// True for a push assignment.
     pub pushed: bool,
 }
 
-/// Looks up assignments that are over, by assignment id.
+/// Closed assignments by assignment id.
 pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Error> {
     let mut rows = sqlx::query_as!(
         PastRow,
@@ -282,7 +282,7 @@ pub async fn group_count(tx: &mut Tx, gate_id: i64) -> Result<i64, sqlx::Error> 
     .await
 }
 
-/// Those of these groups that a job has already.
+/// Fingerprints for which a job has a group.
 pub async fn known_groups(tx: &mut Tx, gate_id: i64, fingerprints: &[String]) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "select fingerprint from error_group where gate_id = $1 and fingerprint = any($2::text[])",

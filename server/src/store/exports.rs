@@ -1,5 +1,5 @@
-//! Reads for exports beside results and failures: every item of a job, their number, and the credential that asked for
-//! an export.
+//! Queries for exports besides results and failures: every item of a job, their number, and the requester of an
+//! export.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -25,7 +25,7 @@ pub struct ItemRow {
     pub error_detail: Option<String>,
 }
 
-/// The next items of a job behind `seq`, at most 1,000; empty at its end.
+/// The next items of a job after `seq`, at most 1,000; empty at its end.
 pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>, sqlx::Error> {
     sqlx::query_as!(
         ItemRow,
@@ -86,15 +86,15 @@ pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Err
     .await
 }
 
-/// By whose credential a job was asked for; null where that is not known.
+/// Requester of a job; null if unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub by: Option<Uuid>,
-    /// True if it saw everybody's work then.
+    /// True if it could see all owners' work at that time.
     pub sees_all: bool,
 }
 
-/// Credential that asked for a job.
+/// Requester of a job.
 pub async fn asked(pool: &PgPool, job_id: Uuid) -> Result<Option<Asked>, sqlx::Error> {
     sqlx::query_as!(Asked, "select asked_by as by, asked_sees_all as sees_all from job where id = $1", job_id)
         .fetch_optional(pool)
@@ -123,8 +123,7 @@ pub async fn asker(pool: &PgPool, credential_id: Uuid) -> Result<Option<AskerRow
     .await
 }
 
-/// Another credential asks for something in these jobs: they go on with its rights, and never with more than they
-/// had.
+/// Sets the requester of these jobs, which continue with its rights and never with more than before.
 pub async fn ask_again(pool: &PgPool, gate_ids: &[i64], by: Uuid, sees_all: bool) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update job set asked_by = $2, asked_sees_all = asked_sees_all and $3

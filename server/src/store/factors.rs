@@ -1,7 +1,7 @@
-//! Second factors of people: authenticator apps, passkeys, recovery codes, and how strongly a session was begun.
+//! Second factors of people: authenticator apps, passkeys, recovery codes, and the strength of sessions.
 //!
-//! Apart from `people`, whose accounts exist without any of this. Secrets come in sealed or as SHA-256; every "used
-//! once" is one guarded statement whose row count decides.
+//! Separate from `people`, whose accounts exist without second factors. Secrets arrive sealed or as SHA-256. Every
+//! single use is one guarded statement, and its row count decides.
 
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
@@ -32,8 +32,8 @@ pub async fn summary(executor: impl PgExecutor<'_>, owner_id: Uuid) -> sqlx::Res
     .await
 }
 
-/// Locks the person, so that of two changes to their factors the second sees the first. Returns the account's name,
-/// role and email address.
+/// Locks the person, so that concurrent changes to their factors are serialized. Returns the account's name, role and
+/// email address.
 pub async fn lock_person(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<Option<PersonForFactors>> {
     sqlx::query_as!(
         PersonForFactors,
@@ -44,7 +44,7 @@ pub async fn lock_person(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<Option<Per
     .await
 }
 
-/// The person whom factors belong to.
+/// A person with second factors.
 #[derive(Clone, Debug)]
 pub struct PersonForFactors {
     pub name: String,
@@ -52,7 +52,7 @@ pub struct PersonForFactors {
     pub email: Option<String>,
 }
 
-/// Stores a secret that is to be confirmed, in place of an earlier unconfirmed one. False: there is a confirmed one.
+/// Stores an unconfirmed secret and replaces an earlier unconfirmed one. Returns false if there is a confirmed one.
 pub async fn start_totp(tx: &mut Tx, owner_id: Uuid, secret: &str) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "insert into totp (owner_id, secret) values ($1, $2)
@@ -66,7 +66,7 @@ pub async fn start_totp(tx: &mut Tx, owner_id: Uuid, secret: &str) -> sqlx::Resu
     Ok(done.rows_affected() > 0)
 }
 
-/// The sealed secret of a person, and whether it is confirmed. One that is not is forgotten after an hour.
+/// The sealed secret of a person, and true if it is confirmed. An unconfirmed secret expires after an hour.
 pub async fn find_totp(pool: &PgPool, owner_id: Uuid) -> sqlx::Result<Option<(String, bool)>> {
     let row = sqlx::query!(
         r#"select secret, confirmed_at is not null as "confirmed!" from totp
@@ -97,7 +97,8 @@ pub async fn replace_secret(pool: &PgPool, owner_id: Uuid, old: &str, new: &str)
     Ok(done.rows_affected() > 0)
 }
 
-/// Confirms a secret with the time step of its first code. False: it was replaced, confirmed or removed meanwhile.
+/// Confirms a secret with the time step of its first code. Returns false if it was replaced, confirmed or removed in
+/// the meantime.
 pub async fn confirm_totp(tx: &mut Tx, owner_id: Uuid, secret: &str, step: i64) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update totp set confirmed_at = clock_timestamp(), last_step = $3
@@ -111,7 +112,7 @@ pub async fn confirm_totp(tx: &mut Tx, owner_id: Uuid, secret: &str, step: i64) 
     Ok(done.rows_affected() > 0)
 }
 
-/// Uses a code up. False: it, or a later one, was used before.
+/// Uses up a code. Returns false if this or a later code was used before.
 pub async fn use_totp(executor: impl PgExecutor<'_>, owner_id: Uuid, step: i64) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update totp set last_step = $2 where owner_id = $1 and confirmed_at is not null and last_step < $2",
@@ -123,7 +124,7 @@ pub async fn use_totp(executor: impl PgExecutor<'_>, owner_id: Uuid, step: i64) 
     Ok(done.rows_affected() > 0)
 }
 
-/// Renames the confirmed authenticator app of a person. False: there is none.
+/// Renames the confirmed authenticator app of a person. Returns false if there is none.
 pub async fn rename_totp(pool: &PgPool, owner_id: Uuid, name: &str) -> sqlx::Result<bool> {
     let done =
         sqlx::query!("update totp set name = $2 where owner_id = $1 and confirmed_at is not null", owner_id, name)
@@ -132,7 +133,7 @@ pub async fn rename_totp(pool: &PgPool, owner_id: Uuid, name: &str) -> sqlx::Res
     Ok(done.rows_affected() > 0)
 }
 
-/// Removes the authenticator app. False: there was none.
+/// Removes the authenticator app. Returns false if there was none.
 pub async fn remove_totp(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<bool> {
     let done = sqlx::query!("delete from totp where owner_id = $1", owner_id).execute(&mut **tx).await?;
     Ok(done.rows_affected() > 0)
@@ -151,7 +152,7 @@ pub async fn set_recovery_codes(tx: &mut Tx, owner_id: Uuid, hashes: &[Vec<u8>])
     Ok(())
 }
 
-/// Uses a recovery code up. False: there is no such code, or it was used.
+/// Uses up a recovery code. Returns false if there is no such code or it was used.
 pub async fn use_recovery_code(executor: impl PgExecutor<'_>, owner_id: Uuid, hash: &[u8]) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update recovery_code set used_at = clock_timestamp()
@@ -186,7 +187,7 @@ pub async fn list_passkeys(executor: impl PgExecutor<'_>, owner_id: Uuid) -> sql
     .await
 }
 
-/// The passkey that an authenticator calls so.
+/// The passkey with this credential id.
 pub async fn find_passkey(pool: &PgPool, credential_id: &[u8]) -> sqlx::Result<Option<PasskeyRow>> {
     sqlx::query_as!(
         PasskeyRow,
@@ -197,7 +198,7 @@ pub async fn find_passkey(pool: &PgPool, credential_id: &[u8]) -> sqlx::Result<O
     .await
 }
 
-/// Stores a new passkey. `None`: its credential is known already.
+/// Stores a new passkey. `None` if its credential exists.
 pub async fn insert_passkey(
     tx: &mut Tx,
     id: Uuid,
@@ -219,7 +220,7 @@ pub async fn insert_passkey(
     .await
 }
 
-/// Notes the use of a passkey, with its new counters.
+/// Records the use of a passkey, with its new counters.
 pub async fn touch_passkey(tx: &mut Tx, id: Uuid, credential: &str) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update passkey set last_used_at = clock_timestamp(), credential = $2 where id = $1",
@@ -231,7 +232,7 @@ pub async fn touch_passkey(tx: &mut Tx, id: Uuid, credential: &str) -> sqlx::Res
     Ok(done.rows_affected() > 0)
 }
 
-/// Renames a passkey of a person. False: there is none.
+/// Renames a passkey of a person. Returns false if there is none.
 pub async fn rename_passkey(pool: &PgPool, owner_id: Uuid, id: Uuid, name: &str) -> sqlx::Result<bool> {
     let done = sqlx::query!("update passkey set name = $3 where id = $2 and owner_id = $1", owner_id, id, name)
         .execute(pool)
@@ -260,7 +261,7 @@ pub async fn remove_recovery_codes(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<
     Ok(())
 }
 
-/// Uses a challenge up, and forgets those that are too old to be answered. False: it was used before.
+/// Uses up a challenge, and deletes expired ones. Returns false if it was used before.
 pub async fn use_challenge(tx: &mut Tx, hash: &[u8], seconds: i32) -> sqlx::Result<bool> {
     sqlx::query!("delete from used_challenge where expires_at < clock_timestamp()").execute(&mut **tx).await?;
     let done = sqlx::query!(
@@ -274,7 +275,7 @@ pub async fn use_challenge(tx: &mut Tx, hash: &[u8], seconds: i32) -> sqlx::Resu
     Ok(done.rows_affected() > 0)
 }
 
-/// Notes how a session was begun, and that the person proved who they are so many seconds ago.
+/// Records the sign-in method of a session, and that the person authenticated `age_seconds` ago.
 pub async fn describe_session(
     tx: &mut Tx,
     hash: &[u8],
@@ -301,12 +302,12 @@ pub async fn describe_session(
 /// Strength of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionStrength {
-    /// True if the person proved who they are within so many seconds.
+    /// True if the person authenticated within the given seconds.
     pub recent: bool,
     pub mfa: bool,
 }
 
-/// Strength of a session. `None`: it has ended.
+/// Strength of a session. `None` if it has ended.
 pub async fn session_strength(pool: &PgPool, id: Uuid, seconds: i32) -> sqlx::Result<Option<SessionStrength>> {
     sqlx::query_as!(
         SessionStrength,
@@ -319,7 +320,7 @@ pub async fn session_strength(pool: &PgPool, id: Uuid, seconds: i32) -> sqlx::Re
     .await
 }
 
-/// Notes that the person of a session has just proved who they are.
+/// Records that the person of a session has just authenticated.
 pub async fn step_up_session(tx: &mut Tx, id: Uuid, mfa: bool) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update session set authenticated_at = clock_timestamp(), mfa = mfa or $2
@@ -332,7 +333,7 @@ pub async fn step_up_session(tx: &mut Tx, id: Uuid, mfa: bool) -> sqlx::Result<b
     Ok(done.rows_affected() > 0)
 }
 
-/// Says of every session of a person whether a second factor stands behind it.
+/// Sets for every session of a person whether a second factor was used.
 pub async fn set_sessions_mfa(tx: &mut Tx, owner_id: Uuid, mfa: bool) -> sqlx::Result<()> {
     sqlx::query!("update session set mfa = $2 where owner_id = $1 and ended_at is null and mfa <> $2", owner_id, mfa)
         .execute(&mut **tx)
@@ -340,7 +341,7 @@ pub async fn set_sessions_mfa(tx: &mut Tx, owner_id: Uuid, mfa: bool) -> sqlx::R
     Ok(())
 }
 
-/// A person about to sign in, as far as the second stage needs to know them.
+/// A person about to sign in, with the fields that the second stage needs.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub name: String,
@@ -360,7 +361,7 @@ pub async fn find_candidate(executor: impl PgExecutor<'_>, owner_id: Uuid) -> sq
     .await
 }
 
-/// Notes who made a one-time link.
+/// Records the creator of a one-time link.
 pub async fn set_link_maker(
     executor: impl PgExecutor<'_>,
     hash: &[u8],
@@ -378,7 +379,7 @@ pub async fn set_link_maker(
     Ok(())
 }
 
-/// The person whom an open link would sign in, and who made it. `None`: it is not open, or is for the first admin.
+/// The person that an open link signs in, and its creator. `None` if the link is not open or is for the first admin.
 pub async fn find_link(executor: impl PgExecutor<'_>, hash: &[u8]) -> sqlx::Result<Option<(Uuid, Option<String>)>> {
     let row = sqlx::query!(
         r#"select owner_id as "owner_id!", made_by_name from sign_in_link

@@ -1,4 +1,4 @@
-//! Accounts that others vouch for: subjects of OpenID Connect providers, people whom a proxy names.
+//! Accounts with an external identity: subjects of OpenID Connect providers, and users named by a proxy.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// Owner of the account of an issuer's subject; notes the use.
+/// Owner of the account of an issuer's subject; records the use.
 pub async fn find_link(tx: &mut Tx, issuer: &str, subject: &str) -> sqlx::Result<Option<Uuid>> {
     sqlx::query_scalar!(
         "update identity_link set last_used_at = clock_timestamp() where issuer = $1 and subject = $2
@@ -18,7 +18,7 @@ pub async fn find_link(tx: &mut Tx, issuer: &str, subject: &str) -> sqlx::Result
     .await
 }
 
-/// Connects a subject with an account. Fails where it is connected already.
+/// Connects a subject with an account. Fails if the subject is connected already.
 pub async fn insert_link(tx: &mut Tx, issuer: &str, subject: &str, owner_id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into identity_link (issuer, subject, owner_id) values ($1, $2, $3)",
@@ -36,11 +36,11 @@ pub async fn insert_link(tx: &mut Tx, issuer: &str, subject: &str, owner_id: Uui
 pub struct Addressee {
     pub id: Uuid,
     pub name: String,
-    /// True if a provider said so, and no admin.
+    /// True if the address comes from a provider and not from an admin.
     pub email_by_provider: bool,
 }
 
-/// The person who has this email address, however it is written.
+/// The person with this email address, compared without case.
 pub async fn find_by_email(tx: &mut Tx, email: &str) -> sqlx::Result<Option<Addressee>> {
     sqlx::query_as!(
         Addressee,
@@ -51,8 +51,8 @@ pub async fn find_by_email(tx: &mut Tx, email: &str) -> sqlx::Result<Option<Addr
     .await
 }
 
-/// The account that the proxy means by this value; notes the use. Whoever asks for the same value waits until this
-/// transaction is over.
+/// The account for this value of the proxy header; records the use. A concurrent lookup of the same value waits for
+/// this transaction.
 pub async fn find_proxy_user(tx: &mut Tx, value: &str) -> sqlx::Result<Option<Uuid>> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended('proxy user ' || $1::text, 0))", value)
         .execute(&mut **tx)
@@ -65,8 +65,8 @@ pub async fn find_proxy_user(tx: &mut Tx, value: &str) -> sqlx::Result<Option<Uu
     .await
 }
 
-/// Connects a value of the proxy's header with an account. Returns the account that it belongs to now: another one where
-/// it was connected before.
+/// Connects a value of the proxy header with an account. Returns the account that the value belongs to, which is
+/// another one if it was connected before.
 pub async fn insert_proxy_user(tx: &mut Tx, value: &str, owner_id: Uuid) -> sqlx::Result<Uuid> {
     sqlx::query_scalar!(
         "insert into proxy_user (value, owner_id) values ($1, $2)
@@ -79,7 +79,7 @@ pub async fn insert_proxy_user(tx: &mut Tx, value: &str, owner_id: Uuid) -> sqlx
     .await
 }
 
-/// Removes the values that an account is connected with, but one. Returns how many there were.
+/// Removes all values of an account but one. Returns their number.
 pub async fn remove_proxy_users(tx: &mut Tx, owner_id: Uuid, all_but: &str) -> sqlx::Result<u64> {
     let done = sqlx::query!("delete from proxy_user where owner_id = $1 and value <> $2", owner_id, all_but)
         .execute(&mut **tx)
@@ -95,17 +95,17 @@ pub async fn remove_proxy_email(tx: &mut Tx, owner_id: Uuid, email: &str) -> sql
     Ok(())
 }
 
-/// An account that others vouch for, before it exists.
+/// A new account with an external identity.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPerson<'a> {
     pub name: &'a str,
     pub email: Option<&'a str>,
-    /// True if the email address is what a provider says.
+    /// True if the email address comes from a provider.
     pub email_by_provider: bool,
     pub role: &'a str,
 }
 
-/// Creates an account without a password. False: the name or the email address is taken.
+/// Creates an account without a password. Returns false if the name or the email address is taken.
 pub async fn insert_person(tx: &mut Tx, id: Uuid, new: NewPerson<'_>) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "insert into owner (id, kind, name, email, role, email_by_provider) values ($1, 'user', $2, $3, $4, $5)
@@ -155,15 +155,15 @@ pub async fn remove_link(tx: &mut Tx, owner_id: Uuid, id: Uuid) -> sqlx::Result<
     Ok(row.map(|row| (row.issuer, row.subject)))
 }
 
-/// First factors of a person that last: one-time links are not among them.
+/// Permanent first factors of a person; excludes one-time links.
 #[derive(Clone, Debug)]
 pub struct SignInMethods {
-    /// True with a password and the email address that goes with it.
+    /// True if a password and an email address are set.
     pub password: bool,
     pub passkeys: i64,
     /// Issuers of the connected providers.
     pub issuers: Vec<String>,
-    /// True if a proxy means this account by some name.
+    /// True if a proxy names this account.
     pub proxy: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What feeds still owe: sources that make more items than one transaction should hold (`feeding`).
+//! Remainders of feeds: sources that make more items than one transaction should contain (`feeding`).
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Tx;
 
-/// A source that owes a job more items, from element `next` on.
+/// A source with more items for a job, from element `next` on.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {
     pub item_id: Uuid,
@@ -13,7 +13,7 @@ pub struct Rest {
     pub next: i32,
 }
 
-/// Writes down what is owed, in the source's own transaction.
+/// Records remainders, in the source's own transaction.
 pub async fn owe(tx: &mut Tx, rests: &[Rest]) -> Result<(), sqlx::Error> {
     if rests.is_empty() {
         return Ok(());
@@ -54,8 +54,8 @@ pub async fn source(pool: &PgPool, item_id: Uuid) -> Result<Option<(String, Stri
     Ok(row.map(|row| (row.payload, row.result)))
 }
 
-/// Moves the record on; `to` is none when nothing more is owed. False: it was moved or taken away by
-/// another transaction, and this one is to be rolled back.
+/// Advances a remainder; `to` is `None` at its end. Returns false if another transaction has advanced or deleted it;
+/// this transaction must then be rolled back.
 pub async fn moved(tx: &mut Tx, rest: Rest, to: Option<i32>) -> Result<bool, sqlx::Error> {
     let done = match to {
         Some(to) => {

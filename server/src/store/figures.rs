@@ -1,6 +1,6 @@
-//! Figures for monitoring: how much of each type waits, runs and ends. None of them counts rows when it is asked for: a
-//! background task walks over the job state rows a bounded piece at a time, and what came in and ended is added to
-//! small rows for each type.
+//! Statistics for monitoring: numbers of waiting, running and ended items by type. No request counts rows: a
+//! background task scans the job state rows in bounded steps, and added and ended items are counted in small rows per
+//! type.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use time::OffsetDateTime;
 
 use super::Tx;
 
-/// Job state rows that one piece of the walk looks at.
+/// Job state rows per step of the scan.
 const PIECE: i64 = 10_000;
 
-/// Takes the next piece of the walk and adds up its items by type and state; at the end, what was added
-/// up is what is shown. False: another server is at it.
+/// Takes the next step of the scan and sums its items by type and state; at the end, publishes the sums. Returns
+/// false if another server is scanning.
 pub async fn walk(tx: &mut Tx) -> sqlx::Result<bool> {
     let Some(from) = sqlx::query_scalar!("select gate_id from figures_walk for update skip locked")
         .fetch_optional(&mut **tx)
@@ -72,7 +72,7 @@ pub async fn counted_at(pool: &PgPool) -> sqlx::Result<Option<(OffsetDateTime, f
     Ok(row.map(|row| (row.counted_at, row.age)))
 }
 
-/// Items of one type by state, as last added up.
+/// Items of one type by state, from the last complete scan.
 #[derive(Clone, Debug)]
 pub struct OpenWork {
     pub job_type: String,
@@ -108,8 +108,7 @@ pub async fn open_work(pool: &PgPool) -> sqlx::Result<Vec<OpenWork>> {
         .collect())
 }
 
-/// Seconds for which the next item of each type has been waiting, by its age; types with nothing
-/// available are left out.
+/// Age in seconds of the next item of each type; omits types without available items.
 pub async fn oldest_available(pool: &PgPool) -> sqlx::Result<Vec<(String, f64)>> {
     let rows = sqlx::query!(
         r#"select t.name as job_type,
@@ -134,7 +133,7 @@ pub async fn open_assignments(pool: &PgPool) -> sqlx::Result<Vec<(String, i64)>>
     Ok(rows.into_iter().map(|row| (row.job_type, row.open)).collect())
 }
 
-/// Adds activity to the rows of rates and of history; `rows` sorted by name, so that two servers take the rows in one
+/// Adds activity to the rate and history rows; `rows` sorted by name, so that servers lock the rows in the same
 /// order.
 pub async fn add(pool: &PgPool, rows: &BTreeMap<String, Activity>) -> sqlx::Result<()> {
     let names: Vec<&str> = rows.keys().map(String::as_str).collect();
@@ -245,7 +244,8 @@ pub async fn days(pool: &PgPool) -> sqlx::Result<Vec<DayRow>> {
     .await
 }
 
-/// Deletes rates older than an hour and history older than its step keeps, at most a thousand rows of each.
+/// Deletes rates older than an hour and history older than the retention of its step, at most a thousand rows of
+/// each.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let ticks = sqlx::query!(
         "delete from type_tick where ctid = any(array(

@@ -1,10 +1,10 @@
-//! Where a list of items looks: job state rows in order, and behind each the keys of items that may match.
+//! Candidates for lists of items: job state rows in order, and the jobs with items that may match.
 //!
-//! Every order of a list is (job state row, seq), each forwards or backwards, which never changes. What is sought
-//! decides which index leads to the keys; `keys::matching` then tests them, so that a driver may bring too many but
-//! never too few. Nothing here reads a payload except to look for text in it.
+//! Every order of a list is (job key, seq), each ascending or descending, and never changes. The filter selects the
+//! index that supplies keys; `item_list_keys::matching` then tests them, so a scan may return too many keys but never
+//! too few. Nothing here reads a payload, except to search its text.
 
-mod walks; // gates from one on, by what they hold
+mod walks; // scans of jobs by filter
 
 use domain::Counts;
 use sqlx::PgPool;
@@ -15,11 +15,10 @@ pub use walks::{
     walk_gates, walk_gates_of, walk_gates_of_type,
 };
 
-/// A place in a list of items: job state row and seq.
+/// Position in a list of items: job key and seq.
 pub type Position = (i64, i64);
 
-/// The order of a list of items. A job's job state row is younger than that of a job before, an item's seq than that of
-/// an item before, so all three are read from the same indexes.
+/// Order of a list of items. Job keys and sequence numbers grow with age, so all three orders use the same indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ItemOrder {
     /// The newest job first, the items of each in the order in which they were added.
@@ -32,27 +31,27 @@ pub enum ItemOrder {
 }
 
 impl ItemOrder {
-    /// Jobs are walked backwards.
+    /// True if jobs are scanned in descending order.
     pub const fn jobs_back(self) -> bool {
         !matches!(self, Self::Oldest)
     }
 
-    /// The items of a job are walked backwards.
+    /// True if the items of a job are scanned in descending order.
     pub const fn items_back(self) -> bool {
         matches!(self, Self::Newest)
     }
 
-    /// The place before the first item.
+    /// Position before the first item.
     pub const fn start(self) -> Position {
         (if self.jobs_back() { i64::MAX } else { 0 }, self.first_of_job())
     }
 
-    /// The place in a job before its first item.
+    /// Sequence number before the first item of a job.
     pub const fn first_of_job(self) -> i64 {
         if self.items_back() { i64::MAX } else { 0 }
     }
 
-    /// The place behind the last item of a job.
+    /// Position after the last item of a job.
     pub const fn behind(self, gate_id: i64) -> Position {
         (gate_id, if self.items_back() { 0 } else { i64::MAX })
     }
@@ -63,14 +62,14 @@ impl ItemOrder {
     }
 }
 
-/// A job whose items a list looks through.
+/// A job that a list of items scans.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedGate {
     pub gate_id: i64,
     pub type_id: i32,
     pub owner_id: Uuid,
     pub counts: Counts,
-    /// A decision over its items was made and their rows still follow: state tables alone mislead.
+    /// True while a decision about its items is propagated to their rows: the state tables alone are then misleading.
     pub moving: bool,
     pub removed: bool,
 }
@@ -149,7 +148,7 @@ pub async fn gates_of_tree(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedGat
     Ok(rows.into_iter().map(ListedGate::from).collect())
 }
 
-/// These job state rows, in order; those that are gone are missing.
+/// Job state rows by key, in order; deleted ones are missing.
 pub async fn gates(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<ListedGate>, sqlx::Error> {
     let rows = gates_where!("j.gate_id = any($1::bigint[])", gate_ids).fetch_all(pool).await?;
     Ok(rows.into_iter().map(ListedGate::from).collect())

@@ -1,9 +1,8 @@
 //! Job state rows: one row a job, with its lock, its counters and its completion.
 //!
-//! Every batch applies one delta per job as its last statements before the commit, so the row is held
-//! for the length of a commit. The lock statement and the update are two statements on purpose: the
-//! second one sees what was committed while the first one waited, and two batches that each end one of
-//! the last two items cannot both believe that one is left.
+//! Every batch applies one delta per job in its last statements before the commit, so the row is locked only for the
+//! duration of a commit. Lock and update are separate statements on purpose: the update sees what was committed while
+//! the lock waited, so two batches that each end one of the last two items cannot both find one item left.
 
 use domain::Counts;
 use uuid::Uuid;
@@ -15,31 +14,30 @@ use super::{Tx, deliveries};
 #[expect(clippy::struct_excessive_bools, reason = "each is a change of its own")]
 pub struct Delta {
     pub counts: Counts,
-    /// Places taken in the job's sequence.
+    /// Sequence numbers used in the job.
     pub seqs: i64,
-    /// The tree's last turn for this type, where this job state row carries it.
+    /// The tree's last fair turn for this type, if this job state row stores it.
     pub turn: i64,
-    /// The job gets no more items.
+    /// The job is sealed.
     pub seal: bool,
-    /// Items are added: refused when the job is sealed.
+    /// Items are added, which a sealed job refuses.
     pub adds: bool,
-    /// An item was handed out.
+    /// An item was claimed.
     pub starts: bool,
-    /// Feeds that are recorded and not carried out yet.
+    /// Recorded feeds that are not written yet.
     pub feeds: i64,
-    /// Of `counts.cancelled`: those that come back when the job they waited for is repaired.
+    /// Part of `counts.cancelled` that is reverted when the job that they waited for is repaired.
     pub after_cancelled: i64,
-    /// The job is about to be cancelled in this transaction: it does not complete first.
+    /// The job is canceled later in this transaction and must not complete first.
     pub stays_open: bool,
-    /// The caller knows that the job is cancelled and only ends what is left of it.
+    /// The caller knows that the job is canceled and only ends its remaining items.
     pub knows_cancelled: bool,
-    /// Nothing of the job itself changes: it carries the tree's turns for others of its type, and does
-    /// that also when it is cancelled itself.
+    /// Only the fair turn changes, which this row stores for other jobs of its type; permitted for canceled jobs.
     pub turn_only: bool,
 }
 
 impl Delta {
-    /// Of a job state row that only carries the turns of others.
+    /// Delta of a job state row that only stores the fair turn of other jobs.
     pub fn turns() -> Self {
         Self { turn_only: true, ..Self::default() }
     }
@@ -57,9 +55,9 @@ impl Delta {
 pub struct After {
     pub gate_id: i64,
     pub root_id: Uuid,
-    /// A job of a larger tree that looks complete: it is to be settled.
+    /// A job of a larger tree that looks complete and needs a completion check.
     pub needs_settle: bool,
-    /// A tree of one job that is complete since this transaction, and may have someone to call.
+    /// A tree of one job that this transaction completed and that may have a receiver.
     pub calls: bool,
 }
 
@@ -73,9 +71,9 @@ pub struct Locked {
     pub removed: bool,
     pub next_seq: i64,
     pub last_turn: i64,
-    /// Jobs it waits for that are not complete (`after`): its items are held.
+    /// Number of incomplete jobs that it waits for (`after`): its items are blocked.
     pub after_open: i32,
-    /// One of them ended otherwise than asked for: its items end.
+    /// One of them ended with another outcome than required: its items end.
     pub after_failed: bool,
 }
 
@@ -86,7 +84,7 @@ impl Locked {
     }
 }
 
-/// Locks job state rows in order and reads them. `gate_ids` ascending.
+/// Locks job state rows in order and reads them. `job_keys` ascending.
 pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Error> {
     sqlx::query_as!(
         Locked,
@@ -99,8 +97,8 @@ pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Locked>, sqlx::Er
     .await
 }
 
-/// Applies deltas, sorted by job state row and one for each. A job state row that refuses (cancelled; sealed and added
-/// to) does not come back: the caller compares and rolls back. Trees that this completes are announced.
+/// Applies deltas, one per job, sorted by key. A job that refuses its delta (canceled, or sealed and added to) is not
+/// returned: the caller compares and rolls back. Announces the trees that this completes.
 pub async fn apply(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     if let [(gate_id, delta)] = deltas
         && delta.is_work()
@@ -119,8 +117,8 @@ pub async fn apply_held(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<Afte
     change(tx, deltas).await
 }
 
-/// Counts work on one job state row: a third of what the statement for everything costs. The second answer says
-/// that nothing is pending and nothing is to come, so that the other statement must look.
+/// Applies claims and successes to one job state row at a third of the cost of the full statement. The second value
+/// is true if nothing is pending and the job is sealed, so that the full statement must check completion.
 async fn work(tx: &mut Tx, gate_id: i64, delta: &Delta) -> Result<Option<(After, bool)>, sqlx::Error> {
     let row = sqlx::query!(
         r#"update gate set n_available = n_available + $2, n_running = n_running + $3, n_succeeded = n_succeeded + $4,
@@ -140,7 +138,7 @@ async fn work(tx: &mut Tx, gate_id: i64, delta: &Delta) -> Result<Option<(After,
     Ok(row.map(|row| (After { gate_id, root_id: row.root_id, needs_settle: false, calls: false }, row.may_complete)))
 }
 
-/// [`apply`] for everything a delta can say.
+/// [`apply`] for every kind of delta.
 async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx::Error> {
     let ids: Vec<i64> = deltas.iter().map(|(id, _)| *id).collect();
     let column = |of: fn(&Delta) -> i64| -> Vec<i64> { deltas.iter().map(|(_, d)| of(d)).collect() };
@@ -237,14 +235,14 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<After>, sqlx
     Ok(after)
 }
 
-/// Takes `n` consecutive places in the order of job state rows; returns the first.
+/// Reserves `n` consecutive job keys and returns them.
 pub async fn reserve(tx: &mut Tx, n: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(r#"select nextval('gate_id') as "id!" from generate_series(1, $1::bigint)"#, n)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Writes down that jobs are to be settled, in the commit that made them look complete.
+/// Records completion checks of jobs, in the commit that made them look complete.
 pub async fn ask_to_settle(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into settle (gate_id) select unnest($1::bigint[]) on conflict do nothing", gate_ids)
         .execute(&mut **tx)
@@ -252,7 +250,7 @@ pub async fn ask_to_settle(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Er
     Ok(())
 }
 
-/// Jobs to settle with their trees, oldest first.
+/// Jobs with a pending completion check and their trees, oldest first.
 pub async fn to_settle(pool: &sqlx::PgPool, limit: i64) -> Result<Vec<(i64, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select s.gate_id, g.root_id from settle s join gate g on g.gate_id = s.gate_id order by s.gate_id limit $1",

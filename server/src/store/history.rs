@@ -1,4 +1,4 @@
-//! History of job types for charts: small rows per minute, hour and day, written by [`super::figures::add`].
+//! History of job types for charts: small rows per minute, hour and day, written by [`super::statistics::add`].
 
 use domain::{
     Counts,
@@ -8,8 +8,8 @@ use domain::{
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-/// Activity of one type, or of all types, by start of the point; points without activity are left out. Reads at most one
-/// row per type and point.
+/// Activity of one type or of all types by start of the point; omits points without activity. Reads at most one row
+/// per type and point.
 pub async fn points(
     pool: &PgPool,
     type_name: Option<&str>,

@@ -1,15 +1,15 @@
-//! Idempotency-Keys: which request a key stands for, and what came of it (`idempotency-key`).
+//! Idempotency-Keys: the request of a key, and its response (`idempotency-key`).
 //!
-//! A key is written in the transaction of what it makes: either both exist or neither does. Every write
-//! is guarded by what the caller has seen, and returns whether it held: of two servers with the same
-//! key, one learns that it has to look again. Keys are locked before anything else, sorted.
+//! A key is written in the transaction of what it creates: both exist or neither. Every write is guarded by the state
+//! that the caller has read, and returns whether the guard held: of two servers with the same key, one learns that it
+//! must read again. Keys are locked before anything else, sorted.
 
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::Tx;
 
-/// A key, in the space of its owner and of whom the owner acts for (empty: no one named).
+/// A key in the namespace of its owner and of the user that the owner acts for (empty: none).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName {
     pub owner_id: Uuid,
@@ -24,7 +24,7 @@ pub struct Stored {
     pub call: String,
     /// SHA-256 of the body.
     pub fingerprint: Vec<u8>,
-    /// The root of the tree that was made.
+    /// Root of the created tree.
     pub job_id: Option<Uuid>,
     pub status: Option<i16>,
     pub answer: Option<String>,
@@ -32,10 +32,10 @@ pub struct Stored {
     pub lines: i64,
     /// The window has passed.
     pub past: bool,
-    /// The tree has been removed.
+    /// The tree has been deleted.
     pub removed: bool,
     pub complete: bool,
-    /// The tree's: 1 succeeded, 2 partial, 3 failed, 4 cancelled.
+    /// Outcome of the tree: 1 succeeded, 2 partial, 3 failed, 4 canceled.
     pub outcome: Option<i16>,
 }
 
@@ -46,7 +46,7 @@ impl Stored {
     }
 }
 
-/// A key, if it is known.
+/// A stored key.
 pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx::Error> {
     #[cfg(feature = "failpoints")]
     if crate::failpoints::broken("no_lookup", file!()) {
@@ -70,8 +70,7 @@ pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx:
     .await
 }
 
-/// The trees that this key names, of one owner or of all; there are at most a thousand, one for each owner and of
-/// whom they act for.
+/// Trees of this key, of one owner or of all; at most a thousand, one for each owner and acted-for user.
 pub async fn made(pool: &PgPool, key: &str, owner_id: Option<Uuid>) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select job_id as "job_id!" from idempotency
@@ -92,8 +91,8 @@ pub struct NewKey<'a> {
     pub job_id: Uuid,
 }
 
-/// Writes keys that no one has; sorted by name. Returns the jobs whose keys were free. Waits for
-/// whoever is writing one of them at this moment.
+/// Inserts new keys, sorted by name. Returns the jobs whose keys were free. Waits for concurrent inserts of the same
+/// keys.
 pub async fn insert(tx: &mut Tx, keys: &[NewKey<'_>], window_seconds: f64) -> Result<Vec<Uuid>, sqlx::Error> {
     let owners: Vec<Uuid> = keys.iter().map(|k| k.name.owner_id).collect();
     let scopes: Vec<&str> = keys.iter().map(|k| k.name.scope.as_str()).collect();
@@ -121,8 +120,8 @@ pub async fn insert(tx: &mut Tx, keys: &[NewKey<'_>], window_seconds: f64) -> Re
     .await
 }
 
-/// Lets a key name another tree, with a new window; `before` is what it names until now, if anything.
-/// `within`: although its window has not passed. False: it has moved meanwhile.
+/// Assigns a key to another tree, with a new window; `before` is its current tree. `within` permits this although the
+/// window has not passed. Returns false if the key has changed in the meantime.
 pub async fn rename(
     tx: &mut Tx,
     key: &NewKey<'_>,
@@ -150,8 +149,8 @@ pub async fn rename(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Marks a tree that failed or was cancelled as superseded, under its job state row. False: it is not in that
-/// state anymore, because someone retries it.
+/// Marks a failed or canceled tree as superseded, under its job state row. Returns false if it is being retried and
+/// so not in that state anymore.
 pub async fn supersede(tx: &mut Tx, root_id: Uuid, by: Uuid) -> Result<bool, sqlx::Error> {
     let gate = sqlx::query!(
         "update gate set version = version + 1, updated_at = clock_timestamp()
@@ -168,7 +167,7 @@ pub async fn supersede(tx: &mut Tx, root_id: Uuid, by: Uuid) -> Result<bool, sql
     Ok(true)
 }
 
-/// Frees the dedupe keys of a tree's jobs, for the tree that takes its place.
+/// Deletes the dedupe keys of a tree's jobs for the tree that replaces it.
 pub async fn free_job_keys(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from job_dedupe d using job j
@@ -192,8 +191,8 @@ pub struct Progress<'a> {
     pub fingerprint: &'a [u8],
 }
 
-/// Writes the key of a call that begins. A key that has lapsed is as good as new. False: someone has
-/// it; waits for whoever is writing it at this moment.
+/// Inserts the key of a new call; an expired key counts as new. Returns false if the key is in use. Waits for a
+/// concurrent insert of the same key.
 pub async fn begin(
     executor: impl PgExecutor<'_>,
     call: &Progress<'_>,
@@ -221,7 +220,7 @@ pub async fn begin(
     Ok(begun.rows_affected() == 1)
 }
 
-/// Moves a key along a stream. False: it does not stand at `before` lines anymore.
+/// Advances a key along a stream. Returns false if it is not at `before` lines anymore.
 pub async fn advance(tx: &mut Tx, to: &Progress<'_>, before: i64) -> Result<bool, sqlx::Error> {
     let moved = sqlx::query!(
         "update idempotency set fingerprint = $5, lines = $6
@@ -239,7 +238,7 @@ pub async fn advance(tx: &mut Tx, to: &Progress<'_>, before: i64) -> Result<bool
     Ok(moved.rows_affected() == 1)
 }
 
-/// Keeps the answer: so far, or with its HTTP status at last.
+/// Stores the response: partial, or final with its HTTP status.
 pub async fn answer(
     executor: impl PgExecutor<'_>,
     name: &KeyName,
@@ -259,7 +258,7 @@ pub async fn answer(
     Ok(())
 }
 
-/// Ends a call that was begun, with the HTTP status and the answer that the same request gets again. False: it has ended.
+/// Stores the HTTP status and the response that repeated requests get. Returns false if the call has ended.
 pub async fn end(tx: &mut Tx, name: &KeyName, status: i16, answer: &str) -> Result<bool, sqlx::Error> {
     let ended = sqlx::query!(
         "update idempotency set status = $4, answer = $5
@@ -275,7 +274,7 @@ pub async fn end(tx: &mut Tx, name: &KeyName, status: i16, answer: &str) -> Resu
     Ok(ended.rows_affected() == 1)
 }
 
-/// Forgets a key whose call was refused, unless it has ended.
+/// Deletes the key of a refused call, unless the call has ended.
 pub async fn forget(executor: impl PgExecutor<'_>, name: &KeyName) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "delete from idempotency where owner_id = $1 and scope = $2 and key = $3 and status is null",
@@ -288,8 +287,8 @@ pub async fn forget(executor: impl PgExecutor<'_>, name: &KeyName) -> Result<(),
     Ok(())
 }
 
-/// Takes over a key whose call was begun so many seconds ago or earlier and never answered: whoever
-/// began it is gone. False: it was answered, or is too young.
+/// Takes over a key whose call started at least `seconds` ago and was never answered: its server is gone. Returns
+/// false if it was answered or is too recent.
 pub async fn take_over(pool: &PgPool, name: &KeyName, seconds: f64) -> Result<bool, sqlx::Error> {
     let taken = sqlx::query!(
         "update idempotency set created_at = clock_timestamp()
@@ -305,14 +304,14 @@ pub async fn take_over(pool: &PgPool, name: &KeyName, seconds: f64) -> Result<bo
     Ok(taken.rows_affected() == 1)
 }
 
-/// The types among these that insist on a key.
+/// Types that require a key.
 pub async fn insisting(tx: &mut Tx, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
     sqlx::query_scalar!("select id from job_type where id = any($1::int[]) and require_idempotency_key", type_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Removes keys that mean nothing anymore, the oldest first. Returns how many.
+/// Deletes expired keys, oldest first. Returns their number.
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     let swept = sqlx::query!(
         "delete from idempotency where ctid = any(array(

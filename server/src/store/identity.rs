@@ -34,7 +34,7 @@ pub async fn find_token(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Token
     .await
 }
 
-/// Notes that a token is in use, at most once a minute.
+/// Records the use of a token, at most once a minute.
 pub async fn touch_token(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "update token set last_used_at = clock_timestamp()
@@ -54,9 +54,9 @@ pub struct SessionOwner {
     pub owner_name: String,
     pub role: Option<String>,
     pub must_change_password: bool,
-    /// True if a second factor stands behind it.
+    /// True if it was begun with a second factor.
     pub mfa: bool,
-    /// The value of the proxy's header that it was begun by.
+    /// Value of the proxy header with which it was begun.
     pub proxy_user: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub async fn find_session(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Ses
     .await
 }
 
-/// Notes that a session is in use, at most once a minute, and moves its end: never beyond 90 days from its beginning.
+/// Records the use of a session, at most once a minute, and extends it, to at most 90 days from its start.
 pub async fn touch_session(pool: &PgPool, id: Uuid, idle_days: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "update session
@@ -88,7 +88,7 @@ pub async fn touch_session(pool: &PgPool, id: Uuid, idle_days: i32) -> sqlx::Res
     Ok(())
 }
 
-/// Starts a session, unless the person is disabled. Says whether it did.
+/// Starts a session, unless the person is disabled. Returns whether it did.
 pub async fn insert_session(
     connection: &mut PgConnection,
     id: Uuid,
@@ -114,7 +114,7 @@ pub async fn insert_session(
     Ok(done.rows_affected() > 0)
 }
 
-/// Ends the session with this hash. Gives its id and whose it was; `None`: it was not open.
+/// Ends the session with this hash. Returns its id and owner; `None` if it was not open.
 pub async fn end_session(tx: &mut Tx, hash: &[u8]) -> sqlx::Result<Option<(Uuid, Uuid)>> {
     let row = sqlx::query!(
         "update session set ended_at = clock_timestamp() where hash = $1 and ended_at is null returning id, owner_id",
@@ -125,7 +125,7 @@ pub async fn end_session(tx: &mut Tx, hash: &[u8]) -> sqlx::Result<Option<(Uuid,
     Ok(row.map(|row| (row.id, row.owner_id)))
 }
 
-/// Gives a session another secret.
+/// Replaces the secret of a session.
 pub async fn renew_session(tx: &mut Tx, id: Uuid, hash: &[u8]) -> sqlx::Result<()> {
     sqlx::query!("update session set hash = $2 where id = $1", id, hash).execute(&mut **tx).await?;
     Ok(())
@@ -152,9 +152,9 @@ pub async fn list_admins(pool: &PgPool) -> sqlx::Result<Vec<(Uuid, String)>> {
     Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
-/// Makes the person `admin`, unless there is an admin already. `None`: there is.
+/// Creates the person `admin`. `None` if there is an admin already.
 pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Uuid>> {
-    // Two at once: the second waits for owner_name and then finds the first.
+    // Of two concurrent inserts, the second waits for owner_name and then finds the first.
     sqlx::query_scalar!(
         "insert into owner (id, kind, name, role)
          select $1, 'user', 'admin', 'admin' where not exists (select 1 from owner where role = 'admin')
@@ -166,8 +166,8 @@ pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx
     .await
 }
 
-/// Keeps a sign-in link, and voids older ones of the same person. `owner_id` of no one: for the first admin; there each
-/// server has one of its own.
+/// Stores a sign-in link, and voids older links of the same person. Without `owner_id`, the link is for the first
+/// admin, and each server has its own.
 pub async fn insert_link(
     executor: impl PgExecutor<'_>,
     id: Uuid,
@@ -190,7 +190,7 @@ pub async fn insert_link(
     Ok(())
 }
 
-/// Returns true if the link with this hash would still sign someone in.
+/// Returns true if the link with this hash is still valid.
 pub async fn is_link_open(pool: &PgPool, hash: &[u8]) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists (
@@ -203,7 +203,8 @@ pub async fn is_link_open(pool: &PgPool, hash: &[u8]) -> sqlx::Result<bool> {
     .await
 }
 
-/// Uses a link up. `None`: there is no such link, or it was used or has expired; else whom it signs in.
+/// Uses up a link. Returns the person that it signs in; `None` if there is no such link or it was used or has
+/// expired.
 pub async fn use_link(connection: &mut PgConnection, hash: &[u8]) -> sqlx::Result<Option<Option<Uuid>>> {
     sqlx::query_scalar!(
         "update sign_in_link set used_at = clock_timestamp()
@@ -224,7 +225,7 @@ pub struct ServiceRow {
     pub created_at: OffsetDateTime,
 }
 
-/// Makes a service. `None`: one of this name exists.
+/// Creates a service. `None` if the name is taken.
 pub async fn insert_service(executor: impl PgExecutor<'_>, id: Uuid, name: &str) -> sqlx::Result<Option<ServiceRow>> {
     sqlx::query_as!(
         ServiceRow,
@@ -262,7 +263,7 @@ pub async fn get_service(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Resul
     .await
 }
 
-/// Disables a service or enables it. Says whether it was otherwise before; `false` also where there is none.
+/// Disables or enables a service. Returns whether this changed it; `false` also if it does not exist.
 pub async fn set_service_disabled(connection: &mut PgConnection, id: Uuid, disabled: bool) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update owner set disabled_at = case when $2 then clock_timestamp() end
@@ -275,7 +276,7 @@ pub async fn set_service_disabled(connection: &mut PgConnection, id: Uuid, disab
     Ok(done.rows_affected() > 0)
 }
 
-/// Keeps a new token.
+/// Stores a new token.
 #[expect(clippy::too_many_arguments, reason = "one row, column by column")]
 pub async fn insert_token(
     executor: impl PgExecutor<'_>,
@@ -302,7 +303,7 @@ pub async fn insert_token(
     .await
 }
 
-/// Keeps a token that may be there already; one that was revoked comes back, with the scopes of today.
+/// Stores a token that may exist; a revoked one is restored with the current scopes.
 pub async fn ensure_token(
     pool: &PgPool,
     id: Uuid,
@@ -325,7 +326,7 @@ pub async fn ensure_token(
     Ok(())
 }
 
-/// Revokes a token; again changes nothing. Says whether it was open; `None`: there is no such token.
+/// Revokes a token; idempotent. Returns whether it was open; `None` if it does not exist.
 pub async fn revoke_token(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Option<RevokedToken>> {
     sqlx::query_as!(
         RevokedToken,
@@ -338,7 +339,7 @@ pub async fn revoke_token(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Resu
     .await
 }
 
-/// A token that opens nothing anymore.
+/// A revoked token.
 #[derive(Debug)]
 pub struct RevokedToken {
     pub owner_id: Uuid,

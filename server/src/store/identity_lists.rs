@@ -9,7 +9,7 @@ use super::{
     part::{NamedPart, Part, by_age, in_named_order},
 };
 
-/// A part of the list of services.
+/// A page of the list of services.
 pub async fn list_services(pool: &PgPool, part: &NamedPart) -> sqlx::Result<Vec<ServiceRow>> {
     let (at, name) = part.place();
     macro_rules! listed {
@@ -47,7 +47,7 @@ pub struct TokenRow {
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// A part of the list of tokens of services.
+/// A page of the list of tokens of services.
 pub async fn list_tokens(pool: &PgPool, part: Part) -> sqlx::Result<Vec<TokenRow>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {

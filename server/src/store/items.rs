@@ -1,4 +1,4 @@
-//! Items, and the tables that hold the pending ones that no one works on: `ready` and `deferred`.
+//! Items, and the tables of pending items that are not running: `ready`, `deferred` and `blocked`.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// An item to be written, with where it goes.
+/// A new item.
 #[derive(Clone, Debug)]
 pub struct NewItemRow {
     pub id: Uuid,
@@ -24,7 +24,7 @@ pub struct NewItemRow {
     pub fed_by: Option<Uuid>,
 }
 
-/// Writes items. They are in no state yet: the caller puts each into one of the state tables.
+/// Inserts items. They have no state yet: the caller inserts each into one of the state tables.
 pub async fn insert(tx: &mut Tx, items: &[NewItemRow]) -> Result<(), sqlx::Error> {
     let ids: Vec<Uuid> = items.iter().map(|i| i.id).collect();
     let gates: Vec<i64> = items.iter().map(|i| i.gate_id).collect();
@@ -80,7 +80,7 @@ pub struct ReadyRow {
     pub lane_id: Option<i64>,
 }
 
-/// Puts items where claims find them.
+/// Makes items claimable.
 pub async fn make_ready(tx: &mut Tx, rows: &[ReadyRow]) -> Result<(), sqlx::Error> {
     if rows.is_empty() {
         return Ok(());
@@ -113,7 +113,7 @@ pub async fn make_ready(tx: &mut Tx, rows: &[ReadyRow]) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-/// An item that waits for a time: so many seconds from now, or a point in time.
+/// An item that waits for a point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct DeferredRow {
     pub item_id: Uuid,
@@ -129,7 +129,7 @@ pub struct DeferredRow {
     pub lane_id: Option<i64>,
 }
 
-/// Puts items aside until they are due.
+/// Defers items until they are due.
 pub async fn defer(tx: &mut Tx, rows: &[DeferredRow]) -> Result<(), sqlx::Error> {
     if rows.is_empty() {
         return Ok(());
@@ -165,14 +165,14 @@ pub async fn defer(tx: &mut Tx, rows: &[DeferredRow]) -> Result<(), sqlx::Error>
     Ok(())
 }
 
-/// An item held by `after`, or behind an older item of its serialize key.
+/// An item blocked by `after` or by an older item of its serialize key.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockedRow {
     pub item_id: Uuid,
     pub gate_id: i64,
     pub type_id: i32,
     pub rank: i16,
-    /// Held by `after`: its run_after, which counts once it is let go.
+    /// Blocked by `after`: its run_after, which applies once it is released.
     pub due_at: Option<OffsetDateTime>,
     pub expires_at: Option<OffsetDateTime>,
     pub attempts: i32,
@@ -181,7 +181,7 @@ pub struct BlockedRow {
     pub lane_id: Option<i64>,
 }
 
-/// Puts items where nothing takes them until they are let go.
+/// Blocks items until they are released.
 pub async fn block(tx: &mut Tx, rows: &[BlockedRow]) -> Result<(), sqlx::Error> {
     if rows.is_empty() {
         return Ok(());
@@ -216,7 +216,7 @@ pub async fn block(tx: &mut Tx, rows: &[BlockedRow]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// The lowest turn that waits at a rank of a type, looking from `from` on; `None` when nothing waits.
+/// Lowest fair turn of ready items of a type and priority, scanning from `from`; `None` if nothing is ready.
 pub async fn current_turn(tx: &mut Tx, type_id: i32, rank: i16, from: i64) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "select turn from ready where type_id = $1 and rank = $2 and turn >= $3 order by turn limit 1",
@@ -228,8 +228,8 @@ pub async fn current_turn(tx: &mut Tx, type_id: i32, rank: i16, from: i64) -> Re
     .await
 }
 
-/// Those of these types that have items to claim. One index probe each: for a single `exists`, the planner
-/// would read all that waits for one type to find nothing of another.
+/// Types with claimable items. One index probe each: for a single `exists`, the planner would read all ready rows of
+/// one type to find none of another.
 pub async fn waiting_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select t as "t!" from unnest($1::int[]) as t

@@ -1,18 +1,17 @@
 //! Lists of jobs, newest or oldest first.
 //!
-//! One filter, the anchor, decides which index is walked; the others are tested on what it brings, which
-//! is at most [`LOOK_AT`] rows a page. The branches of the walk are apart so that each is an ordered scan
-//! of its index whatever the planner thinks; all but one are over before they begin. Limits are lazy: a
-//! page that fills early looks no further.
+//! One filter, the anchor, selects the index that is scanned; the others are tested on its rows, at most
+//! [`MAX_SCANNED`] a page. The branches of the scan are separate, so that each is an ordered scan of its index
+//! whatever the planner assumes; all but one end at once. Limits are lazy: a page that fills early reads no further.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Rows one page may look at.
+/// Maximum number of rows that one page scans.
 pub const LOOK_AT: i64 = 20_000;
 
-/// The index that is walked.
+/// The index that is scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
     #[default]
@@ -58,13 +57,13 @@ pub struct JobQuery {
     pub anchor: Anchor,
     /// The oldest first; else the newest.
     pub oldest_first: bool,
-    /// Behind this job state row id in that order.
+    /// After this job key in that order.
     pub behind: Option<i64>,
     pub limit: i64,
     pub owner_id: Option<Uuid>,
-    /// Roots only, or children only. Of roots, status and outcome are those of the tree.
+    /// Roots only, or children only. For roots, status and outcome are those of the tree.
     pub roots: Option<bool>,
-    /// Only jobs that were made of a file.
+    /// Only jobs created from a file.
     pub uploads_only: bool,
     pub root_id: Option<Uuid>,
     pub parent_id: Option<Uuid>,
@@ -88,16 +87,16 @@ pub struct JobQuery {
 }
 
 impl JobQuery {
-    /// The job state row behind which the page begins.
+    /// Job key after which the page begins.
     fn start(&self) -> i64 {
         self.behind.unwrap_or(if self.oldest_first { 0 } else { i64::MAX })
     }
 }
 
-/// A row of a list: job state row, job, root.
+/// A row of a list: job key, job, root.
 pub type Listed = (i64, Uuid, Uuid);
 
-/// A statement around the walk over the anchor's index (`$1` to `$6`): what stands before it, and behind. `$on` is `<` or
+/// A statement around the scan of the anchor's index (`$1` to `$6`): the text before and after it. `$on` is `<` or
 /// `>`, `$order` is `desc` or `asc`.
 macro_rules! around_walk {
     ($on:tt, $order:tt, $before:tt, [$($behind:tt)+], $($values:tt)+) => {
@@ -236,8 +235,8 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<Listed>, sqlx::
     Ok(if query.oldest_first { listed!(">", "asc") } else { listed!("<", "desc") })
 }
 
-/// Job state row at which a page of `found` rows ended its scan because it had read enough; `None` for a full page and for
-/// one that reached the end. Independent of the rows, so a caller can read both at once.
+/// Job key at which a page of `found` rows ended its scan because it had reached the maximum; `None` for a full page
+/// and for a page that reached the end. Independent of the rows, so a caller can read both at once.
 pub async fn looked_to(pool: &PgPool, query: &JobQuery, found: usize) -> Result<Option<i64>, sqlx::Error> {
     if found as i64 >= query.limit {
         return Ok(None);

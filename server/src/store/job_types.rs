@@ -1,4 +1,4 @@
-//! Job types as people edit them. What the engine reads of them is in `contracts`.
+//! Job types for editing. The engine reads them through `definitions`.
 
 use domain::{
     Document, JobType,
@@ -91,7 +91,7 @@ pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Op
     Ok(row.map(|row| row.job_type(sealer)))
 }
 
-/// A part of the list of types.
+/// A page of the list of types.
 pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPart) -> sqlx::Result<Vec<JobType>> {
     let (at, name) = part.place();
     macro_rules! listed {
@@ -119,7 +119,7 @@ pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPart) -> sqlx::Res
     Ok(rows.into_iter().map(|row| row.job_type(sealer)).collect())
 }
 
-/// Makes a type. `None`: one of this name exists.
+/// Creates a type. `None` if the name is taken.
 pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
     let (executor, secrets) = spec.executor.parted();
     let executor = Document::of(&executor);
@@ -158,7 +158,7 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
     Ok(row.map(|row| row.job_type(sealer)))
 }
 
-/// Replaces a type that still has the version. `None`: it has another by now, or is gone.
+/// Replaces a type that still has this version. `None` if it has another version or does not exist.
 pub async fn replace(
     on: impl PgExecutor<'_>,
     sealer: &Sealer,
@@ -211,8 +211,8 @@ pub async fn secrets(pool: &PgPool, name: &str) -> sqlx::Result<Option<String>> 
     Ok(text.fetch_optional(pool).await?.flatten())
 }
 
-/// Pauses or resumes a type. Again changes nothing, the version neither. Says whether it changed; `None`: no such
-/// type.
+/// Pauses or resumes a type; idempotent, without a new version. Returns whether it changed; `None` if it does not
+/// exist.
 pub async fn set_paused(on: impl PgExecutor<'_>, name: &str, paused: bool) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         r#"update job_type
@@ -233,13 +233,13 @@ pub async fn set_paused(on: impl PgExecutor<'_>, name: &str, paused: bool) -> sq
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     Gone,
-    /// There is none, or it has another version than asked for.
+    /// It does not exist or has another version.
     NotThere,
     /// Jobs refer to it.
     InUse,
 }
 
-/// Removes a type that no job refers to; where given, of this version only.
+/// Deletes a type without jobs; if `version` is given, only that version.
 pub async fn delete(on: impl PgExecutor<'_>, name: &str, version: Option<i64>) -> sqlx::Result<Deleted> {
     let done = sqlx::query!("delete from job_type where name = $1 and version = coalesce($2, version)", name, version)
         .execute(on)

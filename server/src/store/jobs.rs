@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Tx, gates::Locked};
 
-/// A job to be written. Delivery, steps, schema and retention are those of its type at that moment.
+/// A new job. Delivery, steps, schema and retention are copied from its type on insert.
 #[derive(Clone, Debug)]
 pub struct NewJobRow {
     pub id: Uuid,
@@ -37,7 +37,7 @@ pub struct NewJobRow {
     pub replay_of: Option<Uuid>,
     pub body_hash: Option<Vec<u8>>,
     pub turn_gate_id: i64,
-    /// The credential that asks for it, and whether it sees everybody's work.
+    /// Credential of the requester, and true if it can see all owners' work.
     pub asked_by: Uuid,
     pub asked_sees_all: bool,
 }
@@ -51,7 +51,7 @@ pub struct Frozen {
     pub payload_schema: Option<String>,
 }
 
-/// Writes jobs, by id. Returns those that are in: an id that is in use, or whose type is gone, is left out.
+/// Inserts jobs, by id. Returns the inserted ones; omits jobs whose id is in use or whose type is gone.
 pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Frozen>, sqlx::Error> {
     sqlx::query_as!(
         Frozen,
@@ -114,23 +114,23 @@ fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
 }
 
-/// A job state row to be written.
+/// A new job state row.
 #[derive(Clone, Copy, Debug)]
 pub struct NewGateRow {
     pub gate_id: i64,
     pub root_id: Uuid,
     /// A tree of one job.
     pub solo: bool,
-    /// On the root's job state row: how many jobs the tree has.
+    /// On the root's job state row: number of jobs of the tree.
     pub open_jobs: i32,
     /// Number of jobs that it waits for.
     pub after_open: i32,
-    /// On the root's job state row: the tree names someone to call.
+    /// On the root's job state row: true if the tree has a receiver.
     pub calls: bool,
 }
 
 impl NewGateRow {
-    /// As it is once it is written: held by who wrote it.
+    /// The row as this transaction has locked it.
     pub fn locked(&self) -> Locked {
         Locked {
             gate_id: self.gate_id,
@@ -162,7 +162,7 @@ pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx:
     Ok(())
 }
 
-/// Writes down when jobs are sealed for being out of time (`start-and-expiry`).
+/// Records the times at which jobs are sealed because they expire (`start-and-expiry`).
 pub async fn insert_deadlines(tx: &mut Tx, deadlines: &[(i64, OffsetDateTime)]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into deadline (gate_id, expires_at) select * from unnest($1::bigint[], $2::timestamptz[])",
@@ -182,8 +182,7 @@ pub struct JobKey {
     pub key: String,
 }
 
-/// Takes dedupe keys, in order. Returns the jobs that got theirs; waits for whoever is taking one of
-/// them at this moment.
+/// Inserts dedupe keys, in order. Returns the jobs that got theirs. Waits for concurrent inserts of the same keys.
 pub async fn take_keys(tx: &mut Tx, keys: &[(JobKey, Uuid)]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "insert into job_dedupe (owner_id, type_id, key, job_id)
@@ -223,13 +222,13 @@ pub async fn holders(pool: &PgPool, keys: &[JobKey]) -> Result<Vec<(JobKey, Uuid
 pub struct IdUse {
     pub id: Uuid,
     pub owner_id: Uuid,
-    /// A root that is there, as opposed to a job within a tree, or one that was removed.
+    /// True for an existing root; false for other jobs and for deleted ones.
     pub is_root: bool,
     /// SHA-256 of the body that created its tree, if the client chose the id.
     pub body_hash: Option<Vec<u8>>,
 }
 
-/// Those of these ids that are or were jobs.
+/// Ids among these that are or were jobs.
 pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx::Error> {
     sqlx::query_as!(
         IdUse,
@@ -245,18 +244,18 @@ pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx:
     .await
 }
 
-/// Those of these ids that were jobs and have been deleted.
+/// Ids among these that were jobs and have been deleted.
 pub async fn removed(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select job_id from removed where job_id = any($1::uuid[])", ids).fetch_all(&mut **tx).await
 }
 
-/// The job's tree and owner, for deciding who may see it.
+/// Root and owner of a job, for authorization.
 pub async fn owner(pool: &PgPool, id: Uuid) -> Result<Option<(Uuid, Uuid)>, sqlx::Error> {
     let row = sqlx::query!("select root_id, owner_id from job where id = $1", id).fetch_optional(pool).await?;
     Ok(row.map(|row| (row.root_id, row.owner_id)))
 }
 
-/// A file that is to be cut into the items of a job.
+/// A file that is to be imported into the items of a job.
 #[derive(Clone, Debug)]
 pub struct NewSplit {
     pub gate_id: i64,
@@ -269,7 +268,7 @@ pub struct NewSplit {
     pub line: i64,
 }
 
-/// Asks for a file to be split, and marks it used.
+/// Starts the import of a file, and marks the file as used.
 pub async fn insert_split(tx: &mut Tx, split: &NewSplit) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into split (gate_id, job_id, upload_id, format, head, byte_offset, line)
@@ -290,8 +289,8 @@ pub async fn insert_split(tx: &mut Tx, split: &NewSplit) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Moves the place in a file from one record boundary to a later one. False: someone else has moved
-/// it meanwhile, and the rows between belong to them.
+/// Advances the position in a file from one record boundary to a later one. Returns false if another transaction has
+/// advanced it, and the rows between belong to that transaction.
 pub async fn move_split(
     tx: &mut Tx,
     gate_id: i64,
@@ -315,14 +314,14 @@ pub async fn move_split(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Those of these jobs that are still being filled from a file.
+/// Jobs that are still being filled from a file.
 pub async fn being_split(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from split where gate_id = any($1::bigint[]) and done_at is null", gate_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Corrects the expected number of items of a job, where the estimate has become better.
+/// Updates the expected number of items of a job when the estimate improves.
 pub async fn set_expected(tx: &mut Tx, gate_id: i64, expected: Option<i64>) -> Result<(), sqlx::Error> {
     sqlx::query!("update job set expected_count = $2 where gate_id = $1", gate_id, expected).execute(&mut **tx).await?;
     Ok(())

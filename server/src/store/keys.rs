@@ -1,8 +1,7 @@
-//! Keys of items in the order of lists, one index for each way to look, and the test that they all pass.
+//! Keys of items in the order of lists, with one index for each filter, and the test that all keys must pass.
 //!
-//! A group of job state rows is either one, whose index is then read in order and may be as long as it likes, or
-//! several small ones, whose keys are few and are sorted: an index scan over several job state rows is in no
-//! order. So the statements come in pairs.
+//! A group of jobs is either one job, whose index is read in order and may have any length, or several small jobs,
+//! whose few keys are sorted, because an index scan over several jobs has no order. So the statements come in pairs.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -10,7 +9,7 @@ use uuid::Uuid;
 
 use super::finding::{ItemOrder, Position};
 
-/// An item's id and its place.
+/// An item's id and position.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     pub id: Uuid,
@@ -33,14 +32,15 @@ impl Walk {
     }
 }
 
-/// Runs a statement over one job forwards or backwards: `$behind` is `>` or `<`, `$order` is `asc` or `desc`.
+/// Runs a statement over one job in either direction: `$behind` is `>` or `<`, `$order` is `asc` or `desc`.
 macro_rules! either_way {
     ($order:expr, $walk:ident) => {
         if $order.items_back() { $walk!("<", "desc") } else { $walk!(">", "asc") }
     };
 }
 
-/// Keys of several small jobs: a statement that brings `k (id, gate_id, seq)`, and its parameters behind the first five.
+/// Keys of several small jobs: a statement that returns `k (id, job_key, seq)`, and its parameters after the first
+/// five.
 macro_rules! sorted {
     ($pool:expr, $walk:expr, $from:tt, $($value:expr),+) => {{
         let (by_gate, by_seq) = $walk.signs();
@@ -61,7 +61,7 @@ macro_rules! sorted {
     }};
 }
 
-/// Every item of one job behind a place, its job state row and a seq.
+/// Every item of one job after a position.
 pub async fn all_of_one(
     pool: &PgPool,
     (gate_id, seq): Position,
@@ -88,7 +88,7 @@ pub async fn all_of_one(
     either_way!(order, walk)
 }
 
-/// Every item of several small jobs behind a place.
+/// Every item of several small jobs after a position.
 pub async fn all_of(pool: &PgPool, gate_ids: &[i64], walk: Walk) -> Result<Vec<Key>, sqlx::Error> {
     sorted!(pool, walk, "select id, gate_id, seq from item where gate_id = any($6::bigint[])", gate_ids)
 }
@@ -257,7 +257,7 @@ pub struct Test {
     /// `ItemState::code`, any of these.
     pub states: Option<Vec<i16>>,
     pub fingerprint: Option<String>,
-    /// The worker that holds it, or ended it.
+    /// The worker that runs it or has ended it.
     pub worker: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
@@ -270,8 +270,8 @@ pub struct Test {
     pub text: Option<String>,
 }
 
-/// Those of these items that pass. The state is that of `reading::items`. The subqueries keep their
-/// `offset 0`: each row is looked up by its key, whatever the planner thinks of a table's size.
+/// Items that pass. The state is that of `item_views::items`. The subqueries need `offset 0`: each row is looked up
+/// by its key, whatever the planner assumes about the size of a table.
 pub async fn matching(pool: &PgPool, ids: &[Uuid], test: &Test) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select i.id as "id!"

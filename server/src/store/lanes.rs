@@ -1,15 +1,15 @@
 //! Serialize keys: one serialize queue per owner and key, with its items in order of acceptance (`serialize-key`).
 //!
-//! Positions are given out under the serialize queue's lock, because neither ids nor times are the order of
-//! commits. Serialize queues are locked in order of their ids, before any row that waits in them and before
-//! job state rows. They are made in commits of their own, so that no one waits for a serialize queue that may never be.
+//! Positions are assigned under the serialize queue's lock, because neither ids nor times have the order of commits.
+//! Serialize queues are locked in order of their ids, before rows that wait in them and before job state rows. They
+//! are created in separate commits, so that no transaction waits for a serialize queue that may be rolled back.
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Tx;
 
-/// The serialize queues of these keys, made where they are missing; in the order of the keys.
+/// Serialize queues of these keys, created if missing, in the order of the keys.
 pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query!(
         "insert into lane (owner_id, key)
@@ -37,7 +37,7 @@ pub struct LaneRow {
     pub next_pos: i64,
 }
 
-/// Locks serialize queues, ascending. One that does not come back has been swept: look its key up again.
+/// Locks serialize queues, ascending. One that is not returned has been swept: look its key up again.
 pub async fn lock(tx: &mut Tx, lane_ids: &[i64]) -> Result<Vec<LaneRow>, sqlx::Error> {
     sqlx::query_as!(
         LaneRow,
@@ -88,13 +88,13 @@ pub async fn append(tx: &mut Tx, entries: &[(i64, i64, Uuid)]) -> Result<(), sql
     Ok(())
 }
 
-/// Takes items that are final out of their serialize queues.
+/// Removes final items from their serialize queues.
 pub async fn leave(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from lane_entry where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Removes serialize queues that no one stands in, at most `limit`, skipping those that are locked.
+/// Deletes empty serialize queues, at most `limit`, skipping locked ones.
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from lane where id = any(array(

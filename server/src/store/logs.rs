@@ -16,7 +16,7 @@ pub struct OpenRow {
     pub now: OffsetDateTime,
 }
 
-/// Returns an open assignment of this token, without a lock: a line may arrive just after the attempt has ended.
+/// An open assignment of this token, without a lock: a line may arrive just after the attempt has ended.
 pub async fn open(tx: &mut Tx, fence: Uuid, credential_id: Uuid) -> sqlx::Result<Option<OpenRow>> {
     sqlx::query_as!(
         OpenRow,
@@ -88,8 +88,8 @@ pub struct LinesRow {
     pub lines: String,
 }
 
-/// Rows of the log of an attempt that have lines after `behind`, oldest first, or before it, newest first. At most `limit`,
-/// as each has a line. Without `attempt`, of the newest attempt that has a log.
+/// Rows of the log of an attempt with lines after `behind`, oldest first, or before it, newest first. At most
+/// `limit`, because each row has a line. Without `attempt`, of the newest attempt with a log.
 pub async fn rows(
     pool: &PgPool,
     item_id: Uuid,

@@ -1,7 +1,7 @@
-//! The schema: brought up to date at every start, under a lock, and looked at.
+//! The schema: migrated at every start, under a lock, and inspected.
 //!
-//! A migration is safe beside the previous version of the server, and a server starts on a database
-//! that a newer one has migrated already, so that versions can overlap while they are exchanged.
+//! A migration is compatible with the previous version of the server, and a server starts on a database that a newer
+//! version has migrated, so that versions can overlap during an upgrade.
 
 use std::collections::HashSet;
 
@@ -16,13 +16,13 @@ static MIGRATOR: Migrator = {
     migrator
 };
 
-/// Applies what is missing. Servers that start together wait for each other.
+/// Applies missing migrations. Servers that start together wait for each other.
 ///
-/// Over a connection of its own, as the migrator's lock belongs to its session and must go with it. A
-/// statement may take its time, but nothing waits long for a lock: whatever came behind it would wait
-/// too, so that a migration which cannot have its lock gives up and is tried again.
+/// Uses a separate connection, because the migrator's lock belongs to its session and must end with it. A statement
+/// may take long, but no lock is waited for long, because later statements would queue behind it: a migration that
+/// cannot get its lock gives up and is tried again.
 ///
-/// A role that may not change the schema only looks whether anything is missing.
+/// A role that may not change the schema only checks that no migration is missing.
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     if !may_migrate(pool).await.map_err(MigrateError::Execute)? {
         let missing = status(pool).await.map_err(MigrateError::Execute)?.iter().filter(|it| !it.applied).count();
@@ -62,7 +62,7 @@ async fn may_migrate(pool: &PgPool) -> sqlx::Result<bool> {
         .await
 }
 
-/// Gives the role of the servers what it needs, and takes from it what it must not have. As the owner.
+/// Grants the servers' role its rights and revokes others. Requires the owner.
 pub async fn grant_to(pool: &PgPool, app_role: &str) -> sqlx::Result<()> {
     sqlx::query!(r#"select treeline_grant_app($1::text::name)::text as "done""#, app_role)
         .fetch_one(pool)
@@ -70,7 +70,7 @@ pub async fn grant_to(pool: &PgPool, app_role: &str) -> sqlx::Result<()> {
         .map(drop)
 }
 
-/// Times five seconds, a minute.
+/// Twelve tries of five seconds: one minute.
 const TRIES: u32 = 12;
 
 fn waited_for_lock(error: &MigrateError) -> bool {
@@ -88,7 +88,7 @@ pub struct MigrationStatus {
 
 /// Every migration that this server knows, in order.
 pub async fn status(pool: &PgPool) -> sqlx::Result<Vec<MigrationStatus>> {
-    // The table is the migrator's own, so no statement that names it can be checked at compile time.
+    // The migrator creates this table, so statements on it cannot be checked at compile time.
     let there: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null").fetch_one(pool).await?;
     let applied: HashSet<i64> = if there {
         let versions: Vec<i64> =
@@ -107,7 +107,7 @@ pub async fn status(pool: &PgPool) -> sqlx::Result<Vec<MigrationStatus>> {
         .collect())
 }
 
-/// Answers if the database does.
+/// Succeeds if the database answers.
 pub async fn is_ready(pool: &PgPool) -> sqlx::Result<()> {
     sqlx::query_scalar!(r#"select only_row as "only_row!" from uptime"#).fetch_one(pool).await?;
     Ok(())

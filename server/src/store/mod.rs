@@ -1,80 +1,79 @@
-//! The only SQL of the server, divided by table family.
+//! All SQL of the server, divided by table family.
 //!
-//! Functions here take connections or transactions and rows of data; they decide nothing. A guarded
-//! write returns what it changed, and the caller looks. Row types stay private to their file.
+//! Functions take connections or transactions and rows of data; they make no decisions. A guarded write returns what
+//! it changed, and the caller checks it. Row types stay private to their file.
 //!
-//! Statements of the hot path must not be able to choose a bad plan, because their tables are empty
-//! when plans are made: arrays go in as `key = any($1)` with `$1` sorted, values come out by
-//! `($2)[width_bucket(key, $1)]`, single rows by scalar subquery; never a join between an array and a
-//! hot table.
+//! Statements of the hot path must leave the planner no choice, because their tables are empty when plans are made:
+//! arrays are passed as `key = any($1)` with `$1` sorted, values are read by `($2)[width_bucket(key, $1)]`, single
+//! rows by scalar subquery; never a join between an array and a hot table.
 
 #[cfg(feature = "failpoints")]
-pub mod broken; // statements without their guards, in builds made to fail
-mod commit; // the end of every transaction
+pub mod broken; // statements without their guards, for fault tests
+mod commit; // commits of all transactions
 mod pools;
 
-pub mod alerts; // what somebody should look at
-pub mod audit; // who did what
-pub mod bulk; // deeds over many
-pub mod carry; // rows that follow a decision
-pub mod claim_requests; // claims that named themselves
-pub mod contracts; // what the engine needs to know of every job type
-pub mod corrections; // rows of a corrected file, and those that they replace
+pub mod alerts; // alerts and their checks
+pub mod audit; // the audit log
+pub mod bulk; // bulk operations
+pub mod carry; // propagation of decisions to rows
+pub mod claim_requests; // claims with a claim_id
+pub mod contracts; // definitions of job types and jobs for the engine
+pub mod corrections; // corrected rows and the rows that they replace
 pub mod credentials; // tokens, sessions and links by id
 pub mod dedupe; // dedupe keys of items
 pub mod deliveries; // callbacks of complete trees
-pub mod endings; // outcomes, attempts, and what an ended assignment ended as
+pub mod endings; // outcomes, attempts and error groups
 pub mod exports; // every item of a job, for a file
 pub mod factors; // second factors of people
-pub mod federation; // accounts that others vouch for
-pub mod feeds; // what feeds still owe
-pub mod figures; // what monitoring reads
-pub mod finding; // where lists of items look
-pub mod gates; // one row a job: lock, counters, completion
+pub mod federation; // external identities
+pub mod feeds; // remainders of feeds
+pub mod figures; // statistics for monitoring
+pub mod finding; // scans of jobs for lists of items
+pub mod gates; // one row per job: lock, counters, completion
 pub mod hints; // NOTIFY between servers
 pub mod history; // activity of job types over time
-pub mod idempotency; // requests that are sent again
+pub mod idempotency; // Idempotency-Keys and stored responses
 pub mod identity; // owners, sessions, tokens, links
-pub mod identity_lists; // services and tokens as lists show them
-pub mod import_mappings; // column mappings that owners used last
+pub mod identity_lists; // lists of services and tokens
+pub mod import_mappings; // last used column mappings
 pub mod items; // items and the tables that hold pending ones
 pub mod job_list; // lists of jobs
-pub mod job_types; // job types as people edit them
+pub mod job_types; // job types for editing
 pub mod jobs; // job definitions
 pub mod keys; // keys of items in the order of lists
-pub mod lanes; // serialize keys
+pub mod lanes; // queues of serialize keys
 pub mod leases; // open assignments
 pub mod logs; // log lines of attempts
-pub mod migrations; // the schema itself
-pub mod outbox; // what is to be said on the broker
-pub mod part; // parts of lists
-pub mod partials; // files that come a piece at a time
+pub mod migrations; // the schema
+pub mod outbox; // messages for the broker
+pub mod part; // pages of lists
+pub mod partials; // resumable uploads
 pub mod patch; // small edits by people
 pub mod people; // accounts and their sessions
-pub mod posted; // assignments that were posted to a worker
-pub mod posts; // messages to URLs of the configuration
-pub mod quotas; // what an owner has
-pub mod reading; // what pages and the API show of items
-pub mod replaying; // trees made again
-pub mod results; // results and failures, streamed
-pub mod retention; // trees that go
-pub mod retrying; // items that a person gives back
+pub mod posted; // push assignments
+pub mod posts; // messages to configured URLs
+pub mod quotas; // usage of an owner
+pub mod reading; // views of items
+pub mod replaying; // replays of trees
+pub mod results; // pages of results and failures
+pub mod retention; // deletion and purge of trees
+pub mod retrying; // items retried or canceled by people
 pub mod schedules; // schedules and their runs
 pub mod sealed_rows; // rows that are sealed again
-pub mod sealing_keys; // which key seals secrets
-pub mod searching; // statements of the search
-pub mod settle; // gates of trees, one by one
+pub mod sealing_keys; // keys that seal secrets
+pub mod searching; // queries of the search
+pub mod settle; // completion and reopening of trees
 pub mod shares; // links to a tree
-pub mod sign_in; // failed sign-ins, for all servers
-pub mod signing; // the key that signs what goes out
-pub mod slots; // places for what is claimed
-pub mod tended; // when to look at which tree
-pub mod totals; // what trees that are gone amounted to
-pub mod trees; // what pages and the API show of jobs
+pub mod sign_in; // failed sign-ins of all servers
+pub mod signing; // the key that signs outgoing requests
+pub mod slots; // slots of a claim
+pub mod tended; // due checks of trees
+pub mod totals; // daily totals of deleted trees
+pub mod trees; // views of jobs
 pub mod uploads; // stored files
-pub mod uptime; // when service was last known to be up
-pub mod waiting; // items taken from where they wait
-pub mod workers; // who asked for work
+pub mod uptime; // last time at which the service was up
+pub mod waiting; // rows of pending items
+pub mod workers; // workers and last claims
 
 pub use commit::commit;
 pub use pools::{Pools, owner_pool};

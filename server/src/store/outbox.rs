@@ -1,14 +1,14 @@
-//! What is to be said on the broker, and the walk that says it again.
+//! Messages for the broker, and the scan that repeats wake-ups.
 //!
-//! Rows come in with the commit that makes them true, one for a batch and a type. They are taken under a
-//! short lease in a statement of its own, so that no transaction is open while anything is published.
+//! Rows are written in the commit that they announce, one for a batch and a type. They are taken under a short lease
+//! in a separate statement, so that no transaction is open while messages are published.
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Tx;
 
-/// Items of one type can be claimed. `gate_ids` beside `item_ids`.
+/// Records that items of one type can be claimed. `job_keys` has the same indexes as `item_ids`.
 pub async fn wake(tx: &mut Tx, type_id: i32, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into outbox (kind, type_id, item_ids, gate_ids) values (1, $1, $2, $3)",
@@ -21,7 +21,7 @@ pub async fn wake(tx: &mut Tx, type_id: i32, item_ids: &[Uuid], gate_ids: &[i64]
     Ok(())
 }
 
-/// Items are dead. `gate_ids` beside `item_ids`.
+/// Records that items are dead. `job_keys` has the same indexes as `item_ids`.
 pub async fn dead(tx: &mut Tx, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into outbox (kind, item_ids, gate_ids) values (2, $1, $2)", item_ids, gate_ids)
         .execute(&mut **tx)
@@ -29,8 +29,8 @@ pub async fn dead(tx: &mut Tx, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<()
     Ok(())
 }
 
-/// Those of these roots whose trees became complete in this transaction. One that was completed by another
-/// transaction while this one waited for its job state row may be named twice.
+/// Records the trees that this transaction completed. A tree that another transaction completed while this one waited
+/// for its job state row may be recorded twice.
 pub async fn completed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into outbox (kind, item_ids, gate_ids)
@@ -54,7 +54,7 @@ pub struct OutboxRow {
     pub gate_ids: Vec<i64>,
 }
 
-/// Takes the oldest rows for so many seconds, skipping what another server has taken.
+/// Takes the oldest rows for `seconds`, skipping rows of other servers.
 pub async fn take(pool: &PgPool, limit: i64, seconds: f64) -> Result<Vec<OutboxRow>, sqlx::Error> {
     sqlx::query_as!(
         OutboxRow,
@@ -89,8 +89,8 @@ pub async fn waiting(pool: &PgPool) -> Result<i64, sqlx::Error> {
         .await
 }
 
-/// Forgets wake-ups that no one could publish for so many seconds (the walk names their items again), and
-/// what else no one could say for a day. Returns how many rows.
+/// Deletes wake-ups that could not be published for `wake_seconds` (the scan repeats them), and other rows after a
+/// day. Returns their number.
 pub async fn forget(pool: &PgPool, wake_seconds: f64) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from outbox where id = any(array(
@@ -105,7 +105,7 @@ pub async fn forget(pool: &PgPool, wake_seconds: f64) -> Result<u64, sqlx::Error
     Ok(gone.rows_affected())
 }
 
-/// A complete tree, for what is said of it.
+/// A complete tree, for its message.
 #[derive(Clone, Debug)]
 pub struct CompleteRow {
     pub root_id: Uuid,
@@ -114,7 +114,7 @@ pub struct CompleteRow {
     pub outcome: i16,
 }
 
-/// Those of these roots that are complete now.
+/// Roots among these that are complete now.
 pub async fn complete(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<CompleteRow>, sqlx::Error> {
     sqlx::query_as!(
         CompleteRow,
@@ -128,7 +128,7 @@ pub async fn complete(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<CompleteRow
     .await
 }
 
-/// Moves the horizon, at most once in so many seconds: what is older than it has been there for that long.
+/// Advances the horizon, at most once in `seconds`: rows older than it have existed for at least that long.
 pub async fn move_horizon(pool: &PgPool, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update wake_horizon set old_xid = new_xid, new_at = clock_timestamp(),
@@ -146,12 +146,12 @@ pub async fn move_horizon(pool: &PgPool, seconds: f64) -> Result<(), sqlx::Error
 pub struct Waiting {
     /// Items with the job state rows of their jobs.
     pub items: Vec<(Uuid, i64)>,
-    /// The round is over, or rests, or another server is walking.
+    /// True if the round has ended or pauses, or another server is scanning.
     pub over: bool,
 }
 
-/// Takes one step of a type's walk: looks at `limit` rows and returns those older than the horizon. A round
-/// that comes to the end rests for so many seconds.
+/// Takes one step of a type's scan: reads `limit` rows and returns those older than the horizon. After its end a
+/// round pauses for `rest_seconds`.
 pub async fn walk(tx: &mut Tx, type_id: i32, limit: i64, rest_seconds: f64) -> Result<Waiting, sqlx::Error> {
     let over = || Waiting { items: Vec::new(), over: true };
     sqlx::query!("insert into wake_walk (type_id) values ($1) on conflict (type_id) do nothing", type_id)
@@ -167,7 +167,7 @@ pub async fn walk(tx: &mut Tx, type_id: i32, limit: i64, rest_seconds: f64) -> R
     )
     .fetch_optional(&mut **tx)
     .await?;
-    // Without a horizon nothing is known to be old.
+    // Without a horizon no row is known to be old.
     let Some((place, younger)) = place.and_then(|place| place.younger.map(|younger| (place, younger))) else {
         return Ok(over());
     };

@@ -1,9 +1,9 @@
-//! Parts of lists: behind which row a page begins, in which order, and how long it is.
+//! Pages of lists: start, order and length.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// A part of a list that is in order of age. The place is an id that only grows, or a time with an id.
+/// A page of a list in order of age. Its start is an id that only grows, or a time with an id.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<P = Uuid> {
     /// The oldest first; else the newest.
@@ -13,13 +13,13 @@ pub struct Part<P = Uuid> {
 }
 
 impl<P> Part<P> {
-    /// Newest first, behind a place.
+    /// Newest first, after a position.
     pub const fn newest(behind: Option<P>, limit: i64) -> Self {
         Self { oldest_first: false, behind, limit }
     }
 }
 
-/// Order of a list of things with names.
+/// Order of a list of named rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedOrder {
     NewestFirst,
@@ -28,8 +28,7 @@ pub enum NamedOrder {
     ByNameBackwards,
 }
 
-/// A part of a list of things with names. The place is the time at which a thing was made, and its name; an order by name
-/// looks at the name alone.
+/// A page of a list of named rows. Its start is a creation time and a name; an order by name uses the name only.
 #[derive(Clone, Debug)]
 pub struct NamedPart {
     pub order: NamedOrder,
@@ -43,13 +42,13 @@ impl NamedPart {
         Self { order: NamedOrder::ByName, behind: None, limit }
     }
 
-    /// By name, behind one.
+    /// By name, after a name.
     pub fn by_name_behind(name: Option<String>, limit: i64) -> Self {
         let behind = name.map(|name| (OffsetDateTime::UNIX_EPOCH, name));
         Self { behind, ..Self::by_name(limit) }
     }
 
-    /// The place as statements take it.
+    /// The position in the form of statement arguments.
     pub(super) fn place(&self) -> (Option<OffsetDateTime>, Option<&str>) {
         match &self.behind {
             Some((at, name)) => (Some(*at), Some(name)),
@@ -58,8 +57,8 @@ impl NamedPart {
     }
 }
 
-/// Runs a statement in the order of a [`NamedPart`]: `$behind` is the condition on its place (`$1` a time, `$2` a name), and
-/// `$order` the order.
+/// Runs a statement in the order of a [`NamedPageRange`]: `$behind` is the condition on its position (`$1` a time,
+/// `$2` a name), `$order` is the order.
 macro_rules! in_named_order {
     ($order:expr, $statement:ident) => {
         match $order {

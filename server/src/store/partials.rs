@@ -1,4 +1,4 @@
-//! Files that arrive a piece at a time: how much of each is here, and in which objects.
+//! Resumable uploads: the received size of each, and its objects.
 
 use domain::{
     Time,
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// A file on its way.
+/// A resumable upload.
 #[derive(Clone, Debug)]
 pub struct Partial {
     pub id: Uuid,
@@ -24,7 +24,7 @@ pub struct Partial {
     pub touched_at: Time,
     /// The header `Upload-Metadata` of its creation.
     pub metadata: Option<String>,
-    /// The upload has been made of it.
+    /// True if it has become an upload.
     pub is_finished: bool,
 }
 
@@ -40,7 +40,7 @@ impl From<Partial> for ResumableUpload {
     }
 }
 
-/// Makes a file known that is to come; of it nothing is here yet.
+/// Creates a resumable upload without content.
 pub async fn insert(
     tx: &mut Tx,
     owner_id: Uuid,
@@ -77,7 +77,7 @@ pub async fn insert(
     })
 }
 
-/// A file on its way, if it is this owner's. One that has become an upload is found as long as that is.
+/// A resumable upload of this owner. A finished one is found as long as its upload exists.
 pub async fn find(pool: &PgPool, id: Uuid, owner_id: Uuid) -> Result<Option<Partial>, sqlx::Error> {
     let row = sqlx::query!(
         r#"select id, owner_id, filename, format, bytes, received, created_at, touched_at, metadata,
@@ -104,7 +104,7 @@ pub async fn find(pool: &PgPool, id: Uuid, owner_id: Uuid) -> Result<Option<Part
     }))
 }
 
-/// Counts a part that begins at `at`. False: the file does not end there anymore.
+/// Records a part that begins at `at`. Returns false if the file does not end there anymore.
 pub async fn add_part(pool: &PgPool, id: Uuid, at: i64, bytes: i64, object_id: Uuid) -> Result<bool, sqlx::Error> {
     let added = sqlx::query!(
         "with moved as (
@@ -137,7 +137,7 @@ pub async fn count_parts(pool: &PgPool, id: Uuid) -> Result<i64, sqlx::Error> {
         .await
 }
 
-/// Says that a file is whole and its upload made. False: someone was first, or it is gone.
+/// Marks a file as finished. Returns false if another request did so first or the file is gone.
 pub async fn finish(connection: &mut PgConnection, id: Uuid) -> Result<bool, sqlx::Error> {
     let finished = sqlx::query!(
         "update upload_partial set finished_at = clock_timestamp(), touched_at = clock_timestamp()
@@ -149,14 +149,14 @@ pub async fn finish(connection: &mut PgConnection, id: Uuid) -> Result<bool, sql
     Ok(finished.rows_affected() == 1)
 }
 
-/// Forgets the parts of a file. Returns their objects.
+/// Deletes the parts of a file. Returns their objects.
 pub async fn take_parts(connection: &mut PgConnection, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("delete from upload_part where partial_id = $1 returning object_id", id)
         .fetch_all(connection)
         .await
 }
 
-/// Forgets a file that has not become an upload. Returns its objects.
+/// Deletes an unfinished file. Returns its objects.
 pub async fn remove(pool: &PgPool, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "with gone as (delete from upload_partial where id = $1 and finished_at is null returning id)
@@ -167,8 +167,7 @@ pub async fn remove(pool: &PgPool, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
     .await
 }
 
-/// Forgets files of which nothing has come for so many seconds, at most `limit`. Returns their objects,
-/// and how many files they were.
+/// Deletes files without new data for `seconds`, at most `limit`. Returns their objects and the number of files.
 pub async fn take_stale(pool: &PgPool, seconds: f64, limit: i64) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
     let row = sqlx::query!(
         r#"with old as (

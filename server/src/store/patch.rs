@@ -1,7 +1,7 @@
-//! Small edits by people: definitions of jobs, and what a waiting item is held by.
+//! Small edits by people: definitions of jobs, and the settings that delay a waiting item.
 //!
-//! Rows of `ready` and `deferred` are taken and put back, never updated in place: claims and sweeps pick
-//! them by ctid. Whoever is being claimed right now is skipped, never waited for.
+//! Rows of `ready` and `deferred` are deleted and inserted again, never updated in place, because claims and sweeps
+//! select them by ctid. Rows that are being claimed are skipped, not waited for.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -29,7 +29,7 @@ pub struct JobRow {
     pub on_completed: Option<String>,
 }
 
-/// Locks a job's definition and reads it; `None` where it is gone, or going.
+/// Locks a job's definition and reads it; `None` if the job is deleted.
 pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<JobRow>, sqlx::Error> {
     sqlx::query_as!(
         JobRow,
@@ -44,7 +44,7 @@ pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<JobRow>, sqlx::Err
     .await
 }
 
-/// Writes a job's definition, moves its version, and tells every server to forget what it remembers.
+/// Writes a job's definition, increments its version, and makes every server drop its cached copy.
 pub async fn write_job(tx: &mut Tx, job: &JobRow) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update job set name = $2, metadata = $3, priority = $4, run_after = $5, expires_at = $6, max_failures = $7,
@@ -89,7 +89,7 @@ pub async fn write_job(tx: &mut Tx, job: &JobRow) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Job state rows of jobs that were edited since `since`, and the database's clock before it looked.
+/// Keys of jobs that were edited since `since`, and the database's time before the query.
 pub async fn changes_since(
     pool: &PgPool,
     since: Option<OffsetDateTime>,
@@ -104,7 +104,7 @@ pub async fn changes_since(
     Ok((now, gates))
 }
 
-/// Forgets edits that every server knows of by now.
+/// Deletes records of edits that every server has seen.
 pub async fn forget_changes(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!("delete from job_change where changed_at < clock_timestamp() - interval '1 day'")
         .execute(pool)
@@ -112,7 +112,7 @@ pub async fn forget_changes(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(gone.rows_affected())
 }
 
-/// Cause that keeps an item from being available.
+/// Fields of an item that determine when it becomes available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemRow {
     pub id: Uuid,
@@ -122,7 +122,7 @@ pub struct ItemRow {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Locks an item and reads what holds it.
+/// Locks an item and reads these fields.
 pub async fn lock_item(tx: &mut Tx, id: Uuid) -> Result<Option<ItemRow>, sqlx::Error> {
     sqlx::query_as!(
         ItemRow,
@@ -133,7 +133,7 @@ pub async fn lock_item(tx: &mut Tx, id: Uuid) -> Result<Option<ItemRow>, sqlx::E
     .await
 }
 
-/// The items of a job behind `seq`, at most `limit`: the last place looked at, and those that wait.
+/// The items of a job after `seq`, at most `limit`: the last sequence number scanned, and the pending items.
 pub async fn waiting(
     tx: &mut Tx,
     gate_id: i64,
@@ -163,7 +163,7 @@ pub async fn waiting(
     Ok((last, items.collect()))
 }
 
-/// Writes what holds items; `rows` sorted by id.
+/// Writes these fields of items; `rows` sorted by id.
 pub async fn write_items(tx: &mut Tx, rows: &[ItemRow]) -> Result<(), sqlx::Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let priorities: Vec<i16> = rows.iter().map(|row| row.priority).collect();
@@ -185,7 +185,7 @@ pub async fn write_items(tx: &mut Tx, rows: &[ItemRow]) -> Result<(), sqlx::Erro
     Ok(())
 }
 
-/// Takes items out of `ready`, those that no one is claiming.
+/// Takes items out of `ready`, except those that are being claimed.
 pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx::Error> {
     sqlx::query_as!(
         ReadyRow,
@@ -199,7 +199,7 @@ pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx
     .await
 }
 
-/// Takes items out of `deferred`, those that no one is moving.
+/// Takes items out of `deferred`, except those that another transaction is moving.
 pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
     sqlx::query_as!(
         DeferredRow,
@@ -213,7 +213,7 @@ pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>
     .await
 }
 
-/// Changes what blocked items will be held by once they are let go; `rows` sorted by id. Returns those
+/// Changes the settings that apply to blocked items once they are released; `rows` sorted by id. Returns the items
 /// that are blocked.
 pub async fn change_blocked(tx: &mut Tx, rows: &[ItemRow]) -> Result<Vec<Uuid>, sqlx::Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();

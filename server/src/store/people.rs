@@ -1,7 +1,7 @@
-//! People as accounts: who there is, what they sign in with, and where they are signed in.
+//! Accounts of people: list, credentials and sessions.
 //!
-//! Apart from `identity`, which answers the question of every request. What takes rights away counts up
-//! `credential_change` in its own transaction, so that no server goes on remembering them.
+//! Separate from `identity`, which serves every request. Statements that revoke rights increment `credential_change`
+//! in the same transaction, so that no server uses cached credentials.
 
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
@@ -26,7 +26,7 @@ pub struct PersonRow {
     pub last_seen_at: Option<OffsetDateTime>,
 }
 
-/// A part of the list of people.
+/// A page of the list of people.
 pub async fn list(pool: &PgPool, part: &NamedPart) -> sqlx::Result<Vec<PersonRow>> {
     let (at, name) = part.place();
     macro_rules! listed {
@@ -68,7 +68,7 @@ pub async fn find(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Optio
     .await
 }
 
-/// Makes a person. `None`: someone has the name or the address.
+/// Creates a person. `None` if the name or the address is taken.
 pub async fn insert(
     tx: &mut Tx,
     id: Uuid,
@@ -97,7 +97,7 @@ pub async fn insert(
     .await
 }
 
-/// Person who has this name, or this address in any spelling.
+/// Person with this name or address, compared without case; true if the name matches.
 pub async fn find_double(pool: &PgPool, name: &str, email: &str) -> sqlx::Result<Option<(Uuid, bool)>> {
     let row = sqlx::query!(
         r#"select id, name = $1 as "by_name!" from owner
@@ -110,7 +110,7 @@ pub async fn find_double(pool: &PgPool, name: &str, email: &str) -> sqlx::Result
     Ok(row.map(|row| (row.id, row.by_name)))
 }
 
-/// Locks every admin who can act, in order, so that of two who demote each other one stays. Gives them.
+/// Locks and returns every enabled admin, in order, so that two admins who demote each other do not both succeed.
 pub async fn lock_admins(tx: &mut Tx) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id from owner where role = 'admin' and disabled_at is null order by id for no key update"
@@ -119,8 +119,8 @@ pub async fn lock_admins(tx: &mut Tx) -> sqlx::Result<Vec<Uuid>> {
     .await
 }
 
-/// Changes what is given. Says whether there is such a person; fails on `owner_email` where someone else
-/// has the address.
+/// Changes the given fields. Returns whether the person exists; fails on `owner_email` if another person has the
+/// address.
 pub async fn update(
     tx: &mut Tx,
     id: Uuid,
@@ -147,7 +147,7 @@ pub async fn update(
     Ok(done.rows_affected() > 0)
 }
 
-/// Makes every open link of a person useless.
+/// Voids every open link of a person.
 pub async fn void_links(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "update sign_in_link set used_at = clock_timestamp() where owner_id = $1 and used_at is null",
@@ -178,8 +178,8 @@ pub async fn find_account(pool: &PgPool, email: &str) -> sqlx::Result<Option<Acc
     .await
 }
 
-/// A person's password, and whether this session may set one without it: within the hour of a one-time
-/// link. `None`: there is no such person, or the session has ended.
+/// A person's password hash, and true if this session may set a password without the old one: within an hour of a
+/// one-time link. `None` if the person does not exist or the session has ended.
 pub async fn find_password(
     pool: &PgPool,
     owner_id: Uuid,
@@ -230,7 +230,7 @@ pub struct SessionRow {
     pub expires_at: OffsetDateTime,
 }
 
-/// A part of the list of a person's open sessions.
+/// A page of the list of a person's open sessions.
 pub async fn list_sessions(pool: &PgPool, owner_id: Uuid, part: Part) -> sqlx::Result<Vec<SessionRow>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
@@ -254,7 +254,7 @@ pub async fn list_sessions(pool: &PgPool, owner_id: Uuid, part: Part) -> sqlx::R
     by_age!(part.oldest_first, listed)
 }
 
-/// Ends sessions of a person: the one of this id, or all but one. Says how many were open.
+/// Ends sessions of a person: only one, or all but one. Returns the number of open ones.
 pub async fn end_sessions(tx: &mut Tx, owner_id: Uuid, only: Option<Uuid>, all_but: Option<Uuid>) -> sqlx::Result<u64> {
     let done = sqlx::query!(
         "update session set ended_at = clock_timestamp()
@@ -280,14 +280,14 @@ pub async fn has_session(pool: &PgPool, owner_id: Uuid, id: Uuid) -> sqlx::Resul
     .await
 }
 
-/// Says to every server that rights were taken away. The last statement of its transaction: others that
-/// do the same wait for it.
+/// Announces to every server that rights were revoked. Must be the last statement of its transaction, because
+/// concurrent ones wait for it.
 pub async fn count_change(tx: &mut Tx) -> sqlx::Result<()> {
     sqlx::query!("update credential_change set n = n + 1").execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Number of times that rights were taken away so far, by someone or because a token expired.
+/// Number of revocations of rights so far, including expired tokens.
 pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select n + (select count(*) from token where expires_at <= clock_timestamp()) as "n!" from credential_change"#
@@ -296,8 +296,8 @@ pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
     .await
 }
 
-/// Removes what opens nothing anymore: sessions and links that ended thirty days ago, shares whose tree
-/// no one remembers. Says how many rows went.
+/// Deletes sessions and links that ended thirty days ago, and shares of trees without a tombstone. Returns the number
+/// of rows.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let sessions = sqlx::query!(
         "delete from session

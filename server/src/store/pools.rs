@@ -1,8 +1,8 @@
-//! Connections, apart by what they are for, so that no kind of work can starve another.
+//! Connection pools, separated by purpose, so that no kind of work can starve another.
 //!
-//! `hot` carries the statements whose tables are empty when plans are made; its settings are rails
-//! that keep the planner on the index. Transactions begin in tasks that no disconnect cancels, so a
-//! connection never returns to a pool inside one; the server-side timeouts are the net below that.
+//! `hot` runs statements whose tables are empty when plans are made; its planner settings force index scans.
+//! Transactions begin in tasks that no disconnect cancels, so a connection never returns to a pool inside a
+//! transaction; the server-side timeouts are a safety net.
 
 use std::{str::FromStr, time::Duration};
 
@@ -16,11 +16,11 @@ use sqlx::{
 pub struct Pools {
     /// Adding, claiming, ending.
     pub hot: PgPool,
-    /// Heartbeats alone: they must get through whatever else is going on.
+    /// Heartbeats only: they must succeed under any load.
     pub beats: PgPool,
     /// Pages, lists, background tasks, people.
     pub read: PgPool,
-    /// Looking up who asks, which no list may keep waiting.
+    /// Lookups of credentials, which lists must not delay.
     pub credentials: PgPool,
     /// Hints to other servers: one connection whose commits wait for no disk, as nothing is lost with them.
     pub hints: PgPool,
@@ -54,7 +54,7 @@ const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 /// Wait for the database when a server starts, as it may be starting, too.
 const START_WAIT: Duration = Duration::from_secs(30);
 
-/// A connection or two for the one who owns the schema, to migrate it.
+/// A small pool for the owner of the schema, for migrations.
 pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
     let options = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
     PgPoolOptions::new().max_connections(2).acquire_timeout(BEATS_WAIT).connect_with(options).await
@@ -76,17 +76,16 @@ impl Pools {
         let railed = base.clone().options(RAILS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
             hot: options(hot).connect_lazy_with(railed.clone()),
-            // Its connections are there before anybody needs them, and whoever needs one that is lost waits until another
-            // has been made, which takes several round trips.
+            // Connections are opened in advance: replacing a lost one takes several round trips.
             beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            // Made before anybody asks, as everybody has to be recognised first.
+            // Opened in advance, because every request needs it.
             credentials: options(credentials)
                 .min_connections(1)
                 .acquire_timeout(CREDENTIALS_WAIT)
                 .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
             read: options(read).min_connections(2).connect_lazy_with(
-                // Every statement of the pages: one that is forgotten is parsed and planned anew.
+                // Capacity for every statement of the pages; a dropped statement is parsed and planned again.
                 base.options([("statement_timeout", "10s")]).statement_cache_capacity(600),
             ),
         })

@@ -1,9 +1,9 @@
-//! Assignments that Treeline has posted to a worker: any token that may work on the type ends them.
+//! Push assignments: any token that may work on the type can end them.
 
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-/// Of these assignments, those that are open and in the hands of this credential: assignment id and type.
+/// Open assignments of this credential among these: assignment id and type.
 pub async fn open_of(
     executor: impl PgExecutor<'_>,
     fences: &[Uuid],

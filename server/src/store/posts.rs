@@ -1,12 +1,12 @@
-//! Messages to URLs of the configuration: written in a commit of what they tell of, tried by whichever server takes
-//! them, gone when they arrived or were tried for long enough.
+//! Messages to configured URLs: written in the commit of their event, tried by any server, deleted when they arrived
+//! or expired.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use super::Tx;
 
-/// A message that is this server's to try.
+/// A message taken by this server.
 #[derive(Clone, Debug)]
 pub struct Taken {
     pub id: String,
@@ -20,7 +20,7 @@ pub struct Taken {
     pub now: OffsetDateTime,
 }
 
-/// Writes a message. Twice under the same id is once.
+/// Writes a message; idempotent by id.
 pub async fn add(tx: &mut Tx, id: &str, purpose: &str, body: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into outbound_post (id, purpose, body) values ($1, $2, $3) on conflict (id) do nothing",
@@ -33,7 +33,7 @@ pub async fn add(tx: &mut Tx, id: &str, purpose: &str, body: &str) -> Result<(),
     Ok(())
 }
 
-/// Takes at most so many messages that are due for one of these purposes, and holds them for so many seconds.
+/// Takes at most `limit` due messages of these purposes, for `hold_seconds`.
 pub async fn take(
     pool: &PgPool,
     purposes: &[String],
@@ -57,13 +57,13 @@ pub async fn take(
     .await
 }
 
-/// Forgets a message that arrived, or that no one wants.
+/// Deletes a message that arrived or is not wanted anymore.
 pub async fn done(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from outbound_post where id = $1", id).execute(pool).await?;
     Ok(())
 }
 
-/// Puts a message off that did not arrive. Nothing happens where another server has taken it over meanwhile.
+/// Postpones a message that failed, unless another server has taken it in the meantime.
 pub async fn put_off(pool: &PgPool, taken: &Taken, until: OffsetDateTime, error: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update outbound_post set next_try_at = $3, tries = tries + 1, held_until = null, last_error = $4

@@ -1,14 +1,14 @@
-//! Counts for the quotas of an owner: open trees, items that wait, bytes of files.
+//! Usage for the quotas of an owner: open trees, waiting items, bytes of files.
 //!
-//! Asked for when an owner is new to a server, once a minute, and when a quota is reached; never on the way of a request
-//! that is let in. Looks at so many of the newest jobs and no further.
+//! Read when a server first sees an owner, once a minute, and when a quota is reached; never during an admitted
+//! request. Scans a bounded number of the newest jobs.
 
 use std::ops::{Add, Sub};
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Jobs of an owner that are looked at.
+/// Maximum number of jobs of an owner that are scanned.
 const MOST_JOBS: i64 = 200_000;
 
 /// Amounts that quotas limit.

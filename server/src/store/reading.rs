@@ -1,8 +1,7 @@
-//! What pages and the API show of items: the item beside whichever state table holds it, and what it
-//! waits for.
+//! Views of items for pages and the API: the item with the row of its state table, and the reasons why it waits.
 //!
-//! Reads join by primary key from a bounded number of items; none of them counts. Where a decision over
-//! a whole job was made and its rows still follow, the job state row overrules the table.
+//! Queries join by primary key from a bounded number of items and never count. While a decision about a whole job is
+//! propagated to its rows, the job state row overrules the table.
 
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
@@ -10,7 +9,7 @@ use uuid::Uuid;
 
 use super::part::by_age;
 
-/// An item with the row that says where it stands. At most one of the state tables has it.
+/// An item with its state. At most one of the state tables has a row for it.
 #[derive(Clone, Debug)]
 pub struct ItemView {
     pub id: Uuid,
@@ -19,7 +18,7 @@ pub struct ItemView {
     pub row: Option<i64>,
     pub priority: i16,
     pub payload: Option<String>,
-    /// As it came, where a person has edited it.
+    /// The original payload, if a person has edited it.
     pub original_payload: Option<String>,
     pub metadata: Option<String>,
     pub dedupe_key: Option<String>,
@@ -64,11 +63,11 @@ pub struct ItemView {
     pub removed: bool,
 }
 
-/// Items by id, in no order. With `payloads` false the payloads stay where they are.
+/// Items by id, in no order. Payloads are only read if `payloads` is true.
 ///
-/// The state is that of `keys::matching`: a final row, unless it was ended by a failed `after` that is
-/// good again; an open lease; then the job's own decision; then the table that holds the row. Each is looked
-/// up by its key (`offset 0`): a plan made while the tables were small is kept when they have grown.
+/// The state is that of `item_list_keys::matching`: a final row, unless a failed `after` ended it and was repaired;
+/// an open lease; then the job's own decision; then the table that has the row. Each row is looked up by its key
+/// (`offset 0`), because a plan from the time when the tables were small is reused after they have grown.
 pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) -> Result<Vec<ItemView>, sqlx::Error> {
     sqlx::query_as!(
         ItemView,
@@ -132,7 +131,7 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
     .await
 }
 
-/// Items that workers hold in these jobs, the longest first.
+/// Running items of these jobs, the longest-running first.
 pub async fn in_flight(pool: &PgPool, gate_ids: &[i64], limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select item_id from lease
@@ -187,7 +186,7 @@ pub async fn open_of_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<(i32, 
     Ok(rows.into_iter().map(|row| (row.type_id, row.open)).collect())
 }
 
-/// The owner of a job that was removed, as long as it is remembered.
+/// Owner of a deleted job, as long as its tombstone exists.
 pub async fn removed(pool: &PgPool, job_id: Uuid) -> Result<Option<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select owner_id from removed where job_id = $1", job_id).fetch_optional(pool).await
 }
@@ -209,8 +208,8 @@ pub struct AttemptView {
     pub step_data: Option<String>,
 }
 
-/// The attempts of an item behind one of them, oldest or newest first; the open one has no end. Rows that never
-/// had a worker are not attempts.
+/// Attempts of an item after a given one, oldest or newest first; the open one has no end. Excludes rows without a
+/// worker.
 pub async fn attempts(
     pool: &PgPool,
     item_id: Uuid,

@@ -1,5 +1,4 @@
-//! Trees made again from others: their definition copied within the database, and how far the rows of
-//! their items have followed (`replay`).
+//! Replays of trees: the definition is copied within the database, and items follow in steps (`replay`).
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -7,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Tx, idempotency::KeyName, jobs::JobKey};
 
-/// A job to be made again, and what it becomes.
+/// A job to be replayed, and its copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied {
     pub from_gate_id: i64,
@@ -18,8 +17,8 @@ pub struct Copied {
     pub turn_gate_id: i64,
 }
 
-/// Writes jobs as copies of others, with the contract that those were created with, without run_after.
-/// `replay_of` goes to the root. `alone`: as a tree of one job, without what ties it to others.
+/// Inserts copies of jobs with the definition of the originals, without run_after. `replay_of` is set on the root.
+/// `alone` makes a tree of one job without dependencies.
 pub async fn copy_jobs(
     tx: &mut Tx,
     root_id: Uuid,
@@ -69,7 +68,7 @@ fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
 }
 
-/// The job state row of a job that is made again.
+/// The job state row of a copied job.
 #[derive(Clone, Copy, Debug)]
 pub struct CopiedGate {
     pub gate_id: i64,
@@ -104,7 +103,7 @@ pub async fn insert_gates(tx: &mut Tx, root_id: Uuid, gates: &[CopiedGate]) -> R
     Ok(())
 }
 
-/// Writes down when copied jobs are sealed for being out of time (`start-and-expiry`).
+/// Records the times at which copied jobs are sealed because they expire (`start-and-expiry`).
 pub async fn copy_deadlines(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into deadline (gate_id, expires_at)
@@ -130,7 +129,7 @@ pub async fn name_tree(tx: &mut Tx, name: &KeyName, root_id: Uuid) -> Result<(),
     Ok(())
 }
 
-/// The dedupe keys that the jobs of a tree have, whoever holds them now, by job state row.
+/// Dedupe keys of the jobs of a tree by job key, whether or not another job holds them now.
 pub async fn job_keys(tx: &mut Tx, root_id: Uuid) -> Result<Vec<(i64, JobKey)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select gate_id, owner_id, type_id, dedupe_key as "key!" from job
@@ -145,15 +144,15 @@ pub async fn job_keys(tx: &mut Tx, root_id: Uuid) -> Result<Vec<(i64, JobKey)>, 
         .collect())
 }
 
-/// Those of these jobs that have had items.
+/// Jobs that have had items.
 pub async fn with_items(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from gate where gate_id = any($1::bigint[]) and next_seq > 1", gate_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Shares the lock of a root's job state row, so that its tree is neither removed nor reopened meanwhile: whether
-/// it is there still.
+/// Takes a share lock on a root's job state row, so that its tree is neither deleted nor reopened meanwhile. Returns
+/// true if it exists.
 pub async fn share_root(tx: &mut Tx, root_gate: i64) -> Result<bool, sqlx::Error> {
     let found = sqlx::query_scalar!("select removed_at is null from gate where gate_id = $1 for share", root_gate)
         .fetch_optional(&mut **tx)
@@ -161,17 +160,17 @@ pub async fn share_root(tx: &mut Tx, root_gate: i64) -> Result<bool, sqlx::Error
     Ok(found.flatten().unwrap_or(false))
 }
 
-/// A job whose items follow.
+/// A copied job whose items are being copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Copying {
     pub root_id: Uuid,
     pub gate_id: i64,
     pub from_gate_id: i64,
-    /// Items up to this place are done.
+    /// Items up to this sequence number are done.
     pub seq: i64,
 }
 
-/// Begins the filling of a tree from another.
+/// Starts copying the items of a tree.
 pub async fn begin(tx: &mut Tx, root_id: Uuid, from_root_id: Uuid, gates: &[(i64, i64)]) -> Result<(), sqlx::Error> {
     sqlx::query!("insert into replaying (root_id, from_root_id) values ($1, $2)", root_id, from_root_id)
         .execute(&mut **tx)
@@ -187,7 +186,7 @@ pub async fn begin(tx: &mut Tx, root_id: Uuid, from_root_id: Uuid, gates: &[(i64
     Ok(())
 }
 
-/// Trees that are being filled, with those that they are filled from; at most `limit`.
+/// Trees whose items are being copied, with their originals; at most `limit`.
 pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<(Uuid, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!("select root_id, from_root_id from replaying order by root_id limit $1", limit)
         .fetch_all(pool)
@@ -195,7 +194,7 @@ pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<(Uuid, Uuid)>, sqlx::
     Ok(rows.into_iter().map(|row| (row.root_id, row.from_root_id)).collect())
 }
 
-/// The job of a tree whose items follow next.
+/// The next job of a tree whose items are copied.
 pub async fn next(pool: &PgPool, root_id: Uuid) -> Result<Option<Copying>, sqlx::Error> {
     sqlx::query_as!(
         Copying,
@@ -206,8 +205,8 @@ pub async fn next(pool: &PgPool, root_id: Uuid) -> Result<Option<Copying>, sqlx:
     .await
 }
 
-/// Moves a job's place on; `to` is none at its end. False: someone else has, and what this transaction
-/// did is to be rolled back. Under the job's job state row.
+/// Advances a job's position; `to` is `None` at its end. Returns false if another transaction has advanced it; this
+/// transaction must then be rolled back. Requires the lock of the job state row.
 pub async fn moved(tx: &mut Tx, copying: &Copying, to: Option<i64>) -> Result<bool, sqlx::Error> {
     let done = match to {
         Some(to) => {
@@ -235,7 +234,7 @@ pub async fn moved(tx: &mut Tx, copying: &Copying, to: Option<i64>) -> Result<bo
     Ok(done.rows_affected() == 1)
 }
 
-/// Ends the filling of a tree that has all its items. False: it has not, or someone else did.
+/// Ends the copying of a tree that has all its items. Returns false if it has not or another transaction ended it.
 pub async fn end(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "delete from replaying r where root_id = $1 and not exists (select 1 from copying c where c.root_id = r.root_id)",
@@ -246,12 +245,12 @@ pub async fn end(tx: &mut Tx, root_id: Uuid) -> Result<bool, sqlx::Error> {
     Ok(done.rows_affected() == 1)
 }
 
-/// An item as it is met on the way.
+/// An item of the original job.
 #[derive(Clone, Copy, Debug)]
 pub struct Met {
     pub id: Uuid,
     pub seq: i64,
-    /// It was made by a feed: the feed will make it again.
+    /// True if a feed made it: the feed will make it again.
     pub fed: bool,
     /// Bytes of its payload.
     pub bytes: i32,
@@ -271,26 +270,26 @@ pub async fn met(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<Ve
     .await
 }
 
-/// An item to be made again.
+/// An item to be copied.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub id: Uuid,
     pub seq: i64,
     pub row: Option<i64>,
     pub priority: i16,
-    /// As it is now: the last edit, or the original.
+    /// The current payload: the last edit, or the original.
     pub payload: String,
     pub metadata: Option<String>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
     pub expires_at: Option<OffsetDateTime>,
-    /// It was dead before anybody worked on it, and no one has repaired it: why.
+    /// Error of an item that was dead before its first attempt and was never repaired.
     pub dead_message: Option<String>,
     pub dead_kind: Option<String>,
     pub dead_detail: Option<String>,
 }
 
-/// These items, in order of their places. `ids` sorted.
+/// Items in order of their sequence numbers. `ids` sorted.
 pub async fn sources(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Source>, sqlx::Error> {
     sqlx::query_as!(
         Source,

@@ -1,9 +1,9 @@
 //! Results and failures in pages: ordered, bounded in rows and in bytes.
 //!
-//! A page looks at a bounded number of rows however few of them are wanted, and leaves a payload where
-//! it is once the page is full. Nothing is open between two pages. The limits are written out: of a limit
-//! that is a parameter, the planner expects a tenth of the table. The rows of a page are taken first, and what
-//! belongs to each is looked up by its key: a join under the window was planned over all of the job.
+//! A page scans a bounded number of rows however few of them match, and skips payloads once the page is full. No
+//! transaction stays open between two pages. The limits are literals, because the planner expects a tenth of the
+//! table for a parameter. The rows of a page are selected first and the rest is looked up by key: a join under the
+//! window was planned over the whole job.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -38,13 +38,13 @@ pub async fn jobs(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedJob>, sqlx::
     .await
 }
 
-/// Position of an item in the order: its job state row and its place in the job.
+/// Position of an item in the order: its job key and sequence number.
 pub async fn place(pool: &PgPool, item_id: Uuid) -> Result<Option<(i64, i64)>, sqlx::Error> {
     let row = sqlx::query!("select gate_id, seq from item where id = $1", item_id).fetch_optional(pool).await?;
     Ok(row.map(|row| (row.gate_id, row.seq)))
 }
 
-/// An item that was looked at; `result` is `None` where it did not succeed (yet).
+/// A scanned item; `result` is `None` if it has not succeeded.
 #[derive(Clone, Debug)]
 pub struct ResultRow {
     pub item_id: Uuid,
@@ -54,10 +54,10 @@ pub struct ResultRow {
     pub result: Option<String>,
 }
 
-/// The next items of a job behind `seq`, at most 1,000; empty at its end.
+/// The next items of a job after `seq`, at most 1,000; empty at its end.
 ///
-/// A plan that a connection keeps from when the job was small would collect all rows behind `seq` and sort them
-/// for the first thousand; without bitmaps there is only the index in its order.
+/// A plan from the time when the job was small would collect and sort all rows after `seq` for the first thousand;
+/// without bitmap scans only the ordered index scan remains.
 pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
     let mut tx = pool.begin().await?;
     sqlx::query("set local enable_bitmapscan = off").execute(&mut *tx).await?;
@@ -87,7 +87,7 @@ pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Result
     Ok(rows)
 }
 
-/// An item that did not succeed, or that its job has decided not to do: its row still follows.
+/// An item that did not succeed, or that its job has decided not to run although its row is not updated yet.
 #[derive(Clone, Debug)]
 pub struct FailureRow {
     pub item_id: Uuid,
@@ -101,15 +101,15 @@ pub struct FailureRow {
     pub error_message: Option<String>,
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
-    /// Ended by `after`, which its row does not say yet.
+    /// Ended by `after`, although its row is not updated yet.
     pub by_after: bool,
 }
 
-/// The next items of a job behind `seq` that did not succeed, at most 1,000; empty at its end.
+/// The next items of a job after `seq` that did not succeed, at most 1,000; empty at its end.
 ///
-/// One index scan for each of the three states: in one scan over all of them the order would have to
-/// be sorted anew for every page. Then what waits behind the place up to which the rows have followed a
-/// decision over the whole job: where there is none, that place is null and nothing is looked at.
+/// One index scan for each of the three states: a single scan over all of them would have to sort every page. Then
+/// the items after the position of an open propagation of a decision about the whole job: without one, that position
+/// is null and nothing is scanned.
 pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
     sqlx::query_as!(
         FailureRow,
@@ -161,8 +161,7 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Failu
     .await
 }
 
-/// The result of a job of a single item, none where that item did not succeed; `None`: it has more items
-/// than one.
+/// The result of a job with a single item, empty if that item did not succeed; `None` if the job has more items.
 pub async fn only_result(tx: &mut Tx, gate_id: i64) -> Result<Option<Vec<String>>, sqlx::Error> {
     let row = sqlx::query!(
         r#"select next_seq = 2 as "single!",

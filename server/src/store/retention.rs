@@ -1,8 +1,8 @@
-//! Trees that go: the commit that makes them gone, and the rows that follow it in batches.
+//! Deletion of trees: the commit that deletes a tree, and the purge of its rows in batches.
 //!
-//! The tombstone is `removed_at` on every job state row of a tree, with a row in `removed` for each job; what is
-//! counted over several trees is corrected in the same commit. Everything else may take its time, as
-//! nothing reads it anymore. Rows go by their item's id or their job's job state row, never by a scan.
+//! The tombstone is `deleted_at` on every job state row of a tree, and a row in `tombstone` for each job; counts over
+//! several trees are corrected in the same commit. The rest may take its time, because nothing reads it anymore. Rows
+//! are purged by item id or job key, never by a scan.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// A job, as far as deleting and keeping ask.
+/// A job with the fields that deleting and pinning need.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub root_id: Uuid,
@@ -36,7 +36,7 @@ pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<Place>, sqlx::Er
     .await
 }
 
-/// Locks the dedupe keys that jobs of these trees hold: keys come before job state rows (`jobs/mod.rs`).
+/// Locks the dedupe keys of these trees' jobs: keys precede job state rows in the lock order (`jobs/mod.rs`).
 pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "select d.key from job j
@@ -61,8 +61,8 @@ pub struct LockedGate {
     pub holds: i32,
 }
 
-/// Locks every job state row of these trees, in order; within a tree the root's is the first, and it alone says
-/// whether the tree is complete, kept or held.
+/// Locks every job state row of these trees, in order. The root's row is the first of its tree, and only it says
+/// whether the tree is complete, pinned or held.
 pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate>, sqlx::Error> {
     sqlx::query_as!(
         LockedGate,
@@ -75,14 +75,15 @@ pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate
     .await
 }
 
-/// Of these jobs, those whose rows still follow an earlier decision. Under their job state rows no walk begins.
+/// Jobs with an open propagation. Under the locks of their job state rows no propagation begins.
 pub async fn walks(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select gate_id from carry where gate_id = any($1::bigint[])", gate_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Makes trees gone, whose job state rows are locked: the tombstone, the 410s, and the keys free.
+/// Deletes trees whose job state rows are locked: writes tombstones (which answer 410), frees keys and requests the
+/// purge.
 pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set removed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
@@ -112,8 +113,7 @@ pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Takes the dead letters of jobs that go out of their owners' counts. After the job state rows, in order of
-/// key.
+/// Subtracts the dead letters of deleted jobs from their owners' counts. After the job state rows, in order of key.
 pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     let locked = sqlx::query!(
         "select e.owner_id, e.type_id, e.fingerprint from owner_error e
@@ -156,7 +156,7 @@ pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Er
     Ok(())
 }
 
-/// Keeps a tree, or no longer. False: it is so already, or the tree is gone.
+/// Pins or unpins a tree. Returns false if it is so already or the tree is deleted.
 pub async fn set_pinned(tx: &mut Tx, gate_id: i64, pinned: bool) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update gate set keep = $2, version = version + 1
@@ -169,7 +169,7 @@ pub async fn set_pinned(tx: &mut Tx, gate_id: i64, pinned: bool) -> Result<bool,
     Ok(done.rows_affected() == 1)
 }
 
-/// Forgets trees that went more than ninety days ago: from then on they are 404. Returns how many jobs.
+/// Deletes tombstones older than ninety days, after which the trees are 404. Returns the number of jobs.
 pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from removed where ctid = any(array(
@@ -180,7 +180,7 @@ pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(gone.rows_affected())
 }
 
-/// Jobs whose rows have to go, with the place up to which their items are gone.
+/// Jobs to be purged, with the sequence number up to which their items are purged.
 pub async fn take_removals(tx: &mut Tx, limit: i64) -> Result<Vec<(i64, i64)>, sqlx::Error> {
     let rows = sqlx::query!("select gate_id, seq from removal order by gate_id limit $1 for update skip locked", limit)
         .fetch_all(&mut **tx)
@@ -188,7 +188,7 @@ pub async fn take_removals(tx: &mut Tx, limit: i64) -> Result<Vec<(i64, i64)>, s
     Ok(rows.into_iter().map(|row| (row.gate_id, row.seq)).collect())
 }
 
-/// The next items of a job, with their places.
+/// The next items of a job, with their sequence numbers.
 pub async fn items(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, seq from item where gate_id = $1 and seq > $2 order by seq limit $3",
@@ -201,7 +201,7 @@ pub async fn items(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<
     Ok(rows.into_iter().map(|row| (row.id, row.seq)).collect())
 }
 
-/// Removes at most 5,000 rows of a table; whether those were all.
+/// Deletes at most 5,000 rows of a table; true if those were all.
 macro_rules! remove_piece {
     ($table:tt, $which:tt, $tx:expr, $ids:expr) => {
         sqlx::query!(
@@ -221,7 +221,7 @@ macro_rules! remove_piece {
     };
 }
 
-/// Removes what may be many rows an item, at most 5,000 of each. False: there are more.
+/// Deletes tables with many rows per item, at most 5,000 rows of each. Returns false if there are more.
 pub async fn remove_history(tx: &mut Tx, item_ids: &[Uuid]) -> Result<bool, sqlx::Error> {
     let attempts = remove_piece!("attempt", "item_id = any($1::uuid[])", tx, item_ids);
     let edits = remove_piece!("item_edit", "item_id = any($1::uuid[])", tx, item_ids);
@@ -230,7 +230,7 @@ pub async fn remove_history(tx: &mut Tx, item_ids: &[Uuid]) -> Result<bool, sqlx
     Ok(attempts && edits && logs && sizes)
 }
 
-/// Removes items and everything that has one row an item.
+/// Deletes items and all tables with one row per item.
 pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from ready where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from deferred where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
@@ -243,20 +243,20 @@ pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Er
     Ok(())
 }
 
-/// Notes how far the items of a job are gone.
+/// Records the progress of a purge.
 pub async fn move_removal(tx: &mut Tx, gate_id: i64, seq: i64) -> Result<(), sqlx::Error> {
     sqlx::query!("update removal set seq = $2 where gate_id = $1", gate_id, seq).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Removes what jobs without items have many rows of, at most 5,000 of each. False: there are more.
+/// Deletes tables with many rows per job, at most 5,000 rows of each. Returns false if there are more.
 pub async fn remove_keys(tx: &mut Tx, gate_ids: &[i64]) -> Result<bool, sqlx::Error> {
     let keys = remove_piece!("item_dedupe", "gate_id = any($1::bigint[])", tx, gate_ids);
     let groups = remove_piece!("error_group", "gate_id = any($1::bigint[])", tx, gate_ids);
     Ok(keys && groups)
 }
 
-/// Removes jobs of which nothing else is left.
+/// Deletes jobs without other rows.
 pub async fn remove_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from split where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from settle where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;

@@ -1,5 +1,5 @@
-//! Items that people give back to the workers or take away from them: what they were, and what becomes of
-//! that (`cancellation`, `manual-retry`). Every statement is for many; rows are locked in order of their ids.
+//! Items that people retry or cancel: their previous outcomes and new states (`cancellation`, `manual-retry`). Every
+//! statement handles many items; rows are locked in order of their ids.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub struct ItemRow {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Items, in no order; unknown ones do not come back.
+/// Items in no order; unknown ones are omitted.
 pub async fn items(pool: &PgPool, item_ids: &[Uuid]) -> Result<Vec<ItemRow>, sqlx::Error> {
     sqlx::query_as!(
         ItemRow,
@@ -39,7 +39,7 @@ pub struct Final {
     pub superseded_by: Option<Uuid>,
 }
 
-/// The final states of those of these items that have one.
+/// Final states of items that have one.
 pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid, Final>, sqlx::Error> {
     let rows =
         sqlx::query!("select item_id, state, superseded_by from outcome where item_id = any($1::uuid[])", item_ids)
@@ -54,7 +54,7 @@ pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid
         .collect())
 }
 
-/// Asks the holders of these items to stop. Returns those that someone holds.
+/// Requests the cancellation of running items. Returns the running ones.
 pub async fn ask_to_cancel(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "with held as materialized (
@@ -76,8 +76,8 @@ pub struct Past {
     pub fingerprint: Option<String>,
 }
 
-/// Takes the outcomes of dead, expired and singly cancelled items away; their final attempts move into the
-/// history. What does not come back is in no such state.
+/// Deletes the outcomes of dead, expired and singly canceled items; their final attempts move into the history. Items
+/// in other states are not returned.
 pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Past>, sqlx::Error> {
     sqlx::query_as!(
         Past,
@@ -114,8 +114,8 @@ pub async fn hurry(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Er
     .await
 }
 
-/// Keeps payloads that a person has edited; the originals stay where they are. Edited items are marked as
-/// changed: claims look for edits of those alone.
+/// Stores edited payloads; the originals remain. Edited items are marked as changed, because claims look for edits of
+/// those only.
 pub async fn edit(tx: &mut Tx, item_ids: &[Uuid], payloads: &[&str]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "with changed as (update item set changed_at = clock_timestamp() where id = any($1::uuid[]))
@@ -130,7 +130,8 @@ pub async fn edit(tx: &mut Tx, item_ids: &[Uuid], payloads: &[&str]) -> Result<(
     Ok(())
 }
 
-/// The payloads as they are now: the last edits, or the originals. Each by its key, however many the planner believes there are.
+/// Current payloads: the last edits, or the originals. Each is looked up by key, whatever number of rows the planner
+/// expects.
 pub async fn payloads(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, String>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select i.id, coalesce((select e.payload from item_edit e where e.item_id = i.id order by e.edit desc limit 1),
@@ -144,7 +145,7 @@ pub async fn payloads(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<Uuid, 
     Ok(rows.into_iter().map(|row| (row.id, row.payload)).collect())
 }
 
-/// The beginnings of those payloads, as many characters.
+/// The first `characters` characters of current payloads.
 pub async fn payload_beginnings(
     pool: &PgPool,
     item_ids: &[Uuid],
@@ -177,21 +178,21 @@ pub async fn payload_bytes(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<U
     Ok(rows.into_iter().map(|row| (row.id, usize::try_from(row.bytes).unwrap_or(0))).collect())
 }
 
-/// Forgets the steps that items have reached.
+/// Deletes the steps that items have reached.
 pub async fn restart(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// A later end of an item's time.
+/// Sets the expiry of an item.
 pub async fn set_expiry(tx: &mut Tx, item_id: Uuid, at: OffsetDateTime) -> Result<(), sqlx::Error> {
     sqlx::query!("update item set expires_at = $2 where id = $1", item_id, at).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// Dead items of a job that are dead no more, by fingerprint: counted off its groups, or off its `other` where they
-/// were counted there. Under the job state rows. The newest of those that stay is the group's example from then on.
-/// Returns (job state row, fingerprint of the group, how many).
+/// Subtracts dead items of jobs from their error groups, or from `other` if they were counted there. Requires the
+/// locks of the job state rows. The newest remaining item becomes the group's example. Returns (job key, fingerprint
+/// of the group, number).
 pub async fn uncount(
     tx: &mut Tx,
     gate_ids: &[i64],
@@ -225,7 +226,7 @@ pub async fn uncount(
     Ok(rows.into_iter().map(|row| (row.gate_id, row.fingerprint, row.n)).collect())
 }
 
-/// The same over all jobs of an owner. The example is another one where it went: the newest within reach.
+/// Subtracts dead items from an owner's error group. If the example is gone, the newest within reach replaces it.
 pub async fn uncount_for_owner(
     tx: &mut Tx,
     owner_id: Uuid,

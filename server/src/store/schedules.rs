@@ -1,4 +1,4 @@
-//! Schedules and their runs. A schedule's row is locked while its ticks are made.
+//! Schedules and their runs. A schedule's row is locked while its runs are created.
 
 use domain::{
     Problem, Time,
@@ -135,7 +135,7 @@ pub async fn find(on: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Schedu
     select!("s.id = $1", id).fetch_optional(on).await
 }
 
-/// A part of the list of all schedules, or of an owner's.
+/// A page of the list of all schedules, or of an owner's.
 pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Result<Vec<ScheduleRow>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
@@ -162,7 +162,7 @@ pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Re
     Ok(rows)
 }
 
-/// A part of the history of a schedule.
+/// A page of the history of a schedule.
 pub async fn runs(pool: &PgPool, schedule_id: Uuid, part: Part<i64>) -> sqlx::Result<Vec<ScheduleRun>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
@@ -214,7 +214,7 @@ pub async fn insert(tx: &mut Tx, row: &ScheduleRow) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Writes what people change of a schedule.
+/// Writes the editable fields of a schedule.
 pub async fn update(tx: &mut Tx, row: &ScheduleRow) -> sqlx::Result<()> {
     sqlx::query!(
         "update schedule set name = $2, cron = $3, time_zone = $4, job = $5, overlap = $6, catch_up = $7,
@@ -257,7 +257,7 @@ pub async fn lock_due(tx: &mut Tx) -> sqlx::Result<Option<Uuid>> {
     .await
 }
 
-/// Moves a schedule on after its ticks. Runs that wait are looked at every second.
+/// Advances a schedule after its ticks. A schedule with queued runs is checked every second.
 pub async fn advance(
     tx: &mut Tx,
     id: Uuid,
@@ -287,7 +287,7 @@ pub async fn advance(
     Ok(())
 }
 
-/// Looks at a schedule again in a few seconds, because the server could not make its tick.
+/// Postpones the next check of a schedule by a few seconds, because the server could not create its run.
 pub async fn postpone(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "update schedule set look_at = clock_timestamp() + interval '2 seconds' where id = $1 and look_at is not null",
@@ -317,7 +317,7 @@ pub async fn insert_run(tx: &mut Tx, schedule_id: Uuid, run: &NewRun) -> sqlx::R
     Ok(())
 }
 
-/// The run that has waited longest: its ordinal and its tick.
+/// The longest-queued run: its ordinal and its tick.
 pub async fn first_queued(tx: &mut Tx, schedule_id: Uuid) -> sqlx::Result<Option<(i64, OffsetDateTime)>> {
     let row = sqlx::query!(
         "select seq, tick from schedule_run where schedule_id = $1 and state = 'queued' order by seq limit 1",
@@ -328,7 +328,7 @@ pub async fn first_queued(tx: &mut Tx, schedule_id: Uuid) -> sqlx::Result<Option
     Ok(row.map(|row| (row.seq, row.tick)))
 }
 
-/// Writes what became of a run that waited.
+/// Writes the result of a queued run.
 pub async fn end_queued(tx: &mut Tx, schedule_id: Uuid, run: &NewRun) -> sqlx::Result<()> {
     sqlx::query!(
         "update schedule_run set state = $3, job_id = $4, problem = $5, at = clock_timestamp()

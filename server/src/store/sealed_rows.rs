@@ -1,4 +1,5 @@
-//! Rows that hold sealed secrets, read in batches to seal them again, and replaced where no one changed them meanwhile.
+//! Rows with sealed secrets, read in batches to seal them again, and replaced if they have not changed in the
+//! meantime.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -42,7 +43,7 @@ pub async fn replace_executor(
     Ok(done.rows_affected() == 1)
 }
 
-/// Receivers of the callbacks of jobs behind a job state row, in order.
+/// Receivers of callbacks of jobs after a job key, in order.
 pub async fn job_targets(pool: &PgPool, after: i64) -> Result<Vec<(i64, String)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select gate_id, on_completed as "on_completed!" from job
@@ -64,7 +65,7 @@ pub async fn replace_job_target(pool: &PgPool, gate_id: i64, old: &str, new: &st
     Ok(done.rows_affected() == 1)
 }
 
-/// Receivers of deliveries behind an id, in order.
+/// Receivers of deliveries after an id, in order.
 pub async fn delivery_targets(pool: &PgPool, after: Uuid) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select id, target as "target!" from delivery where id > $1 and target is not null order by id limit $2"#,

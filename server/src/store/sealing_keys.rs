@@ -11,8 +11,8 @@ pub struct CurrentKey {
     pub is_complete: bool,
 }
 
-/// The key that seals this database; where there is none yet it is this one from now on. Of several servers that
-/// start at once one is first.
+/// The key that seals this database; stores this one if there is none yet. Of several servers that start together the
+/// first one wins.
 pub async fn adopt(pool: &PgPool, id: &str) -> Result<CurrentKey, sqlx::Error> {
     sqlx::query!(
         "insert into sealing_key (id, is_current) values ($1, true) on conflict (is_current) where is_current do nothing",
@@ -31,7 +31,7 @@ pub async fn current(pool: &PgPool) -> Result<Option<CurrentKey>, sqlx::Error> {
     Ok(row.map(|row| CurrentKey { id: row.id, is_complete: row.is_complete }))
 }
 
-/// Every secret is sealed with this key.
+/// Records that every secret is sealed with this key.
 pub async fn complete(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
     sqlx::query!("update sealing_key set complete_at = clock_timestamp() where id = $1 and is_current", id)
         .execute(pool)
@@ -39,7 +39,7 @@ pub async fn complete(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Another key seals from now on; not every secret is sealed with it yet.
+/// Makes another key the current one; not every secret is sealed with it yet.
 pub async fn make_current(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
     let mut tx = pool.begin().await?;
     sqlx::query!("update sealing_key set is_current = false where is_current and id <> $1", id)
@@ -55,7 +55,7 @@ pub async fn make_current(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
     super::commit(tx).await
 }
 
-/// A server runs, opens with these keys and seals with one of them.
+/// Records that a server runs, its keys, and the key that it seals with.
 pub async fn announce(pool: &PgPool, server_id: Uuid, key_ids: &[String], seals_with: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into sealing_server (server_id, key_ids, seals_with) values ($1, $2, $3)
@@ -73,7 +73,7 @@ pub async fn announce(pool: &PgPool, server_id: Uuid, key_ids: &[String], seals_
     Ok(())
 }
 
-/// A server stops.
+/// Deletes the record of a stopping server.
 pub async fn leave(pool: &PgPool, server_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from sealing_server where server_id = $1", server_id).execute(pool).await?;
     Ok(())

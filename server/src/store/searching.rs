@@ -1,10 +1,10 @@
-//! What a search looks for that no list does: files by name, items by the key that runs them one at a time, and the items
-//! that are dead of the newest jobs. Each goes along an index from the newest on, and looks at so many rows at most.
+//! Queries of the search that no list has: files by name, items by serialize key, and dead items of the newest jobs.
+//! Each scans an index from the newest row, up to a fixed number of rows.
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Roots that were made of a file with such a name, the newest first, with that name: among the newest 5,000 files of an
+/// Roots created from files with a matching name, newest first, with that name: among the newest 5,000 files of an
 /// owner, or of all. `pattern` is escaped for `like`.
 pub async fn roots_of_files(
     pool: &PgPool,
@@ -55,7 +55,7 @@ pub async fn items_of_lane(
     .await
 }
 
-/// Dead items, those of the newest job first, and of each job the newest: of all, or of an owner's newest 500 jobs.
+/// Dead items, newest job first, and newest item of each job first: of all, or of an owner's newest 500 jobs.
 pub async fn newest_dead(pool: &PgPool, owner_id: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select item_id as "item_id!" from (

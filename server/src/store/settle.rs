@@ -1,5 +1,5 @@
-//! Job state rows of a tree of several jobs, read under their locks and written one by one: completion, what
-//! hangs on it, cancelling and reopening. Not the hot path: a tree passes here once per job.
+//! Job state rows of a tree with several jobs, read under their locks and written one by one: completion and its
+//! consequences, cancellation and reopening. Not on the hot path: a tree passes here once per job.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -31,7 +31,7 @@ pub struct TreeGate {
     pub tree_completed_at: Option<OffsetDateTime>,
 }
 
-/// Locks job state rows in order and reads them, as they are once the locks are held. `gate_ids` ascending.
+/// Locks job state rows in order and reads their state under the locks. `job_keys` ascending.
 pub async fn lock(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<TreeGate>, sqlx::Error> {
     sqlx::query_as!(
         TreeGate,
@@ -61,8 +61,7 @@ pub async fn complete(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Makes jobs incomplete again. They have started, even where nothing of them was ever handed out: a
-/// reopened job is running (`job-status`).
+/// Reopens jobs. They count as started even if no item was ever claimed: a reopened job is running (`job-status`).
 pub async fn reopen(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set started_at = coalesce(started_at, completed_at), completed_at = null,
@@ -87,8 +86,8 @@ pub async fn seal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Opens fed jobs again whose parent was reopened; one that was complete is so no more, in the same
-/// statement, as what is complete is sealed.
+/// Unseals fed jobs whose parent was reopened; a complete one is reopened in the same statement, because complete
+/// jobs are sealed.
 pub async fn unseal_fed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set sealed = false, sealed_by_feed = false, version = version + 1,
@@ -142,9 +141,8 @@ pub async fn return_after(tx: &mut Tx, gate_id: i64) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Cancels jobs: what waits counts as cancelled, nothing is added, a tree of one job that no one works on
-/// is complete, and announced. Those that are complete only learn that they belong to what was cancelled
-/// (`completion`).
+/// Cancels jobs: pending items count as canceled, no items are added, and a tree of one job without running items
+/// completes and is announced. Complete jobs are only marked as canceled (`completion`).
 pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
@@ -175,7 +173,7 @@ pub async fn cancel(tx: &mut Tx, gate_ids: &[i64], reason: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Counts jobs off (or on again) at the root; returns how many are open, and how many holds there are.
+/// Changes the number of open jobs at the root. Returns the numbers of open jobs and of holds.
 pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i32), sqlx::Error> {
     let row = sqlx::query!(
         "update gate set open_jobs = open_jobs + $2, version = version + 1 where gate_id = $1
@@ -188,8 +186,9 @@ pub async fn count_jobs(tx: &mut Tx, root_gate: i64, by: i32) -> Result<(i32, i3
     Ok((row.open_jobs, row.holds))
 }
 
-/// Completes a tree whose jobs all are. Its outcome is taken over all items, or is `cancelled` where its
-/// root was (`completion`). At most a thousand job state rows, once in a tree's life. It is announced.
+/// Completes a tree whose jobs are all complete, and announces it. Its outcome is computed over all items, or is
+/// `cancelled` if its root was canceled (`completion`). Reads at most a thousand job state rows, once in a tree's
+/// life.
 pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set tree_completed_at = clock_timestamp(), completion = completion + 1,
@@ -207,7 +206,7 @@ pub async fn complete_tree(tx: &mut Tx, root_gate: i64, root_id: Uuid) -> Result
     deliveries::announce(tx, &[root_gate]).await
 }
 
-/// Makes a tree incomplete again.
+/// Reopens a tree.
 pub async fn reopen_tree(tx: &mut Tx, root_gate: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set tree_completed_at = null, tree_outcome = null, version = version + 1 where gate_id = $1",
@@ -218,8 +217,7 @@ pub async fn reopen_tree(tx: &mut Tx, root_gate: i64) -> Result<(), sqlx::Error>
     Ok(())
 }
 
-/// Trees of one job that a hold has kept open complete, where nothing is pending, and are announced. Others are
-/// passed over.
+/// Completes and announces trees of one job that a hold kept open and that have nothing pending. Skips others.
 pub async fn complete_solos(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set completed_at = clock_timestamp(), tree_completed_at = clock_timestamp(),
@@ -236,7 +234,7 @@ pub async fn complete_solos(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::E
     deliveries::announce(tx, gate_ids).await
 }
 
-/// Takes a hold on the completion of each of these trees, or gives one back. Their roots' job state rows are locked.
+/// Adds or removes holds on the completion of these trees. Requires the locks of the roots' job state rows.
 pub async fn hold(tx: &mut Tx, root_gates: &[i64], by: i32) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update gate set holds = holds + $2, version = version + 1 where gate_id = any($1::bigint[])",
@@ -248,14 +246,14 @@ pub async fn hold(tx: &mut Tx, root_gates: &[i64], by: i32) -> Result<(), sqlx::
     Ok(())
 }
 
-/// Those of these trees that were replaced by newer ones (`idempotency-key`).
+/// Trees that were replaced by newer ones (`idempotency-key`).
 pub async fn superseded(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!("select id from job where id = any($1::uuid[]) and superseded_by is not null", root_ids)
         .fetch_all(&mut **tx)
         .await
 }
 
-/// Jobs whose time is up and that are to be sealed (`start-and-expiry`): job state row ids.
+/// Takes jobs that have expired and are to be sealed (`start-and-expiry`). Returns their keys.
 pub async fn due_deadlines(tx: &mut Tx, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from deadline where gate_id = any(array(

@@ -1,5 +1,5 @@
-//! Links that show one tree to whoever has them. Their secrets come in as SHA-256 and are never stored
-//! otherwise; whether a tree is still there is asked of the tree.
+//! Links that show one tree without sign-in. Their secrets arrive as SHA-256 and are not stored otherwise; the tree
+//! itself says whether it still exists.
 
 use domain::{Time, job::Owner, job::OwnerKind, share::Share};
 use sqlx::PgPool;
@@ -11,7 +11,7 @@ use super::{
     part::{Part, by_age},
 };
 
-/// Tree that a share opens, and the owner for whom it acts.
+/// Tree of a share, and the owner for whom it acts.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "four answers of one statement, each with a meaning of its own")]
 pub struct Shared {
@@ -26,7 +26,7 @@ pub struct Shared {
     pub seen_lately: bool,
 }
 
-/// A share to be kept.
+/// A new share.
 #[derive(Clone, Debug)]
 pub struct NewShare {
     pub id: Uuid,
@@ -38,7 +38,7 @@ pub struct NewShare {
     pub expires_at: OffsetDateTime,
 }
 
-/// Keeps a new share.
+/// Stores a new share.
 pub async fn insert(tx: &mut Tx, new: &NewShare) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into share (id, root_id, owner_id, hash, made_by_kind, made_by_name, made_by_id, expires_at)
@@ -57,7 +57,7 @@ pub async fn insert(tx: &mut Tx, new: &NewShare) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// The share with this hash, also one that opens nothing anymore.
+/// The share with this hash, valid or not.
 pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Shared>> {
     sqlx::query_as!(
         Shared,
@@ -73,7 +73,7 @@ pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Sha
     .await
 }
 
-/// The share of this id, also one that opens nothing anymore.
+/// The share with this id, valid or not.
 pub async fn find(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Shared>> {
     sqlx::query_as!(
         Shared,
@@ -86,7 +86,7 @@ pub async fn find(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Shared>> {
     .await
 }
 
-/// Notes that someone looks.
+/// Records the use of a share.
 pub async fn touch(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!("update share set last_seen_at = clock_timestamp() where id = $1 and revoked_at is null", id)
         .execute(pool)
@@ -94,7 +94,7 @@ pub async fn touch(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// A part of the list of a tree's shares, with those that open nothing anymore.
+/// A page of a tree's shares, including invalid ones.
 pub async fn list(pool: &PgPool, root_id: Uuid, part: Part) -> sqlx::Result<Vec<Share>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
@@ -122,7 +122,7 @@ pub async fn list(pool: &PgPool, root_id: Uuid, part: Part) -> sqlx::Result<Vec<
     Ok(rows.into_iter().map(Share::from).collect())
 }
 
-/// A part of the list of all trees' shares, or of an owner's.
+/// A page of the list of all trees' shares, or of an owner's.
 pub async fn list_all(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Result<Vec<Share>> {
     // One branch each, so that both are ordered scans of their index.
     macro_rules! listed {
@@ -189,7 +189,7 @@ impl From<Row> for Share {
     }
 }
 
-/// Revokes every share of a person's trees, and every one that the person has made.
+/// Revokes every share of a person's trees, and every share that the person created.
 pub async fn revoke_all_of(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "update share set revoked_at = clock_timestamp()
@@ -201,7 +201,7 @@ pub async fn revoke_all_of(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Revokes a share. Says whether it was open.
+/// Revokes a share. Returns whether it was open.
 pub async fn revoke(tx: &mut Tx, id: Uuid) -> sqlx::Result<bool> {
     let done = sqlx::query!("update share set revoked_at = clock_timestamp() where id = $1 and revoked_at is null", id)
         .execute(&mut **tx)

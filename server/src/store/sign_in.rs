@@ -1,8 +1,8 @@
-//! Failed sign-ins as all servers count them. A key is the hash of what is counted; no address and no account stands here.
+//! Failed sign-ins of all servers. A key is the hash of the counted subject; no address and no account is stored.
 
 use sqlx::PgPool;
 
-/// The most counters that are kept; beyond it the oldest go.
+/// Maximum number of counters; beyond it the oldest are deleted.
 const MOST: i64 = 100_000;
 
 /// Failures as they stood at the last one.
@@ -25,7 +25,7 @@ pub async fn failures(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<Vec<Failu
     .await
 }
 
-/// Counts one failure more against each, of which one is forgiven after so many seconds. The keys come in order.
+/// Adds one failure to each key; one failure is forgiven after the given seconds. Keys are in order.
 pub async fn count(pool: &PgPool, keys: &[Vec<u8>], forgiven_after_seconds: &[f64]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into sign_in_failure as f (key, failures, forgiven_after_seconds)
@@ -42,14 +42,15 @@ pub async fn count(pool: &PgPool, keys: &[Vec<u8>], forgiven_after_seconds: &[f6
     Ok(())
 }
 
-/// Forgets these.
+/// Deletes these counters.
 pub async fn clear(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<()> {
     sqlx::query!("delete from sign_in_failure where key = any($1)", keys).execute(pool).await?;
     Ok(())
 }
 
-/// Forgets what is forgiven, and the oldest beyond what there is room for. Says how many went. Wrong codes of authenticator
-/// apps, which are forgiven after two hours, make no room: there are few, and a flood of other failures would reset them.
+/// Deletes forgiven counters, and the oldest beyond the maximum. Returns their number. Counters of authenticator
+/// codes, which are forgiven after two hours, are not deleted for space: there are few, and a flood of other failures
+/// would reset them.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let done = sqlx::query!(
         "delete from sign_in_failure

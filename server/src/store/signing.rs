@@ -1,4 +1,4 @@
-//! The deployment's own key, which signs what goes out where no one named a secret. One for all servers.
+//! The deployment's key, which signs outgoing requests without a configured secret. One for all servers.
 
 use sqlx::PgPool;
 
@@ -10,8 +10,8 @@ pub enum StoredKey {
     Plain(Vec<u8>),
 }
 
-/// The key; `fresh`, which is sealed, is stored where there is none yet. Of several servers that start at once one is
-/// first.
+/// The key; stores the sealed `fresh` if there is none yet. Of several servers that start together the first one
+/// wins.
 pub async fn key(pool: &PgPool, fresh: &str) -> Result<StoredKey, sqlx::Error> {
     sqlx::query!("insert into signing_key (sealed) values ($1) on conflict (only_row) do nothing", fresh)
         .execute(pool)
@@ -25,7 +25,7 @@ pub async fn stored(pool: &PgPool) -> Result<Option<StoredKey>, sqlx::Error> {
     Ok(row.and_then(|row| row.sealed.map(StoredKey::Sealed).or(row.key.map(StoredKey::Plain))))
 }
 
-/// Replaces the key as it is stored by the same key, sealed. False: someone was faster.
+/// Replaces the stored key by the same key, sealed. Returns false if another server was faster.
 pub async fn reseal(pool: &PgPool, before: &StoredKey, sealed: &str) -> Result<bool, sqlx::Error> {
     let (text, bytes) = match before {
         StoredKey::Sealed(text) => (Some(text.as_str()), None),

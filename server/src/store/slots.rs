@@ -1,4 +1,4 @@
-//! What a claim brings: a place for each item that it may get.
+//! Slots of a claim: one for each item that it may get.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ pub struct Slot {
     pub worker_id: String,
 }
 
-/// Slots as columns. The text of an array is found by counting from its beginning, so that a column with a name for
-/// each slot costs the square of their number: workers stand in it once.
+/// Slots as columns. PostgreSQL finds an element of a text array by scanning from its start, so a column with one
+/// name per slot would have quadratic cost: each worker is listed once.
 pub(super) struct Columns<'a> {
     pub(super) fences: Vec<Uuid>,
     pub(super) credentials: Vec<Uuid>,

@@ -1,21 +1,21 @@
-//! Roots and when to look at them next: how due retention and stalled trees are found without a scan
-//! and without an index on the job state rows.
+//! Roots and the times of their next check: due retention and stalled trees are found without a scan and without an
+//! index on the job state rows.
 //!
-//! Two walks over the roots in order of gate_id enter each new tree once; from then on a tree costs
-//! nothing until its time has come, however many there are: `(select clock_timestamp())` is asked once,
-//! where `clock_timestamp()` alone is volatile, no bound of an index, and would be asked of every row.
+//! Two scans over the roots in order of their keys enter each new tree once; from then on a tree costs nothing until
+//! its check is due. `(select clock_timestamp())` is evaluated once; a plain `clock_timestamp()` is volatile, cannot
+//! bound an index scan and would be evaluated for every row.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::Tx;
 
-/// Roots that one step of a walk enters.
+/// Roots that one step of a scan enters.
 const STEP: i64 = 2_000;
 
-/// Takes one step of a walk: enters the next roots, to be looked at when their retention could first
-/// end or they could first be stalled. The second walk stays a minute behind, as job state row ids are not in
-/// the order of commits. Returns how many roots it saw; `None`: another server is walking.
+/// Takes one step of a scan: enters the next roots with a check at the time when their retention could first end or
+/// they could first be stalled. The second scan stays a minute behind, because job keys do not have the order of
+/// commits. Returns the number of roots; `None` if another server is scanning.
 pub async fn walk(tx: &mut Tx, walk: i16, stalled_seconds: f64) -> Result<Option<i64>, sqlx::Error> {
     let from = sqlx::query_scalar!("select gate_id from tended_walk where walk = $1 for update skip locked", walk)
         .fetch_optional(&mut **tx)
@@ -48,12 +48,12 @@ pub async fn walk(tx: &mut Tx, walk: i16, stalled_seconds: f64) -> Result<Option
     Ok(Some(seen.n))
 }
 
-/// A tree whose time to be looked at has come.
+/// A tree whose check is due.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "what is asked of a tree, each a question of its own")]
 pub struct DueRow {
     pub gate_id: i64,
-    /// Null: the job is gone.
+    /// Null if the job is deleted.
     pub root_id: Option<Uuid>,
     pub owner_id: Option<Uuid>,
     pub job_type: Option<String>,
@@ -65,15 +65,15 @@ pub struct DueRow {
     pub completed_at: Option<OffsetDateTime>,
     pub created_at: Option<OffsetDateTime>,
     pub retain_seconds: Option<i64>,
-    /// A callback of it is still to be tried.
+    /// True if a callback of it is pending.
     pub calling: bool,
-    /// The latest end of an idempotency window that names the tree and is still ahead.
+    /// Latest future end of the idempotency windows of the tree.
     pub window_ends: Option<OffsetDateTime>,
     pub now: OffsetDateTime,
 }
 
-/// Takes trees whose time has come, and puts them off by a minute, so that whatever goes wrong with
-/// them is tried again. In order of their time; what another server has taken is left out.
+/// Takes due trees and postpones them by a minute, so that a failed check is repeated. In order of their times; skips
+/// trees of other servers.
 pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DueRow>, sqlx::Error> {
     let gate_ids = sqlx::query_scalar!(
         "select gate_id from tended where look_at <= (select clock_timestamp()) order by look_at limit $1
@@ -111,7 +111,7 @@ pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DueRow>, sqlx::Erro
     .await
 }
 
-/// Looks at trees again at these times; null: never again.
+/// Sets the next checks of trees; null: never again.
 pub async fn look_again(tx: &mut Tx, gate_ids: &[i64], look_at: &[Option<OffsetDateTime>]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update tended t set look_at = again.look_at
@@ -133,7 +133,7 @@ pub async fn look_again(tx: &mut Tx, gate_ids: &[i64], look_at: &[Option<OffsetD
     Ok(())
 }
 
-/// Looks at a tree soon: it is kept no longer.
+/// Makes a tree due now, because it was unpinned.
 pub async fn look_now(pool: &sqlx::PgPool, gate_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into tended (gate_id, look_at) values ($1, clock_timestamp())
@@ -145,8 +145,8 @@ pub async fn look_now(pool: &sqlx::PgPool, gate_id: i64) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Of these roots, under their job state rows' locks, those whose retention is over, whose idempotency windows have
-/// passed, and whose callbacks are not to be tried anymore.
+/// Roots, under the locks of their job state rows, whose retention has ended, whose idempotency windows have passed,
+/// and whose callbacks are not pending.
 pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select j.id from job j join gate g on g.gate_id = j.gate_id
@@ -168,7 +168,7 @@ pub struct OpenTree {
     pub progress_at: OffsetDateTime,
     pub available: i64,
     pub running: i64,
-    /// Scheduled and retryable: they wait for a time that will come.
+    /// Scheduled and retryable items, which become due at a known time.
     pub deferred: i64,
 }
 

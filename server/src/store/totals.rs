@@ -1,5 +1,5 @@
-//! What trees that are gone amounted to: a few rows a day for each owner, counted in the commit that
-//! makes a tree gone, and never removed.
+//! Daily totals of deleted trees: a few rows a day for each owner, counted in the commit that deletes a tree, and
+//! never deleted.
 
 use sqlx::PgPool;
 use time::Date;
@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::Tx;
 
-/// Counts jobs that go: one row for each owner, day, type and outcome of a job, in order of key. Call
-/// it once for a job, in the commit that makes it gone.
+/// Counts deleted jobs: one row for each owner, day, type and outcome of a job, in order of key. Call it once per
+/// job, in the commit that deletes it.
 pub async fn count(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into daily_total as d (owner_id, day, job_type, outcome, n_jobs, n_succeeded, n_dead, n_cancelled,
@@ -39,12 +39,12 @@ pub async fn count(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Jobs of one type and outcome that were complete on one day (UTC) and are gone, with their items.
+/// Deleted jobs of one type and outcome that completed on one day (UTC), with their items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DailyTotal {
     pub day: Date,
     pub job_type: String,
-    /// 1 succeeded, 2 partial, 3 failed, 4 cancelled.
+    /// 1 succeeded, 2 partial, 3 failed, 4 canceled.
     pub outcome: i16,
     pub jobs: i64,
     pub succeeded: i64,

@@ -1,4 +1,4 @@
-//! What pages and the API show of jobs: definitions beside their job state rows. Nothing here counts rows.
+//! Views of jobs for pages and the API: definitions with their job state rows. Nothing here counts rows.
 
 use domain::{Counts, Document, Time, item::MaxFailures, job::OwnerKind};
 use sqlx::{PgExecutor, PgPool};
@@ -29,7 +29,7 @@ pub struct JobView {
     pub after: Vec<String>,
     pub metadata: String,
     pub dedupe_key: Option<String>,
-    /// Of a root: the Idempotency-Key of the request that made it, as long as it is remembered.
+    /// Of a root: the Idempotency-Key of the request that created it, as long as it is stored.
     pub idempotency_key: Option<String>,
     pub initiated_by: Option<String>,
     pub upload_id: Option<Uuid>,
@@ -38,7 +38,7 @@ pub struct JobView {
     pub created_at: OffsetDateTime,
     pub sealed: bool,
     pub cancelled: bool,
-    /// Jobs it waits for that are not complete.
+    /// Number of incomplete jobs that it waits for.
     pub after_open: i32,
     pub available: i64,
     pub running: i64,
@@ -186,8 +186,7 @@ impl From<GroupRow> for domain::api::ErrorGroup {
     }
 }
 
-/// Groups of dead items of these jobs. A job has at most a thousand; of a tree with
-/// more than twenty thousand, so many are looked at.
+/// Groups of dead items of these jobs. A job has at most a thousand; at most twenty thousand are read.
 pub async fn error_groups(
     pool: &PgPool,
     gate_ids: &[i64],
@@ -224,8 +223,8 @@ pub async fn error_groups(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The same over all jobs, of one owner or of all, with the dead items of all groups together, also of those behind the
-/// limit: the twenty thousand that were seen last are looked at.
+/// Groups over all jobs, of one owner or of all, and the number of dead items of all groups, including those after
+/// the limit. Reads the twenty thousand groups that were seen last.
 pub async fn owner_groups(
     pool: &PgPool,
     query: &GroupQuery,

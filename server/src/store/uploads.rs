@@ -1,4 +1,4 @@
-//! Stored files as the database knows them, and how far each has been cut into items.
+//! Stored files, and the progress of their imports.
 
 use domain::upload::{Upload, UploadFormat};
 use sqlx::{PgExecutor, PgPool};
@@ -29,7 +29,7 @@ impl From<Row> for Upload {
     }
 }
 
-/// A file that is to be known.
+/// A new file.
 #[derive(Clone, Debug)]
 pub struct NewUpload {
     pub id: Uuid,
@@ -38,11 +38,11 @@ pub struct NewUpload {
     pub bytes: i64,
     pub sha256: String,
     pub format: UploadFormat,
-    /// The job whose export it is: the file stays as long as that job.
+    /// The job that exported it: the file is stored as long as that job.
     pub made_by: Option<Uuid>,
 }
 
-/// Makes a file known.
+/// Inserts a file.
 pub async fn insert(connection: &mut sqlx::PgConnection, new: &NewUpload) -> Result<Upload, sqlx::Error> {
     sqlx::query_as!(
         Row,
@@ -62,7 +62,7 @@ pub async fn insert(connection: &mut sqlx::PgConnection, new: &NewUpload) -> Res
     .map(Into::into)
 }
 
-/// A file, if it is this owner's; `None` sees everybody's.
+/// A file of this owner; without `owner_id`, of any owner.
 pub async fn find(pool: &PgPool, id: Uuid, owner_id: Option<Uuid>) -> Result<Option<Upload>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
@@ -81,13 +81,13 @@ pub async fn owner(pool: &PgPool, id: Uuid) -> Result<Option<Uuid>, sqlx::Error>
     sqlx::query_scalar!("select owner_id from upload where id = $1", id).fetch_optional(pool).await
 }
 
-/// Forgets a file that no job was made of. False: there is none, or a job uses it.
+/// Deletes an unused file. Returns false if it does not exist or a job uses it.
 pub async fn delete_unused(on: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx::Error> {
     let deleted = sqlx::query!("delete from upload where id = $1 and used_at is null", id).execute(on).await?;
     Ok(deleted.rows_affected() == 1)
 }
 
-/// A file, if this token holds an item of a job that was made of it: a worker may read what it works on.
+/// A file, if this token runs an item of a job that was created from it: a worker may read what it works on.
 pub async fn find_held(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<Option<Upload>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
@@ -103,7 +103,7 @@ pub async fn find_held(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<O
     Ok(row.map(Into::into))
 }
 
-/// Forgets files that no job was made of for so many seconds. Returns those it forgot, at most `limit`.
+/// Deletes files that have been unused for `seconds`, at most `limit`. Returns their ids.
 pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from upload where id in (
@@ -118,11 +118,11 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
     .await
 }
 
-/// Forgets used files that no job names anymore, among the `limit` that were not looked at for the
-/// longest time, at least so many seconds. Returns those it forgot, and how many it has looked at.
+/// Deletes used files that no job references anymore, among the `limit` that were not checked for the longest time,
+/// at least `seconds`. Returns the deleted files and the number of checked ones.
 ///
-/// Two statements: a job that is just being made of a file holds the file's row, and once it has let
-/// go, only a new statement sees it.
+/// Two statements: a transaction that creates a job from a file locks the file's row, and only a new statement sees
+/// its result.
 pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
     let mut tx = pool.begin().await?;
     let looked_at = sqlx::query_scalar!(
@@ -151,7 +151,7 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
     Ok((gone, looked_at.len()))
 }
 
-/// Locks the files that these jobs were made of or have made. Those that someone is making a job of are left out.
+/// Locks the files that these jobs were created from or have exported. Skips files that a transaction is using.
 pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from upload
@@ -166,8 +166,8 @@ pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sq
     .await
 }
 
-/// Forgets those of these files that no job names anymore. Returns the objects that are no one's then. A statement
-/// of its own behind the locks, as [`take_unreferenced`] says.
+/// Deletes those of these files that no job references anymore. Returns the objects that are then unused. A separate
+/// statement after the locks, for the reason given at [`take_unreferenced`].
 pub async fn forget_unreferenced(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     let staged = sqlx::query!("select upload_id, object_id from staged where upload_id = any($1::uuid[])", ids)
         .fetch_all(&mut **tx)
@@ -189,7 +189,7 @@ pub async fn forget_unreferenced(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>,
     Ok(gone)
 }
 
-/// Those of the objects that are known: files, and what was made of them.
+/// Objects with a record: files, their parts, and converted sheets.
 pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select id as "id!" from upload where id = any($1)
@@ -201,7 +201,7 @@ pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error
     .await
 }
 
-/// The lines that were made of a sheet: object and length.
+/// The converted lines of a sheet: object and length.
 pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Option<(Uuid, i64)>, sqlx::Error> {
     let row = sqlx::query!("select object_id, bytes from staged where upload_id = $1 and sheet = $2", upload_id, sheet)
         .fetch_optional(pool)
@@ -209,17 +209,17 @@ pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<
     Ok(row.map(|row| (row.object_id, row.bytes)))
 }
 
-/// Facts about a workbook that was opened before.
+/// Stored facts about a workbook.
 #[derive(Clone, Debug, Default)]
 pub struct Opened {
-    /// The names of its sheets; none where it could not be read so far.
+    /// Names of its sheets; `None` if it has not been read successfully.
     pub sheets: Option<Vec<String>>,
     /// Reason why the sheet cannot be read, as found before.
     pub unreadable: Option<String>,
 }
 
-/// Reads the stored facts about a workbook and one of its sheets; empty: the first one. What is wrong with the whole file
-/// stands under the empty name.
+/// Stored facts about a workbook and one of its sheets; empty: the first one. An error of the whole file is stored
+/// under the empty name.
 pub async fn opened(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Opened, sqlx::Error> {
     let row = sqlx::query_as!(
         Opened,
@@ -237,7 +237,7 @@ pub async fn opened(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Opene
     Ok(row.unwrap_or_default())
 }
 
-/// Notes the names of a workbook's sheets.
+/// Stores the names of a workbook's sheets.
 pub async fn set_sheets(pool: &PgPool, upload_id: Uuid, sheets: &[String]) -> Result<(), sqlx::Error> {
     sqlx::query!("update upload set sheets = $2 where id = $1 and sheets is null", upload_id, sheets)
         .execute(pool)
@@ -245,7 +245,7 @@ pub async fn set_sheets(pool: &PgPool, upload_id: Uuid, sheets: &[String]) -> Re
     Ok(())
 }
 
-/// Notes that a sheet cannot be read, and why.
+/// Records that a sheet cannot be read, with the reason.
 pub async fn insert_unreadable(pool: &PgPool, upload_id: Uuid, sheet: &str, reason: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into unreadable_sheet (upload_id, sheet, reason)
@@ -260,7 +260,7 @@ pub async fn insert_unreadable(pool: &PgPool, upload_id: Uuid, sheet: &str, reas
     Ok(())
 }
 
-/// Makes the lines of a sheet known. False: someone else's were first, or the file is gone.
+/// Stores the converted lines of a sheet. Returns false if another server was first or the file is gone.
 pub async fn insert_staged(
     connection: &mut sqlx::PgConnection,
     upload_id: Uuid,
@@ -282,7 +282,7 @@ pub async fn insert_staged(
     Ok(done.rows_affected() == 1)
 }
 
-/// A file that is being cut.
+/// A file that is being imported.
 #[derive(Clone, Debug)]
 pub struct OpenSplit {
     pub gate_id: i64,
@@ -297,8 +297,8 @@ pub struct OpenSplit {
     pub executor: String,
 }
 
-/// Takes the file that has waited longest for its turn. The turn is a hint, not a right: whoever moves
-/// the place first has cut the rows.
+/// Takes the open import that was touched longest ago. This is a hint, not a lock: the transaction that advances the
+/// position first has imported the rows.
 pub async fn take_split(pool: &PgPool) -> Result<Option<OpenSplit>, sqlx::Error> {
     sqlx::query_as!(
         OpenSplit,
@@ -314,7 +314,7 @@ pub async fn take_split(pool: &PgPool) -> Result<Option<OpenSplit>, sqlx::Error>
     .await
 }
 
-/// Closes files whose jobs take no more items: cancelled, or sealed by someone. Returns how many.
+/// Closes imports of jobs that take no more items, because they are canceled or sealed. Returns their number.
 pub async fn close_splits(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let closed = sqlx::query!(
         "update split s set done_at = clock_timestamp(), failed = 'the job took no more items'

@@ -1,11 +1,10 @@
-//! When someone last said that service is up: leases count from the return after an absence (`lease-expiry`).
+//! Last time at which the service was known to be up: leases count from its return after an outage (`lease-expiry`).
 
 use sqlx::PgPool;
 
-/// Says that the database is up, as each server does every second. A gap of more than five seconds since
-/// anybody last said so sets `resumed_at`: leases count from there. It is five seconds ahead, as servers come
-/// back one after another and workers pause for up to so long between two tries. Returns whether there was
-/// such a gap.
+/// Records that the database is up, once a second per server. A gap of more than five seconds sets `resumed_at`, from
+/// which leases then count. It is five seconds ahead, because servers return one after another and workers pause for
+/// up to that long between two tries. Returns whether there was such a gap.
 pub async fn tick(pool: &PgPool) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"update uptime set

@@ -1,14 +1,14 @@
-//! Items that wait, taken from where they wait: due, expired, cancelled, let go.
+//! Rows of pending items, taken from their tables: due, expired, canceled, released.
 //!
-//! Whoever takes them looks first, without locks, locks the serialize queues of what it saw, and then takes what is
-//! still there: a serialize queue is always locked before a row that waits in it.
+//! The caller first reads rows without locks, then locks their serialize queues, and then takes the rows that still
+//! exist: a serialize queue is always locked before a row that waits in it.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Tx, items::DeferredRow};
 
-/// A waiting item as seen without a lock: it may be gone a moment later.
+/// A pending item, read without a lock: it may be gone a moment later.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub item_id: Uuid,
@@ -26,7 +26,7 @@ pub async fn due(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> {
     .await
 }
 
-/// Takes those of these items out of `deferred` that are due, skipping what another server is taking.
+/// Takes due items out of `deferred`, skipping rows of other servers.
 pub async fn take_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
     sqlx::query_as!(
         DeferredRow,
@@ -56,7 +56,7 @@ pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<Seen>, sqlx::Error> 
     .await
 }
 
-/// Those of these items that wait, with their serialize queues.
+/// Pending items among these, with their serialize queues.
 pub async fn look(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Seen>, sqlx::Error> {
     sqlx::query_as!(
         Seen,
@@ -69,7 +69,7 @@ pub async fn look(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Seen>, sqlx::Err
     .await
 }
 
-/// Table in which a taken item waited.
+/// Table and kind from which a pending item was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Was {
     Ready,
@@ -89,7 +89,7 @@ impl Was {
     }
 }
 
-/// An item taken out of where it waited.
+/// A pending item that was taken out of its table.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     pub item_id: Uuid,
@@ -103,7 +103,7 @@ pub struct Taken {
     pub was: Was,
 }
 
-/// An item as a table of waiting ones gives it back.
+/// A row that was deleted from a table of pending items.
 struct TakenRow {
     item_id: Uuid,
     gate_id: i64,
@@ -124,7 +124,7 @@ impl From<TakenRow> for Taken {
     }
 }
 
-/// Takes items out of one table, `was` being the number of where they waited.
+/// Takes items out of one table; `was` is the number of that table.
 macro_rules! take_from {
     ($table:tt, $was:tt, $tx:expr, $item_ids:expr, $expired_only:expr) => {
         sqlx::query_as!(
@@ -150,8 +150,8 @@ macro_rules! take_from {
     };
 }
 
-/// Takes items out of wherever they wait. `item_ids` ascending; with `expired_only`, only those whose
-/// expires_at has passed. Waits for whoever is taking one of them: a claim, which waits for no serialize queue.
+/// Takes items out of the tables of pending items. `item_ids` ascending; with `expired_only`, only expired ones.
+/// Waits for concurrent claims, which wait for no serialize queue.
 pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<Vec<Taken>, sqlx::Error> {
     let mut taken: Vec<Taken> = take_from!("ready", "0", tx, item_ids, expired_only).collect();
     taken.extend(take_from!("deferred", "case when retryable then 2 else 1 end", tx, item_ids, expired_only));
@@ -159,7 +159,7 @@ pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<
     Ok(taken)
 }
 
-/// An item that `after` held.
+/// An item that `after` blocked.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     pub taken: Taken,
@@ -167,7 +167,7 @@ pub struct Held {
     pub due_at: Option<OffsetDateTime>,
 }
 
-/// Takes items that are held by `after` out of `blocked`.
+/// Takes items that `after` blocks out of `blocked`.
 pub async fn take_held(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Held>, sqlx::Error> {
     let rows = sqlx::query!(
         "with pick as materialized (
@@ -197,8 +197,8 @@ pub async fn take_held(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Held>, sqlx
         .collect())
 }
 
-/// Takes the heads of serialize queues out of `blocked`, where they waited behind others, with whether their job is
-/// cancelled. Their serialize queues are locked.
+/// Takes the heads of serialize queues out of `blocked`, with true if their job is canceled. Requires the locks of
+/// the serialize queues.
 pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Taken, bool)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"delete from blocked where item_id = any($1::uuid[]) and not by_after

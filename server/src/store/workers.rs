@@ -1,5 +1,5 @@
-//! Who asked for work, and when a type was last asked for. Written every few seconds for everybody at
-//! once; what workers hold is read from the leases themselves.
+//! Workers that claimed, and the last claim of each type. Written every few seconds for all at once; the running
+//! items are read from the leases.
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::part::NamedOrder;
 
-/// A worker that asked for work, `age` seconds ago.
+/// A worker that claimed `age` seconds ago.
 #[derive(Clone, Debug)]
 pub struct SeenRow {
     pub credential_id: Uuid,
@@ -17,8 +17,8 @@ pub struct SeenRow {
     pub age: f64,
 }
 
-/// Keeps who was seen; `rows` sorted by credential and worker, so that servers do not wait for each other
-/// in a circle. Types travel as JSON arrays, as an array of arrays must be square.
+/// Records workers; `rows` sorted by credential and worker, so that servers do not deadlock. Types are passed as JSON
+/// arrays, because an array of arrays must be rectangular.
 pub async fn keep(pool: &PgPool, rows: &[SeenRow]) -> Result<(), sqlx::Error> {
     let credentials: Vec<Uuid> = rows.iter().map(|row| row.credential_id).collect();
     let workers: Vec<&str> = rows.iter().map(|row| row.worker_id.as_str()).collect();
@@ -44,7 +44,7 @@ pub async fn keep(pool: &PgPool, rows: &[SeenRow]) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Keeps when types were asked for, `ages` seconds ago; names sorted.
+/// Records the last claims of types, `ages` seconds ago; names sorted.
 pub async fn keep_asked(pool: &PgPool, names: &[String], ages: &[f64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into type_asked (type_name, asked_at)
@@ -91,11 +91,11 @@ pub struct WorkerRow {
     pub last_seen_at: OffsetDateTime,
 }
 
-/// The last worker of a page: since when it is known, its name and its credential.
+/// The last worker of a page: its first claim, name and credential.
 pub type Place = (OffsetDateTime, String, Uuid);
 
-/// A part of the list of workers, of an owner, or of all. Leases are read whole: there are
-/// as many as workers hold items, and an index on them would slow every claim.
+/// A page of workers, of an owner or of all. Reads all leases: there are as many as running items, and an index would
+/// slow every claim.
 pub async fn list(
     pool: &PgPool,
     owner_id: Option<Uuid>,
@@ -148,7 +148,7 @@ pub async fn list(
     }
 }
 
-/// Forgets workers that no one has heard of for a day, at most a thousand.
+/// Deletes workers that were not seen for a day, at most a thousand.
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from worker where ctid = any(array(

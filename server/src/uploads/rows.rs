@@ -112,10 +112,8 @@ pub async fn check_rows(
             tokio::task::yield_now().await;
         }
     }
-    // Only those at the end: a row before one that is listed may be far above it.
-    let end = check.listed.last().map_or(0, |row| row.row);
-    let last = last.into_iter().filter(|row| row.line > end || check.is_cut);
-    check.listed.extend(last.map(|row| listed(row, is_table)));
+    check.listed.extend(last.into_iter().map(|row| listed(row, is_table)));
+    check.listed.sort_by_key(|row| row.row);
     Ok(check)
 }
 

@@ -75,7 +75,7 @@ async fn all_of_the_first_rows_is_shown() {
     for cell in ["4x41", "4x42", "21x1", "21x40"] {
         assert!(page.contains(&format!("<span>{cell}</span>")), "{cell}: {page}");
     }
-    assert!(page.contains("20 rows, 1 has a problem"), "{page}");
+    assert!(page.contains("29 rows are ready, 1 needs attention"), "{page}");
     assert!(shown(&ada, &format!("/imports/new?upload_id={file}&left=2")).await.contains("The other 2 files were"));
     let eve = server.person("eve", "user").await;
     assert_eq!(eve.get(&format!("/imports/new?upload_id={file}")).await.status, 404);

@@ -1,4 +1,4 @@
-//! Lines in which two documents differ, with a little of what stands around them.
+//! Diff of two documents by line, with a little context.
 
 use domain::Document;
 use leptos::prelude::*;
@@ -8,9 +8,9 @@ use super::{
     lines::{Line, lines},
 };
 
-/// Lines around a change that are shown.
+/// Number of context lines around a change.
 const AROUND: usize = 2;
-/// Lines that are compared each with each, at most.
+/// Maximum number of line pairs to compare.
 const MOST_PAIRS: usize = 1_000_000;
 
 /// A line of a comparison.
@@ -21,7 +21,7 @@ enum Change<'a> {
     Added(&'a str),
 }
 
-/// Before and after. `None` where they say the same, or are too long to be compared.
+/// Diff of two documents. `None` if they are equal or too long to compare.
 pub fn changes(before: &Document, after: &Document) -> Option<AnyView> {
     if before.text().len() > MOST_BYTES || after.text().len() > MOST_BYTES {
         return None;
@@ -53,9 +53,9 @@ pub fn changes(before: &Document, after: &Document) -> Option<AnyView> {
         .then(|| view! { <div class="doc" tabindex="0" role="group" aria-label="Changes">{rows}</div> }.into_any())
 }
 
-/// The longest common part, and what is not in it.
+/// Longest common subsequence of the lines, as changes.
 fn compare<'a>(old: &'a [String], new: &'a [String]) -> Option<Vec<Change<'a>>> {
-    // A comma behind the last member is no change.
+    // A comma after the last member is not a change.
     let bare = |line: &'a str| line.strip_suffix(',').unwrap_or(line);
     let same = |a: &'a String, b: &'a String| bare(a) == bare(b);
     let head = old.iter().zip(new).take_while(|(a, b)| same(a, b)).count();

@@ -1,5 +1,5 @@
-//! A JSON text as lines: one member, element or bracket each. It reads text that is cut off somewhere, too, and
-//! ends there. Nothing is parsed into values: numbers stay as they are written.
+//! Splits JSON text into lines: one member, element or bracket each. Truncated text is accepted and ends where it
+//! was cut. Nothing is parsed into values, so numbers stay as they are written.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(super) struct Line {
     pub(super) comma: bool,
 }
 
-/// Text of a line behind its name.
+/// Part of a line after the member name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A bracket, and how many members stand behind it.
@@ -41,7 +41,7 @@ impl Line {
 pub(super) fn lines(text: &str) -> Vec<Line> {
     let mut reader = Reader { text, at: 0 };
     let mut lines: Vec<Line> = Vec::new();
-    // Places of the lines whose brackets are open.
+    // Indexes of the lines whose brackets are still open.
     let mut open: Vec<usize> = Vec::new();
     let mut key = None;
     while let Some(token) = reader.token() {
@@ -83,7 +83,7 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     lines
 }
 
-/// The first members in one short line: `iata 00M, name Thigpen`. `text` may be cut off.
+/// Summary of the first members in one short line: `iata 00M, name Thigpen`. `text` may be truncated.
 pub fn summary(text: &str, most: usize) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut length = 0;
@@ -108,8 +108,8 @@ pub fn summary(text: &str, most: usize) -> String {
     format!("{cut}…")
 }
 
-/// A token as people read it: escapes of letters as the letters; what cannot be seen, or changes the direction of
-/// what follows, as its escape.
+/// Token for display: escaped letters are decoded; invisible characters and those that change the text direction
+/// are shown as escapes.
 fn readable(token: &str) -> String {
     let Ok(text) = serde_json::from_str::<String>(token) else { return token.to_owned() };
     let mut shown = String::with_capacity(text.len() + 2);
@@ -131,7 +131,7 @@ fn readable(token: &str) -> String {
     shown
 }
 
-/// Returns true for what has no shape of its own, or turns the direction of text around.
+/// Returns true for characters that are invisible or change the text direction.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// The next character that is no space.
+    /// Next character that is not whitespace.
     fn peek(&mut self) -> Option<char> {
         self.skip_space();
         self.text[self.at..].chars().next()
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// End of a text in quotation marks.
+/// End of a quoted string.
 fn end_of_text(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in rest.bytes().enumerate().skip(1) {

@@ -1,6 +1,6 @@
-//! Actions of the audit log as people say them. The codes stay what filters, the API and exports use.
+//! Labels for actions of the audit log. Filters, the API and exports use the codes.
 
-/// A code in words; one that is not known stays as it is.
+/// Label of an action code; an unknown code is returned unchanged.
 pub(super) fn in_words(code: &str) -> &str {
     match code {
         "session.begin" => "Signed in",

@@ -1,4 +1,4 @@
-//! `/bulk/new`: what is to be done to what. It leads to a preview, and does nothing itself.
+//! `/bulk/new`: action and filter of a new operation. The form leads to a preview and changes nothing.
 
 use domain::{
     Problem,

@@ -1,7 +1,7 @@
-//! `/bulk/{id}`: one operation as it goes, and what became of each of its members in numbers.
+//! `/bulk/{id}`: the progress of one operation and the outcome of its members in numbers.
 //!
-//! The part that changes is drawn by the server and fetched again while it changes; without scripts a link asks
-//! for that. Every member is in exactly one of the numbers.
+//! The server renders the changing part, which is refreshed while it changes; without scripts a link reloads it. Every
+//! member is in exactly one of the numbers.
 
 use domain::{
     api::{BulkAction, BulkOperation, BulkSample, BulkState, BulkTarget, EditOp, PayloadEdit},
@@ -33,19 +33,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub one: BulkOperation,
-    /// Asked for by the reader.
+    /// The reader requested it.
     pub own: bool,
-    /// The reader sees everybody's work, so a reason is asked for.
+    /// The reader sees everybody's work, so a reason is required.
     pub staff: bool,
     pub did: Option<String>,
-    /// Shows the form that stops it.
+    /// Shows the form that stops the operation.
     pub stops: bool,
     pub refused: Option<Refused>,
-    /// As typed into the form that begins it.
+    /// Fields of the start form, as typed.
     pub reason: String,
     pub rate: String,
     pub edits: String,
-    /// Number on the page that was just submitted, where it is another one now.
+    /// Number of members on the submitted page, if it has changed since.
     pub before: Option<i64>,
     /// Outcome of the edits on the sample's payloads.
     pub edited: Option<Edited>,
@@ -55,7 +55,7 @@ pub fn page(shown: &Shown) -> Page {
     let one = &shown.one;
     let title = name(one);
     let open = matches!(one.state, BulkState::Counting | BulkState::Running | BulkState::Cancelling);
-    // A preview that is counted changes no more.
+    // A counted preview no longer changes.
     let live = open || !one.dry_run;
     let stopping = open && !one.dry_run && one.state != BulkState::Cancelling;
     let asked = shown.stops || shown.refused.as_ref().is_some_and(|refused| refused.deed == "cancel");
@@ -88,7 +88,7 @@ pub fn page(shown: &Shown) -> Page {
     Page { title, place: Place::Bulk, content, lives: false }
 }
 
-/// A dry run: what would happen, and the form that begins it.
+/// Dry run: the expected effect, and the form that starts the operation.
 fn preview(shown: &Shown) -> AnyView {
     let one = &shown.one;
     let will = permitted(one);
@@ -174,7 +174,7 @@ fn preview(shown: &Shown) -> AnyView {
     .into_any()
 }
 
-/// Members of a dry run that the operation will do something to, as far as was seen when they were counted.
+/// Members of a dry run that the operation would act on, as counted.
 pub(super) fn permitted(one: &BulkOperation) -> i64 {
     (one.total - skipped(one)).max(0)
 }
@@ -279,7 +279,7 @@ fn stop_form(shown: &Shown) -> AnyView {
     .into_any()
 }
 
-/// The sample and the details of one that runs or ran.
+/// Sample and details of an operation that runs or ran.
 fn about(one: &BulkOperation) -> AnyView {
     let over = matches!(one.state, BulkState::Completed | BulkState::Cancelled);
     let rest = filter(one);
@@ -374,7 +374,7 @@ fn facts(one: &BulkOperation) -> AnyView {
     .into_any()
 }
 
-/// An edit as it is typed.
+/// Edit in the notation in which it is typed.
 pub fn edit(edit: &PayloadEdit) -> String {
     match (edit.op, &edit.value) {
         (EditOp::Remove, _) => format!("remove {}", edit.path),

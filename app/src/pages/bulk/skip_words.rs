@@ -11,7 +11,7 @@ pub(super) fn skip_sentence(one: &BulkOperation) -> String {
         .join(" · ")
 }
 
-/// A refusal's code as the end of a sentence about those it met.
+/// Second half of a sentence about skipped members, by problem code.
 fn why_skipped(code: &str, one: bool) -> &'static str {
     let of = |single: &'static str, many: &'static str| if one { single } else { many };
     match code {

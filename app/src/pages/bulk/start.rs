@@ -1,4 +1,4 @@
-//! The form that begins an operation after its preview, and what its edits make of some payloads.
+//! Form that starts an operation after its preview, and the effect of its edits on sample payloads.
 
 use domain::{
     Document, Problem,
@@ -18,9 +18,9 @@ use crate::components::{
 /// Outcome of edits on a sample.
 #[derive(Clone, Debug, Default)]
 pub struct Edited {
-    /// Each with its payload before and after; without one behind it where the edit does not fit.
+    /// Payloads before and after the edits; `None` after an edit that does not apply.
     pub payloads: Vec<(Uuid, Document, Option<Document>)>,
-    /// Notes on values that are not as they were typed.
+    /// Notes on values that differ from what was typed.
     pub notes: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Edited {
     }
 }
 
-/// `will`: how many members it will be done to.
+/// Start form. `will` is the number of members to act on.
 pub(super) fn form(shown: &Shown, will: i64) -> AnyView {
     let one = &shown.one;
     let here = shown.refused.as_ref().filter(|refused| refused.deed == "start");

@@ -1,4 +1,4 @@
-//! Groups of errors as rows: the message first, then its code, type, count, and when it was first and last seen.
+//! Error groups as rows: message, code, type, count, first and last occurrence.
 
 use domain::{
     api::ErrorGroup,
@@ -15,7 +15,7 @@ const MOST: usize = 20;
 
 pub(super) fn card(shown: &Items) -> AnyView {
     let Some(groups) = &shown.groups else {
-        // Pages behind the first show the items alone.
+        // Later pages show only the items.
         return if shown.first {
             let text = "Errors are grouped by job, type, error and message. This filter asks for more, so it shows only the items.";
             note(text)
@@ -61,7 +61,7 @@ pub(super) fn card(shown: &Items) -> AnyView {
     .into_any()
 }
 
-/// The filter that means this group within what is shown.
+/// Filter for this group within the current filter.
 pub(super) fn filter_of(shown: &Items, group: &ErrorGroup) -> Filter {
     shown.asked.filter.with(Term::is("error", &group.fingerprint)).with(Term::is("type", &group.job_type))
 }
@@ -69,7 +69,7 @@ pub(super) fn filter_of(shown: &Items, group: &ErrorGroup) -> Filter {
 fn one(shown: &Items, group: &ErrorGroup) -> impl IntoView + use<> {
     let asked = &shown.asked;
     let this = filter_of(shown, group);
-    // Within a job or a tree the count is not that of the event.
+    // Within a job or a tree the count differs from the one in the event.
     let is_whole = asked.filter.terms.iter().all(|term| matches!(term.name.as_deref(), Some("type" | "error")));
     let key = format!("{} {}", group.job_type, group.fingerprint);
     let count = grouped(group.count);

@@ -1,4 +1,4 @@
-//! `/items`: any items by filter.
+//! `/items`: items by filter.
 
 use domain::{
     filter::{Filter, Term, Test, lists::List},
@@ -68,7 +68,7 @@ fn none(shown: &Items) -> AnyView {
     }
 }
 
-/// Other places to search for a text: among the failed items, and among the jobs. `None` where no text is searched for.
+/// Links that search for the same text in failures and in jobs. `None` without text.
 fn elsewhere(typed: &str) -> Option<AnyView> {
     let filter = Filter::parse(typed).ok()?;
     let texts: Vec<Term> = filter.terms.iter().filter(|term| term.name.is_none()).cloned().collect();
@@ -94,7 +94,7 @@ fn elsewhere(typed: &str) -> Option<AnyView> {
     )
 }
 
-/// The topic that a list of items changes with: its job or tree; otherwise the failures.
+/// Topic on which the list is refreshed: its job or tree; otherwise the failures.
 fn topics_of(asked: &Asked) -> String {
     let named = |name: &str| {
         let term = asked.filter.terms.iter().find(|term| term.name.as_deref() == Some(name) && !term.not)?;

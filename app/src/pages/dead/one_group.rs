@@ -1,4 +1,4 @@
-//! One group of errors by itself: its message, how many items there are and since when, and the items.
+//! One error group: its message, count and first occurrence, and its items.
 
 use domain::{
     api::ErrorGroup,
@@ -13,7 +13,7 @@ use crate::{
     frame::{Page, Place},
 };
 
-/// The group that a filter names, where it names one that has items.
+/// Group that the filter selects, if it selects exactly one with items.
 pub(super) fn of(shown: &Items) -> Option<&ErrorGroup> {
     let named = shown.asked.filter.terms.iter().any(|term| term.name.as_deref() == Some("error"));
     let groups = shown.groups.as_ref().filter(|groups| named && groups.len() == 1)?;

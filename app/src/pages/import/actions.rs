@@ -1,6 +1,7 @@
-//! What may be done to an import from its own page: share it, cancel it, delete it.
+//! Actions on an import from its own page: share, cancel, delete.
 //!
-//! Forms that work without JavaScript, behind a button of the header. They decide nothing: the server asks again.
+//! Forms that work without JavaScript, behind a button of the header. They check nothing; the server checks the
+//! request again.
 
 use domain::{Job, JobStatus};
 use leptos::prelude::*;
@@ -12,23 +13,23 @@ use crate::components::{
     state::icon,
 };
 
-/// Reader, and their refused action.
+/// Rights of the reader, and the state of the forms.
 #[derive(Clone, Debug, Default)]
 pub struct Actions {
     /// May delete it.
     pub may_delete: bool,
-    /// Somebody else's: a reason is required.
+    /// True for someone else's import: a reason is required.
     pub needs_reason: bool,
-    /// The form that is to be open.
+    /// Name of the form to open.
     pub open: Option<String>,
-    /// The form that was refused, and why.
+    /// Name of the refused form, and its problem.
     pub refused: Option<Refused>,
     /// Last action.
     pub did: Option<String>,
 }
 
 impl Actions {
-    /// Notice of the last action, shown once.
+    /// Flash message after the last action, shown once.
     pub(super) fn told(&self) -> Option<AnyView> {
         let text = match self.did.as_deref()? {
             "canceled" => "Rows that had not started will not run. What is done stays done.",
@@ -49,7 +50,7 @@ impl Actions {
     }
 }
 
-/// The buttons of the header. `shared`: the page has a panel of links.
+/// Buttons of the header. `shared`: the page has a panel of share links.
 pub(super) fn header(job: &Job, actions: &Actions, may_change: bool, shared: bool) -> Option<AnyView> {
     let root = job.parent_id.is_none();
     let file = job.upload_id.is_some();

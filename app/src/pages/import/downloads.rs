@@ -1,4 +1,4 @@
-//! The files that are made of a job: its results, and what failed with the reasons.
+//! Downloads of a job: its results, and its failures with their reasons.
 
 use domain::Job;
 use leptos::prelude::*;
@@ -6,7 +6,7 @@ use leptos::prelude::*;
 use super::{counted, file_of};
 use crate::components::state::icon;
 
-/// The files that can be downloaded, as a card. While work goes on they hold what is there so far, and say so.
+/// Card of downloads. While the job runs, they contain what is finished so far, and say so.
 pub(in super::super) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
     let id = job.id;
     let counts = job.tree.counts;

@@ -1,4 +1,4 @@
-//! The rows of an import that failed, in groups of the same kind, largest first.
+//! Failed rows of an import in error groups, largest first.
 
 use domain::{Job, JobStatus, api::ErrorGroup, progress::grouped};
 use leptos::prelude::*;
@@ -6,10 +6,10 @@ use leptos::prelude::*;
 use super::{FEW, counted};
 use crate::components::{moment::ago, state::icon};
 
-/// Most groups on a page; the download has every row.
+/// Maximum number of groups on a page; the download has every row.
 const MOST: usize = 10;
 
-/// The card with the groups. Nothing where all is done and nothing failed. `fixes`: the reader may correct them.
+/// Card of error groups; nothing if all rows succeeded. `fixes`: the reader may correct rows.
 pub(in super::super) fn failed(job: &Job, file: bool, groups: &[ErrorGroup], fixes: bool) -> Option<AnyView> {
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
@@ -60,7 +60,7 @@ fn one(job: &Job, group: &ErrorGroup, most: i64, here: bool) -> impl IntoView + 
             </a>
         }
     });
-    // Rows far down the file: the first lines did not show that the encoding is another one.
+    // Failures far down the file: its first lines did not reveal the wrong encoding.
     let encoding = job.upload_id.filter(|_| group.kind.as_deref() == Some("bad_encoding")).map(|id| {
         view! {
             <span>

@@ -1,4 +1,4 @@
-//! Attempts of an item as a timeline, newest first, each with how it ended and how long it took.
+//! Attempts of an item as a timeline, newest first, each with its outcome and duration.
 
 use domain::{
     Item, Time,
@@ -32,7 +32,7 @@ pub(super) fn card(item: &Item, attempts: &[Attempt]) -> AnyView {
     .into_any()
 }
 
-/// Number of attempts used. Attempts before a person's retry count no more.
+/// Number of attempts used. Attempts before a manual retry do not count.
 fn budget(item: &Item) -> String {
     let earlier = i64::from(item.attempts) > i64::from(item.failures) + 1;
     match item.max_failures {
@@ -73,7 +73,7 @@ fn one(attempt: &Attempt) -> impl IntoView + use<> {
     }
 }
 
-/// A length of time to the millisecond.
+/// Duration with milliseconds.
 pub(super) fn took(from: Time, to: Time) -> String {
     length((to.seconds_since(from) * 1_000.0).round().max(0.0) as u64)
 }

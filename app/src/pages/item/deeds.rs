@@ -1,7 +1,7 @@
-//! Actions on an item: it is retried (with the payload as it is or edited), canceled, run again as a new job.
+//! Actions on an item: retry (with the stored or an edited payload), cancel, replay as a new job.
 //!
-//! The payload in the field is the stored text, one member a line; unless somebody edits it, none is sent, so that
-//! no number is ever written anew. What the type's schema refuses is said under the field, with its place.
+//! The field contains the stored payload, one member per line. An unedited payload is not sent, so no number is ever
+//! rewritten. Errors against the schema of the type are shown below the field, with their position.
 
 use domain::{Document, Item, ItemState, api::LogTail};
 use leptos::prelude::*;
@@ -13,7 +13,7 @@ use crate::components::{
     text_area::text_area,
 };
 
-/// The reader, what they tried, and what the page knows of the item's job.
+/// Rights of the reader, the state of the forms, and facts about the item's job.
 #[derive(Clone, Debug, Default)]
 pub struct Deeds {
     /// The item is the reader's own.
@@ -24,14 +24,14 @@ pub struct Deeds {
     pub job: Option<String>,
     pub root: Option<String>,
     pub owner: Option<String>,
-    /// The form that a link asks for.
+    /// Name of the form to open.
     pub open: Option<String>,
     pub refused: Option<Refused>,
-    /// As typed, where a retry or a replay was refused.
+    /// Fields as typed, if a retry or a replay was refused.
     pub edit: Edit,
     /// Last action.
     pub did: Option<String>,
-    /// Attempt whose log a link asks for.
+    /// Attempt whose log is requested.
     pub attempt: Option<i32>,
     /// Last lines of a log; `None` if the item has no log.
     pub log: Option<LogTail>,
@@ -45,7 +45,7 @@ pub struct Edit {
     pub restart: bool,
 }
 
-/// Actions in this state: the word for a retry, and whether it can be canceled and run again.
+/// Actions available in a state: the label of retry, and whether cancel and replay are available.
 fn ways(state: ItemState) -> (Option<&'static str>, bool, bool) {
     let retry = match state {
         ItemState::Dead | ItemState::Expired | ItemState::Cancelled => Some("Retry"),
@@ -55,7 +55,7 @@ fn ways(state: ItemState) -> (Option<&'static str>, bool, bool) {
     (retry, !state.is_final(), state.is_final())
 }
 
-/// The buttons of the head. What needs no reason is done at once.
+/// Buttons of the header. An action that needs no reason is performed at once.
 pub(super) fn buttons(item: &Item, deeds: &Deeds) -> AnyView {
     let (retry, cancel, replay) = ways(item.state);
     let at = |open: &str| format!("/items/{}?open={open}", item.id);
@@ -106,7 +106,7 @@ pub(super) fn buttons(item: &Item, deeds: &Deeds) -> AnyView {
     view! { {retry} {cancel} {replay} }.into_any()
 }
 
-/// The form that is asked for or was refused.
+/// The requested or refused form.
 pub(super) fn form_of(item: &Item, deeds: &Deeds) -> Option<AnyView> {
     let (retry, cancel, replay) = ways(item.state);
     let tried = deeds.refused.as_ref().map(|refused| refused.deed);
@@ -118,7 +118,7 @@ pub(super) fn form_of(item: &Item, deeds: &Deeds) -> Option<AnyView> {
     }
 }
 
-/// A form with a payload.
+/// Texts of a form with a payload.
 struct Words {
     deed: &'static str,
     heading: &'static str,

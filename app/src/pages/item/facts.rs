@@ -57,7 +57,7 @@ pub(super) fn card(item: &Item, deeds: &Deeds) -> AnyView {
     .into_any()
 }
 
-/// The way to a worker, for those who may see workers.
+/// Link to a worker, for readers who may see workers.
 pub(super) fn worker(name: &str, deeds: &Deeds) -> AnyView {
     if deeds.staff {
         view! { <a class="mono" href="/workers">{name.to_owned()}</a> }.into_any()

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use super::attempts::took;
 use crate::components::{moment::since, state::icon};
 
-/// Attempts that are drawn; of more, the last ones.
+/// Maximum number of attempts; of more, the last ones are shown.
 const MOST: usize = 4;
 
 /// A step.
@@ -20,7 +20,7 @@ struct Step {
     to: Option<Time>,
 }
 
-/// `attempts`: the newest first.
+/// Row of steps. `attempts`: newest first.
 pub(super) fn steps(item: &Item, attempts: &[Attempt]) -> AnyView {
     let steps = of(item, attempts);
     let last = steps.len().saturating_sub(1);
@@ -75,7 +75,7 @@ fn of(item: &Item, attempts: &[Attempt]) -> Vec<Step> {
     steps
 }
 
-/// The word for where an item stands.
+/// Label of the current step.
 const fn word(state: ItemState) -> &'static str {
     match state {
         ItemState::Scheduled => "Scheduled",

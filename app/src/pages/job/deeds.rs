@@ -1,5 +1,5 @@
-//! Actions on a job, in the head of its page: it is canceled, run again, kept, deleted. Each says what will happen, with the
-//! numbers of this moment.
+//! Actions on a job, in the header of its page: cancel, replay, pin, delete. Each form shows its effect in current
+//! numbers.
 
 use domain::{Job, JobStatus, filter::Term, progress::grouped};
 use leptos::prelude::*;
@@ -12,21 +12,21 @@ use crate::{
     pages::{dead::preview_as, import::name},
 };
 
-/// The reader, and what they tried.
+/// Rights of the reader, and the state of the forms.
 #[derive(Clone, Debug, Default)]
 pub struct Deeds {
     /// The job is the reader's own.
     pub own: bool,
-    /// May delete what is not theirs.
+    /// May delete jobs of others.
     pub admin: bool,
-    /// The form that a link asks to be open.
+    /// Name of the form to open.
     pub open: Option<String>,
     pub refused: Option<Refused>,
     /// Last action.
     pub did: Option<String>,
 }
 
-/// The items that an operation on a job means: those of its tree; of a job below the root, its own.
+/// Items that a retry of the job includes: those of its tree; below the root, only its own.
 pub(super) fn reach(job: &Job) -> (Term, i64) {
     match job.parent_id {
         None => (Term::is("root", &job.id.to_string()), job.tree.counts.dead),
@@ -34,7 +34,7 @@ pub(super) fn reach(job: &Job) -> (Term, i64) {
     }
 }
 
-/// The buttons that make sense for the job as it is.
+/// Buttons of the actions that are available.
 pub(super) fn actions(job: &Job, deeds: &Deeds) -> AnyView {
     let root = job.parent_id.is_none();
     let completed = job.tree.status == JobStatus::Completed;
@@ -56,7 +56,7 @@ pub(super) fn actions(job: &Job, deeds: &Deeds) -> AnyView {
     view! { <div class="actions">{retry(job)} {forms}</div> }.into_any()
 }
 
-/// Retries everything that has failed: it begins with a preview.
+/// Button that retries all failed items: it starts a preview.
 fn retry(job: &Job) -> Option<AnyView> {
     let (term, dead) = reach(job);
     (dead > 0).then(|| preview_as("btn btn-primary", &vec![term].into(), format!("Retry {} failed", grouped(dead))))

@@ -1,4 +1,4 @@
-//! What keeps a job from going on: said in words, since an estimate that nobody will keep is worse than none.
+//! Reasons why a job does not progress, as sentences. An estimate would be wrong too often.
 
 use domain::{
     hold::{Held, Hold},
@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use crate::components::{moment::clock, state::icon};
 
-/// A line for every type whose items wait for more than their turn. Empty where all goes well.
+/// One line for every type whose items are blocked or unclaimed. Empty if there are none.
 pub fn holds(held: &[Held]) -> Vec<AnyView> {
     held.iter().filter_map(line).collect()
 }
@@ -62,8 +62,7 @@ fn line(held: &Held) -> Option<AnyView> {
     )
 }
 
-/// The same for whoever uploaded a file: only what will not pass by itself, without the words and the links of
-/// those who run the work.
+/// The same for uploaders: only problems that do not resolve themselves, without operator terms and links.
 pub fn holds_of_import(held: &[Held]) -> Vec<AnyView> {
     let stuck = held.iter().filter_map(|held| {
         let why = match &held.hold {

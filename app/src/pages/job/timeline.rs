@@ -1,7 +1,7 @@
-//! When the jobs of a tree waited, worked and ended, on one axis: a table whose third column is drawn.
+//! Timeline of the jobs of a tree on one axis: wait, run and end. A table whose third column is drawn.
 //!
-//! Drawn by the server from the times that every job carries; it costs no query and no WASM. A job that
-//! has not ended runs to the moment of drawing.
+//! The server renders it from timestamps that every job has; it needs no query and no WASM. An unfinished job
+//! extends to the render time.
 
 use domain::{Job, Time};
 use leptos::prelude::*;
@@ -12,7 +12,7 @@ use crate::{
     reading::called,
 };
 
-/// Most jobs on one axis; deeper ones have pages of their own.
+/// Maximum number of jobs on one axis; deeper ones have their own pages.
 const MOST: usize = 40;
 
 /// Times at which a job waited and worked, in seconds from the start of the axis.
@@ -24,7 +24,7 @@ struct Span {
     open: bool,
 }
 
-/// The axis with a line per job. Nothing where nothing has begun.
+/// The axis with a line per job. `None` if nothing has started.
 pub(super) fn timeline(job: &Job) -> Option<AnyView> {
     let now = use_context::<Clock>().map_or(job.updated_at, |clock| clock.now);
     let jobs = job.walk();
@@ -94,7 +94,7 @@ fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
     let long = |seconds: f64| if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
     let at_work = span.started.map(|started| {
         let class = if span.open { "seg seg-running" } else { "seg seg-succeeded" };
-        // A moment of work is still to be seen.
+        // Even a short run stays visible.
         let width = percent((span.ended - started).max(whole / 200.0));
         view! { <rect class=class x=percent(started) width=width height="100%" rx="2" /> }
     });

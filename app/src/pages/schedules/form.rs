@@ -1,4 +1,4 @@
-//! The form of a schedule, new or changed: when, what, and what happens to runs that overlap or were missed.
+//! Form of a schedule: time, job, and handling of overlapping and missed runs.
 
 use domain::{
     Problem,
@@ -47,7 +47,7 @@ impl Typed {
     }
 }
 
-/// Patterns that a new schedule can begin with: expression and word.
+/// Common cron expressions and their labels.
 const PATTERNS: [(&str, &str); 5] = [
     ("*/15 * * * *", "Every 15 minutes"),
     ("0 * * * *", "Hourly"),
@@ -68,7 +68,7 @@ const CATCH_UPS: [(CatchUp, &str); 3] = [
     (CatchUp::None, "Skip it"),
 ];
 
-/// Time zones that the field suggests.
+/// Suggested time zones.
 const ZONES: [&str; 16] = [
     "UTC",
     "Europe/Berlin",
@@ -88,7 +88,7 @@ const ZONES: [&str; 16] = [
     "Asia/Tokyo",
 ];
 
-/// Draws the form. `others`: it is someone else's schedule, so a reason is required.
+/// Renders the form. `others`: it is someone else's schedule, so a reason is required.
 pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: bool, others: bool) -> AnyView {
     let problem = typed.problem.as_ref();
     let job_faults = field_fault(problem, "/job", "job-fault");

@@ -1,6 +1,6 @@
-//! Cron expressions in words, for those that people write most.
+//! Descriptions of common cron expressions.
 
-/// An expression in words, such as `Every day at 02:00`; `None` for one without short words.
+/// Description of an expression, such as `Every day at 02:00`; `None` for an uncommon one.
 pub fn in_words(cron: &str) -> Option<String> {
     let fields: Vec<&str> = cron.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = match fields.as_slice() {

@@ -1,4 +1,4 @@
-//! F25, F26, F27: a RabbitMQ that takes nothing, that loses patience with its consumers, that falls silent.
+//! F25, F26, F27: a RabbitMQ that blocks publishers, that times out its consumers, and that falls silent.
 
 use std::{
     sync::{
@@ -28,13 +28,13 @@ use crate::{
     stage::{House, Stage, TOKEN},
 };
 
-/// How long whoever publishes or listens may take to be back.
+/// Longest time until publishers and consumers have recovered.
 const BACK: Duration = Duration::from_secs(15);
-/// Below some milliseconds it is the machine that is measured.
+/// Tolerance: smaller differences measure the machine.
 const NOISE: Duration = Duration::from_millis(20);
 
 impl Node {
-    /// Tells the node something, with the words of `rabbitmqctl`.
+    /// Runs a `rabbitmqctl` command on the node.
     async fn control(&self, words: &[&str]) -> Result<()> {
         let said = Command::new(rabbit::program().with_file_name("rabbitmqctl"))
             .args(["--node", &format!("treeline-{}@localhost", self.port)])
@@ -48,7 +48,7 @@ impl Node {
         Ok(())
     }
 
-    /// How often its log says this.
+    /// Number of occurrences of a text in its log.
     fn said(&self, what: &str) -> Result<usize> {
         let mut times = 0;
         for file in std::fs::read_dir(self.folder.join("log"))? {
@@ -61,7 +61,7 @@ impl Node {
     }
 }
 
-/// F25: the broker raises its alarm of memory, and takes nothing until it is over.
+/// F25: the broker raises its memory alarm, and blocks publishers until it is cleared.
 pub(super) async fn alarmed(house: &House) -> Result<Played> {
     let alarm = Duration::from_secs(scaled(house, 15, 60));
     let mut node = Node::new();
@@ -74,7 +74,7 @@ pub(super) async fn alarmed(house: &House) -> Result<Played> {
         let (client, journal, over) = (stage.client(at)?, Arc::clone(&stage.journal), Arc::clone(&over));
         callers.spawn(accept(client, journal, format!("accepted-{}-{at}", house.seed), over));
     }
-    // What is made for the first time takes longer.
+    // The first calls take longer.
     sleep(Duration::from_secs(2)).await;
     let begun = Instant::now();
     sleep(alarm / 2).await;
@@ -122,7 +122,7 @@ pub(super) async fn alarmed(house: &House) -> Result<Played> {
     Ok(played)
 }
 
-/// Makes a tree twenty times a second; when each was asked for, and how long it took.
+/// Creates twenty trees per second. Returns the time and the duration of each call.
 async fn accept(
     client: Client,
     journal: Arc<Journal>,
@@ -139,7 +139,7 @@ async fn accept(
     Ok(calls)
 }
 
-/// How many messages each server has got confirmed.
+/// Number of confirmed messages of each server.
 async fn published(stage: &Stage) -> Result<Vec<u64>> {
     let (mut counts, client) = (Vec::new(), reqwest::Client::new());
     for server in &stage.servers {
@@ -151,13 +151,13 @@ async fn published(stage: &Stage) -> Result<Vec<u64>> {
     Ok(counts)
 }
 
-/// How long the broker waits for an acknowledgement here, in milliseconds, and how often it looks.
+/// Settings of the broker: timeout of an acknowledgement and check interval, in milliseconds.
 const PATIENCE: &str = "application:set_env(rabbit, consumer_timeout, 3000),
     application:set_env(rabbit, channel_tick_interval, 1000).";
-/// Longer than that, and shorter than the broker would take to miss a sign of life.
+/// Pause of a worker: longer than that timeout, and shorter than the broker's heartbeat timeout.
 const HELD: Duration = Duration::from_secs(6);
 
-/// F26: workers hold messages for longer than the broker lets them, which takes their channels away.
+/// F26: workers hold messages for longer than the broker allows, so it closes their channels.
 pub(super) async fn impatient(house: &House) -> Result<Played> {
     let mut node = Node::new();
     node.start().await;
@@ -168,7 +168,7 @@ pub(super) async fn impatient(house: &House) -> Result<Played> {
     let least = scaled(house, 2, 20);
     let times =
         stage.disturb(&mut load, least, Duration::from_secs(1), |stage, n| hold_a_worker(stage, n).boxed()).await?;
-    // Who has his hands full listens to no one: it is looked for consumers when there is nothing left to do.
+    // A worker at capacity has no consumers: check for them when there is nothing left to do.
     let idle = async || Ok(load.is_finished() && stage.is_drained().await == Some(true));
     until("everything is worked off", patience(house), idle).await?;
     let back = node.root().attached(&queue("plain"), stage.workers.len()).await;
@@ -191,10 +191,10 @@ async fn hold_a_worker(stage: &mut Stage, n: usize) -> Result<()> {
     stage.workers[at].resume()
 }
 
-/// Two signs of life of the connections, a pause before the next attempt, and what a loaded machine adds.
+/// Two heartbeats of the connection, the pause before a reconnect, and a tolerance for a loaded machine.
 const NOTICED: Duration = Duration::from_secs(2 * 5 + 2);
 
-/// F27: the wires to the broker swallow everything, and no one is told.
+/// F27: the proxy to the broker drops everything without closing a connection.
 pub(super) async fn silent(house: &House) -> Result<Played> {
     let vhost = rabbit::vhost().await;
     let uri: AMQPUri = vhost.url.parse().map_err(anyhow::Error::msg)?;
@@ -207,7 +207,7 @@ pub(super) async fn silent(house: &House) -> Result<Played> {
     let (silent, begun) = (Duration::from_secs(scaled(house, 20, 60)), Instant::now());
     let (before, all) = (wire.accepted(), (stage.servers.len() + stage.workers.len()) as u64);
     wire.set(Mode::BlackHole);
-    // Whoever has noticed tries to connect anew.
+    // Everyone who notices reconnects.
     let noticed = until("everybody notices", silent, async || Ok(wire.accepted() >= before + all)).await;
     sleep(silent.saturating_sub(begun.elapsed())).await;
     wire.set(Mode::Pass);

@@ -1,5 +1,5 @@
-//! F43: one dead item, given back by two people at once, while workers finish others. Each press that is accepted is one
-//! more attempt, and stands in the audit log under the name of who pressed.
+//! F43: two people retry the same dead item concurrently, while workers finish others. Each accepted retry is one more
+//! attempt, and is in the audit log under the name of its actor.
 
 use std::{
     sync::Arc,
@@ -21,10 +21,10 @@ use crate::{
     stage::{House, Setting, Stage, TOKEN},
 };
 
-/// Items that are given back at once.
+/// Number of items that are retried concurrently.
 const AT_ONCE: usize = 16;
 
-/// Someone of the support desk, at a server of his own.
+/// A support user with a session at one server.
 #[derive(Clone)]
 struct Person {
     name: &'static str,
@@ -60,7 +60,7 @@ pub(super) async fn play(house: &House) -> Result<Played> {
     Ok(played)
 }
 
-/// Waits until all of the tree are dead letters.
+/// Waits until all items of the tree are dead letters.
 async fn all_dead(pool: &PgPool, job: Uuid, count: usize) -> Result<Vec<Uuid>> {
     let dead = "select o.item_id from outcome o join job j on j.gate_id = o.gate_id where j.id = $1 and o.state = 2";
     let began = Instant::now();
@@ -82,7 +82,7 @@ async fn person(stage: &Stage, at: usize, name: &'static str) -> Result<Person> 
     Ok(Person { name, api: Api::signed_in(&url, &email, password).await? })
 }
 
-/// Both at once.
+/// Retries the item concurrently as both people.
 async fn twice(people: Arc<[Person]>, journal: Arc<Journal>, item: Uuid) -> Result<()> {
     let one = async |person: &Person| {
         let call = journal.invoke(What::Retry { item, by: Some(person.name.to_owned()) })?;

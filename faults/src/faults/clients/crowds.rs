@@ -22,17 +22,17 @@ use crate::{
     told::Told,
 };
 
-/// A connection that takes in little.
+/// A connection with a small receive buffer.
 pub(super) async fn narrow(addr: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4_096)?;
     socket.connect(addr).await
 }
 
-/// How long the server waits for headers, and a little.
+/// The server's timeout for headers, and a tolerance.
 const HEADERS: Duration = Duration::from_secs(33);
 
-/// F35: half headers, bodies a byte at a time, answers that no one reads.
+/// F35: incomplete headers, bodies sent byte by byte, responses that nobody reads.
 pub(crate) async fn slow(house: &House, connections: usize) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let mut served = scene.serve(&[]).await?;
@@ -76,22 +76,21 @@ pub(crate) async fn slow(house: &House, connections: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// A request as others make it: how long it took, and whether it went well.
+/// An ordinary request. Returns its duration, and true if it succeeded.
 async fn usual(api: &Api) -> (Duration, bool) {
     let asked = Instant::now();
     let made = api.tree(&json!({"type": "slow", "sealed": true})).await;
     (asked.elapsed(), made.is_ok())
 }
 
-/// One slow connection. After how long it was closed, if it has only ever sent half of its headers; the others
-/// stay as long as they are let.
+/// One slow connection. If it sends incomplete headers, returns the time until it was closed; otherwise it stays open.
 async fn attack(addr: SocketAddr, n: usize, job: &str) -> Option<Duration> {
     let begun = Instant::now();
     let mut stream = narrow(addr).await.ok()?;
     if n.is_multiple_of(2) {
         stream.write_all(b"POST /api/v1/jobs HTTP/1.1\r\nhost: treeline\r\nx-slow: ").await.ok()?;
         let mut buffer = [0; 256];
-        // A byte every two seconds, and never an end.
+        // One byte every two seconds, without an end.
         loop {
             let _ = stream.write_all(b"z").await;
             match timeout(Duration::from_secs(2), stream.read(&mut buffer)).await {

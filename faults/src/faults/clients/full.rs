@@ -1,4 +1,4 @@
-//! F14: every connection to the database is taken. Heartbeats have their own; the others are told to come again.
+//! F14: every database connection is in use. Heartbeats have their own; other requests get 503 with `Retry-After`.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ use crate::{
     told::Told,
 };
 
-/// The smallest pool that a server takes.
+/// The smallest allowed pool.
 const POOL: &str = "8";
-/// How long one statement holds what everybody else needs.
+/// Duration of the lock that blocks all other statements.
 const HELD: Duration = Duration::from_secs(10);
-/// Who has not been begun is told to come again after two seconds, and what a loaded machine adds.
+/// Longest time until a queued request is refused: two seconds, and a tolerance for a loaded machine.
 const SOON: Duration = Duration::from_millis(2_500);
-/// What has been begun waits for its lock for five seconds: until then no one can say what becomes of it. How many
-/// those are is chance: a batch takes what is there when it begins.
+/// A started request waits up to five seconds for its lock; its outcome is unknown until then. The number of started
+/// requests is random: a batch takes the commands that are queued when it begins.
 const BEGUN: Duration = Duration::from_secs(5);
 const BEGUN_ENDS: Duration = Duration::from_millis(6_500);
 
@@ -97,7 +97,7 @@ pub(crate) async fn play(house: &House, requests: usize) -> Result<Told> {
     let soon = refused.iter().filter(|took| **took <= SOON).count();
     let begun = refused.iter().filter(|took| **took >= BEGUN).count();
     let (late, worst) = (refused.len() - soon - begun, quantile(&mut refused, 1.0));
-    // Some look something up first, and wait for a connection before they wait in the queue.
+    // Some requests first look something up, so they wait for a connection before they are queued.
     told.timed(2 * soon >= refused.len(), || format!("only {soon} of {} were refused within {SOON:?}", refused.len()));
     told.timed(worst <= BEGUN_ENDS, || format!("a refusal took {worst:?}"));
     told.note(format!(

@@ -1,4 +1,4 @@
-//! F40: receivers of callbacks that misbehave, each in its own manner the first time, beside others that do not.
+//! F40: receivers of callbacks that misbehave in different ways at the first attempt, next to others that do not.
 
 use std::{
     collections::BTreeMap,
@@ -33,16 +33,16 @@ use crate::{
     told::Told,
 };
 
-/// What a receiver does the first time.
+/// Behaviors of a receiver at the first attempt.
 const MANNERS: [&str; 9] = ["well", "hangs", "500", "302", "410", "429", "breaks", "endless", "bomb"];
-/// More of one answer than this is never read: what the server reads, and what sockets hold besides.
+/// Maximum number of bytes that the server reads of one response, including socket buffers.
 const MOST_READ: u64 = 1 << 20;
 
 struct Heard {
     book: Book,
-    /// By path: id, and when, of every try.
+    /// Id and time of every attempt, by path.
     posts: Mutex<BTreeMap<String, Vec<(String, Instant)>>>,
-    /// Bytes that endless answers got rid of.
+    /// Bytes sent of endless responses.
     poured: AtomicU64,
     stolen: AtomicU64,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     let book = Book::create(&ledger)?;
     let heard = Heard { book, posts: Mutex::default(), poured: AtomicU64::new(0), stolen: AtomicU64::new(0) };
     let heard = Arc::new(heard);
-    // Each at a port of its own: what one receiver does holds up no one else.
+    // Each receiver has its own port, so that one cannot delay the others.
     let mut receiving = JoinSet::new();
     let mut ports = BTreeMap::new();
     for manner in MANNERS {
@@ -86,7 +86,7 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
 
     let mut told =
         Told::new(format!("{each} callbacks to each of {} receivers: {}", MANNERS.len(), MANNERS.join(", ")));
-    // First those that behave, alone; then all of them together.
+    // First only the receivers that behave; then all of them together.
     let mut alone = Vec::new();
     for n in 0..each {
         alone.push(tree(format!("/well/alone-{n}")).await?);
@@ -108,7 +108,7 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     let well: Vec<_> = paths.iter().filter(|(path, _)| path.starts_with("/well/")).cloned().collect();
     let (before, beside) = (quantile(&mut delays(&alone), 0.99), quantile(&mut delays(&well), 0.99));
     told.note(format!("p99 of those that behave: {} ms alone, {} ms beside", before.as_millis(), beside.as_millis()));
-    // The duty that posts looks a few times a second: a single look more or less is no delay by others.
+    // The background task that posts polls a few times per second; one poll more or less is not a delay by others.
     told.timed(beside < before.mul_f64(1.2) + Duration::from_millis(300), || {
         format!("{beside:?} beside others, {before:?} alone")
     });
@@ -130,10 +130,10 @@ pub(crate) async fn play(house: &House, each: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// A receiver; its port.
+/// Starts a receiver. Returns its port.
 fn listen(receiving: &mut JoinSet<std::io::Result<()>>, heard: &Arc<Heard>) -> Result<u16> {
     let socket = TcpSocket::new_v4()?;
-    // Inherited by what is accepted: little hides in the sockets.
+    // Accepted connections inherit the small buffer, so that sockets hold few bytes.
     socket.set_send_buffer_size(16 * 1024)?;
     socket.bind(([127, 0, 0, 1], 0).into())?;
     let listener = socket.listen(1024)?;
@@ -144,21 +144,21 @@ fn listen(receiving: &mut JoinSet<std::io::Result<()>>, heard: &Arc<Heard>) -> R
     Ok(port)
 }
 
-/// How often each was tried, under which id, and after how long.
+/// Checks the number of attempts, their ids, and the pauses between them.
 fn judge(told: &mut Told, heard: &Heard, paths: &[(String, Instant)]) -> Result<()> {
     let posts = heard.posts.lock().unwrap_or_else(PoisonError::into_inner);
     for (path, _) in paths {
         let tries = posts.get(path).context("a callback")?;
         let manner = path.split('/').nth(1).unwrap_or_default();
-        // An answer whose status was a success is one, whatever follows it.
+        // A response with a success status counts, whatever its body.
         let expected = if ["well", "410", "endless", "bomb"].contains(&manner) { 1 } else { 2 };
         told.check(tries.len() == expected, || format!("{path}: {} tries, not {expected}", tries.len()));
         told.check(tries.iter().all(|one| one.0 == tries[0].0), || format!("{path}: another id at another try"));
-        // The wait of 0.3 s and up to a half more, the look of the duty, and the answer that is waited for.
+        // The pause of 0.3 s and up to half as much more, the poll interval, and the timeout of the response.
         let wait = tries.get(1).map(|second| second.1 - tries[0].1);
         if let Some(wait) = wait.filter(|_| ["500", "302", "breaks", "hangs"].contains(&manner)) {
             told.check(wait >= Duration::from_millis(290), || format!("{path}: tried again after {wait:?} only"));
-            // Those that hang wait for each other.
+            // Callbacks to the hanging receiver wait for each other.
             let soon = manner == "hangs" || wait <= Duration::from_secs(5);
             told.timed(soon, || format!("{path}: tried again after {wait:?}"));
         }

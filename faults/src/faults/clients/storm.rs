@@ -1,4 +1,4 @@
-//! F13: clients that go away in the middle of everything. A transaction must never be left open by that.
+//! F13: clients that disconnect at random moments, which must never leave a transaction open.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +19,7 @@ use crate::{
     told::Told,
 };
 
-/// Clients at once.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 64;
 
 pub(crate) async fn play(house: &House, requests: u64) -> Result<Told> {
@@ -47,7 +47,7 @@ pub(crate) async fn play(house: &House, requests: u64) -> Result<Told> {
     });
     told.must(closed.await);
 
-    // Every connection of the pools is good for something: more requests at once than there are connections.
+    // Every connection of the pools must still work: send more concurrent requests than there are connections.
     let tree = |n| json!({"type": "storm", "sealed": true, "items": [{"payload": n}]});
     let after = join_all((0..100).map(|n| {
         let api = served.api.clone();
@@ -73,7 +73,7 @@ pub(crate) async fn play(house: &House, requests: u64) -> Result<Told> {
     Ok(told)
 }
 
-/// One request whose client is gone a moment later.
+/// Sends one request and resets its connection a moment later.
 async fn gone(server: SocketAddr, number: u64) -> Result<()> {
     let bytes = match number % 5 {
         0 | 1 => {

@@ -1,5 +1,5 @@
-//! F34: event streams through a proxy as people install it. The first event comes at once, and whoever connects
-//! anew misses nothing: each stream begins with the whole state.
+//! F34: event streams through nginx with its default settings. The first event arrives at once, and a reconnect misses
+//! nothing, because each stream begins with the whole state.
 
 use std::{
     path::PathBuf,
@@ -18,7 +18,7 @@ use crate::{
     told::Told,
 };
 
-/// How long the first event may take.
+/// Longest time until the first event.
 const FIRST: Duration = Duration::from_secs(1);
 
 fn nginx() -> Result<PathBuf> {
@@ -27,7 +27,7 @@ fn nginx() -> Result<PathBuf> {
     found.context("nginx is missing: cargo xtask faults installs it, or apt-get install nginx")
 }
 
-/// As Debian ships it, but for where it keeps its files.
+/// Debian's default settings, with other paths.
 fn settings(scene: &Scene, port: u16, server: u16) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     let folder = scene.folder().display();
@@ -88,7 +88,7 @@ pub(crate) async fn play(house: &House, reconnects: usize) -> Result<Told> {
         let (mut seen, mut late, mut slowest, mut behind) = (None, 0, Duration::ZERO, 0);
         for n in 0..reconnects {
             let mut stream = open(seen).await?;
-            // What is known before the stream began must be in it.
+            // State that was known before the stream began must be in it.
             let (name, first) = stream.next().await?;
             late += u64::from(stream.begun.elapsed() > FIRST);
             slowest = slowest.max(stream.begun.elapsed());
@@ -105,7 +105,7 @@ pub(crate) async fn play(house: &House, reconnects: usize) -> Result<Told> {
         anyhow::Ok((late, slowest, behind))
     };
     let lasting = async {
-        // One stays for the whole of it.
+        // One stream stays open for the whole run.
         let mut stream = open(None).await?;
         loop {
             let (_, event) = stream.next().await?;
@@ -138,7 +138,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// The next event: its name and what it says.
+    /// Name and data of the next event.
     async fn next(&mut self) -> Result<(String, Value)> {
         while self.frames.is_empty() {
             let Some(bytes) = self.response.chunk().await? else { bail!("the stream ended") };

@@ -1,5 +1,5 @@
-//! F33: streams in thousands of one tree that changes, of which a tenth never read and a tenth close and open again every
-//! second. Who reads sees the end as the database has it, work goes on, and nothing stays when they are gone.
+//! F33: thousands of streams of one changing tree. One in ten never reads, one in ten reconnects every second. Every
+//! reader sees the final state of the database, work continues, and nothing is left when they disconnect.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -29,33 +29,33 @@ use crate::{
     told::Told,
 };
 
-/// The most memory a server may take for ten thousand streams, in KiB.
+/// Maximum memory of a server with ten thousand streams, in KiB.
 const MEMORY: u64 = 300 * 1024;
-/// A claim takes no longer than this, all but one in a hundred times.
+/// Limit for the p99 of claims.
 const CLAIM: Duration = Duration::from_millis(200);
 /// Connections to the server beside the streams.
 const BESIDE: usize = 500;
-/// Addresses of this machine that streams come from, so that ports last.
+/// Number of local source addresses of the streams, so that there are enough ports.
 const SOURCES: u8 = 20;
-/// What is shown in the end is waited for so long.
+/// Longest wait for the final event.
 const SHOWN: Duration = Duration::from_mins(2);
 
-/// How many watch, how many items they see end, and how many of those at once.
+/// Number of streams, number of items that end, and items per batch.
 pub(super) struct Size {
     pub(super) streams: usize,
     pub(super) items: usize,
     pub(super) at_once: usize,
 }
 
-/// What watchers share.
+/// State shared by the watchers.
 struct Watched {
     addr: SocketAddr,
     asks: Vec<u8>,
     job: String,
-    /// From now on no one closes before the end.
+    /// True from the moment when nobody reconnects anymore.
     calm: AtomicBool,
     opened: AtomicU64,
-    /// Those who saw the end, and what of it was not as it is.
+    /// Number of readers that saw the end, and of those whose final state was wrong.
     ended: AtomicU64,
     succeeded: i64,
     wrong: AtomicU64,
@@ -141,18 +141,18 @@ pub(super) async fn play(house: &House, size: Size) -> Result<Told> {
     Ok(told)
 }
 
-/// How work went.
+/// Measurements of the work.
 #[derive(Default)]
 struct Worked {
-    /// How long each claim took until it was taken.
+    /// Duration of each claim until it was accepted.
     calls: Vec<Duration>,
-    /// The most that the server had, in KiB.
+    /// Maximum memory of the server, in KiB.
     memory: u64,
-    /// Calls that were to be made again.
+    /// Number of refused calls.
     refused: usize,
 }
 
-/// Claims and ends everything, so many at once, a claim every 25 ms at most.
+/// Claims and ends all items in batches, with at most one claim per 25 ms.
 async fn work_off(api: &Api, served: &Served, at_once: usize) -> Result<Worked> {
     let mut worked = Worked::default();
     loop {
@@ -171,7 +171,7 @@ async fn work_off(api: &Api, served: &Served, at_once: usize) -> Result<Worked> 
     }
 }
 
-/// Asks again as long as it is told to come again.
+/// Repeats a call while it gets 503.
 async fn taken(api: &Api, path: &str, body: &Value, refused: &mut usize) -> Result<Value> {
     let began = Instant::now();
     loop {
@@ -190,7 +190,7 @@ fn open_files(served: &Served) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{id}/fd"))?.count())
 }
 
-/// Reads until the end; whoever flaps opens anew every second until it is calm.
+/// Reads until the end; a flapping watcher reconnects every second until `calm`.
 async fn watch(watched: Arc<Watched>, n: usize, flaps: bool) {
     // Not all at once.
     let mut second = Duration::from_millis(500 + (n as u64 * 37) % 1_000);
@@ -203,14 +203,14 @@ async fn watch(watched: Arc<Watched>, n: usize, flaps: bool) {
                 watched.ended.fetch_add(1, Relaxed);
                 return;
             }
-            // Sent away, as there was no room or it read too slowly: it comes back.
+            // Disconnected because the server was full or the reader too slow: it reconnects.
             Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(200)).await,
             Err(_) => {}
         }
     }
 }
 
-/// Reads events until one says that the tree is complete: how many items it says have succeeded.
+/// Reads events until the tree is complete. Returns the number of succeeded items in that event.
 async fn read_to_the_end(watched: &Watched, n: usize) -> Result<Option<i64>> {
     let socket = TcpSocket::new_v4()?;
     let source = Ipv4Addr::new(127, 0, 0, 2 + (n % usize::from(SOURCES)) as u8);
@@ -222,7 +222,7 @@ async fn read_to_the_end(watched: &Watched, n: usize) -> Result<Option<i64>> {
     loop {
         let n = stream.read(&mut buffer).await?;
         ensure!(n > 0, "the stream ended");
-        // Lines of the answer's head and of its chunks are no fields of an event.
+        // Lines of the response head and of its chunks are not fields of an event.
         parser.feed(&buffer[..n], &mut frames).map_err(|_| anyhow::anyhow!("an event is too large"))?;
         for frame in frames.drain(..) {
             ensure!(frame.data != "{}", "sent away");

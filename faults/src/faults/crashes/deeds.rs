@@ -1,7 +1,7 @@
-//! Everything that callers and people can do beside ordinary work, side by side and again and again: each deed is asked for
-//! until it is answered, whoever dies meanwhile, and what was answered is then looked for.
+//! All actions of callers and people besides ordinary work, repeated in parallel. Each action is retried until it is
+//! answered, in spite of crashes, and its effect is then checked.
 
-mod desk; // trees that are kept, repaired, made again
+mod desk; // trees that are pinned, repaired, replayed
 mod files; // uploads
 
 use std::{
@@ -23,24 +23,24 @@ use crate::{
     stage::TOKEN,
 };
 
-/// How long one deed is asked for.
+/// Time for which one action is retried.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The types that are worked on here. What `brief` brings goes by itself as soon as it may.
+/// Job types that are processed here. Trees of type `brief` have no retention, so they are deleted at once.
 pub(super) const TYPES: [&str; 3] = ["deed", "many", "brief"];
 
-/// Someone who asks every server in turn.
+/// A caller that uses every server in turn.
 pub(super) struct Caller {
     bases: Vec<String>,
     apis: Vec<Api>,
-    /// Who is told of complete trees.
+    /// Port of the callback receiver.
     receiver: u16,
-    /// Trees that asked to be told, by name.
+    /// Trees with a callback, by name.
     told: Mutex<Vec<(String, Uuid)>>,
-    /// Operations that were begun, the tree that each is about, and how many members it has.
+    /// Started bulk operations, each with its tree and the number of members.
     bulks: Mutex<Vec<(String, String, i64)>>,
-    /// Deeds that were answered, and looked for.
+    /// Number of actions that were answered and checked.
     done: AtomicUsize,
-    /// Makes names.
+    /// Source of unique names.
     next: AtomicUsize,
 }
 
@@ -51,12 +51,12 @@ impl Caller {
         Ok(Self { bases, apis, receiver, told, bulks, done: AtomicUsize::new(0), next: AtomicUsize::new(1) })
     }
 
-    /// Deeds so far.
+    /// Number of actions so far.
     pub(super) fn done(&self) -> usize {
         self.done.load(Relaxed)
     }
 
-    /// Trees that asked to be told, by name.
+    /// Trees with a callback, by name.
     pub(super) fn told(&self) -> Vec<(String, Uuid)> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -70,7 +70,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Everything side by side, each again and again until it is over.
+    /// Runs all actions in parallel, each repeated until `over`.
     pub(super) async fn everything(&self, over: &AtomicBool) -> Result<()> {
         tokio::try_join!(
             again(over, async || self.people(self.name()).await.context("people")),
@@ -86,11 +86,11 @@ impl Caller {
         .map(drop)
     }
 
-    /// All operations come to their end, those whose server died too.
+    /// Waits for the end of all bulk operations, including those whose server crashed.
     pub(super) async fn ended_operations(&self) -> Result<()> {
         let begun = self.bulks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (path, job, members) in begun {
-            // Members that a dead server had in hand are taken again after a minute.
+            // Members that a crashed server held are taken over after a minute.
             let patience = Duration::from_mins(2);
             let over = async || Ok(self.get(&path).await?["state"] == "completed");
             let went = crate::raw::until("an operation", patience, over).await;
@@ -112,7 +112,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Asks one server after the other until one answers; a key makes the same of it however often it was asked.
+    /// Sends a request to one server after the other until one answers; an idempotency key makes it safe.
     async fn sure(&self, method: Method, path: &str, body: Option<&Value>, key: Option<&str>) -> Result<Answer> {
         let (began, first) = (Instant::now(), rand::random_range(0..self.apis.len()));
         for at in first.. {
@@ -133,7 +133,7 @@ impl Caller {
         self.sure(Method::POST, path, Some(body), Some(key)).await?.ok().with_context(|| path.to_owned())
     }
 
-    /// Something that may have been done by an earlier try whose answer was lost.
+    /// Sends an idempotent request. It also accepts the statuses `also`, which mean that an earlier attempt succeeded.
     async fn twice_is_once(&self, method: Method, path: &str, body: Option<&Value>, also: &[u16]) -> Result<()> {
         let answer = self.sure(method, path, body, None).await?;
         ensure!(answer.status < 300 || also.contains(&answer.status), "{path}: {} {}", answer.status, answer.text);
@@ -152,7 +152,7 @@ impl Caller {
             let url = format!("{}/api/v1/session", self.bases[at % self.bases.len()]);
             match http.post(url).json(credentials).send().await {
                 Ok(answer) if answer.status() == StatusCode::NO_CONTENT => return Ok(Some(answer)),
-                // By an earlier try, whose server died before it said so.
+                // Used by an earlier attempt, whose server crashed before it responded.
                 Ok(answer) if used_up && at > 0 && answer.status() == StatusCode::GONE => return Ok(None),
                 last => ensure!(began.elapsed() < PATIENCE, "nobody can sign in: {last:?}"),
             }
@@ -161,11 +161,11 @@ impl Caller {
         Ok(None)
     }
 
-    /// A person is made, becomes another, signs in by both roads, and is signed out.
+    /// Creates a person, changes the role, signs in by password and by link, and signs out.
     async fn people(&self, n: usize) -> Result<()> {
         let (email, password) = (format!("person-{n}@example.org"), "long enough to be one");
         let new = json!({"name": format!("person {n}"), "email": email, "password": password});
-        // A name is taken once: 409 by an earlier try.
+        // 409 if an earlier attempt succeeded.
         self.twice_is_once(Method::POST, "/users", Some(&new), &[409]).await?;
         let all = self.get("/users?limit=500").await?;
         let all = all["data"].as_array().context("people")?;
@@ -183,7 +183,7 @@ impl Caller {
         self.holds(open["data"].as_array().is_some_and(Vec::is_empty), "sessions that were ended")
     }
 
-    /// A service, a token, and its end.
+    /// Creates a service and a token, and revokes the token.
     async fn tokens(&self, n: usize) -> Result<()> {
         let service = format!("service-{n}");
         self.twice_is_once(Method::POST, "/services", Some(&json!({"name": service})), &[409]).await?;
@@ -204,7 +204,7 @@ impl Caller {
         }
     }
 
-    /// A tree of jobs that wait for each other, cancelled while it waits; another that goes by itself.
+    /// Cancels a tree of jobs that wait for each other; and creates another tree that is deleted by retention.
     async fn cancelled(&self, n: usize) -> Result<()> {
         let name = format!("cancelled-{n}");
         let items: Vec<Value> = (0..20).map(|at| json!({"payload": {"n": at}})).collect();
@@ -225,7 +225,7 @@ impl Caller {
         self.holds(gone || self.work(&brief).await.is_ok(), "a tree that goes by itself")
     }
 
-    /// A heartbeat, a result, and another heartbeat of what is over.
+    /// Sends a heartbeat, a result, and a heartbeat of the closed assignment.
     async fn late(&self, n: usize) -> Result<()> {
         let name = format!("late-{n}");
         let tree = json!({"type": "late", "name": name, "sealed": true, "items": [{"payload": {"n": n}}]});
@@ -240,7 +240,7 @@ impl Caller {
         self.holds([409, 410].contains(&late.status), "an assignment that is over")
     }
 
-    /// More items in one call than a transaction likes, and one that feeds thousands.
+    /// Adds more items in one call than fit in one transaction, and one item that feeds thousands.
     async fn many(&self, n: usize) -> Result<()> {
         let name = format!("many-{n}");
         let tree = json!({"type": "deed", "name": name, "children":
@@ -257,13 +257,13 @@ impl Caller {
         self.holds(counts["succeeded"] == 1_200 + 1_500, &format!("a tree of 2,700 items: {counts}"))
     }
 
-    /// Whether a tree is over, or gone.
+    /// True if a tree is complete or deleted.
     async fn ended(&self, job: &str) -> Result<bool> {
         let seen = self.sure(Method::GET, &format!("/jobs/{job}"), None, None).await?;
         Ok([404, 410].contains(&seen.status) || seen.json()["tree"]["status"] == "completed")
     }
 
-    /// Does what is to be done until a tree is over.
+    /// Processes items until a tree is complete.
     async fn work(&self, job: &str) -> Result<()> {
         self.until("a tree", async || {
             let claim = json!({"worker_id": "deeds", "types": TYPES, "max": 500, "claim_id": Uuid::now_v7()});
@@ -284,7 +284,7 @@ impl Caller {
     }
 }
 
-/// How an item ends: some die, some bring many.
+/// Ending of an item: some die, some feed many.
 fn ending(held: &Value) -> Value {
     let (payload, fence) = (&held["item"]["payload"], &held["id"]);
     if payload["dies"] == true && held["attempt"] == 1 {
@@ -294,7 +294,7 @@ fn ending(held: &Value) -> Value {
     json!({"assignment_id": fence, "result": (0..spreads).collect::<Vec<_>>()})
 }
 
-/// Again and again, until it is over.
+/// Repeats an action until `over`.
 async fn again(over: &AtomicBool, deed: impl AsyncFn() -> Result<()>) -> Result<()> {
     while !over.load(Relaxed) {
         deed().await?;

@@ -1,5 +1,4 @@
-//! F15 and F16: a transaction that stays open while rows come and go, and everybody doing everything to the same
-//! trees.
+//! F15 and F16: a transaction that stays open while rows come and go, and random concurrent calls on the same trees.
 
 use std::{
     collections::VecDeque,
@@ -19,14 +18,14 @@ use crate::{
     told::Told,
 };
 
-/// F15: nothing that dies can be cleaned away while someone's old view of the tables is open.
+/// F15: an old snapshot stays open, so that vacuum cannot remove dead rows.
 pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let mut served = scene.serve(&[]).await?;
     let api = &served.api;
     api.put_type("churn", &json!({})).await?;
     let mut session = scene.session().await?;
-    // So that what follows shows what cleaning can do, and not how seldom it comes by.
+    // Run autovacuum often, so that the test measures its effect and not its interval.
     for statement in ["alter system set autovacuum_naptime = '1s'", "select pg_reload_conf()"] {
         sqlx::raw_sql(statement).execute(&mut session).await?;
     }
@@ -75,7 +74,7 @@ pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
         Told::new(format!("{ended} items came and went beside a view that stayed open for {} s", length.as_secs()));
     told.acknowledged = ended as u64;
     told.note(format!("claim p99 {} ms at the start, {} ms at the end", start.as_millis(), end.as_millis()));
-    // Below some milliseconds it is the machine that is measured.
+    // Smaller differences measure the machine.
     told.timed(end <= start * 3 + Duration::from_millis(20), || {
         format!("a claim's p99 went from {start:?} to {end:?}")
     });
@@ -99,7 +98,7 @@ pub(crate) async fn bloat(house: &House, length: Duration) -> Result<Told> {
     Ok(told)
 }
 
-/// What is known to the crowd, and may be used by any of it.
+/// Ids known to all clients of the crowd.
 #[derive(Default)]
 struct Known {
     trees: VecDeque<String>,
@@ -107,7 +106,7 @@ struct Known {
     held: VecDeque<String>,
 }
 
-/// F16: 64 clients, each doing whatever comes to its mind to whatever is there.
+/// F16: 64 clients that make random calls on everything that exists.
 pub(crate) async fn crowd(house: &House, length: Duration) -> Result<Told> {
     const CLIENTS: usize = 64;
     let scene = Scene::new(house, "").await?;
@@ -137,7 +136,7 @@ pub(crate) async fn crowd(house: &House, length: Duration) -> Result<Told> {
         Told::new(format!("{calls} random calls of {CLIENTS} clients at two servers in {} s", length.as_secs()));
     told.note(format!("answers {statuses:?}"));
     told.zero("answers of 5xx", statuses.range(500..).map(|(_, n)| n).sum());
-    // What no one holds anymore runs out, what stays open is sealed, and all of it comes to an end.
+    // Leases without a holder expire, open jobs are sealed, and everything ends.
     let open: Vec<(uuid::Uuid,)> =
         sqlx::query_as("select j.id from job j join gate g using (gate_id) where not g.sealed")
             .fetch_all(&scene.pool)
@@ -156,7 +155,7 @@ pub(crate) async fn crowd(house: &House, length: Duration) -> Result<Told> {
     Ok(told)
 }
 
-/// One of the things that can be done; the statuses of its calls.
+/// Makes one random call. Returns the statuses of its requests.
 async fn deed(api: &Api, known: &Mutex<Known>) -> Result<Vec<u16>> {
     let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let any = |list: &VecDeque<String>| -> Option<String> {
@@ -183,7 +182,7 @@ async fn deed(api: &Api, known: &Mutex<Known>) -> Result<Vec<u16>> {
                 for item in list["data"].as_array().into_iter().flatten() {
                     known.items.push_back(id(item)?.to_owned());
                 }
-                // About a hundred trees at a time.
+                // Keeps about a hundred trees.
                 if known.trees.len() > 100 {
                     known.trees.pop_front();
                 }

@@ -1,4 +1,4 @@
-//! F10, F11, F20: the database dies, restarts, and cuts sessions, under everything that is offered. Servers stay.
+//! F10, F11, F20: the database crashes, restarts, and terminates sessions during the workload. Servers keep running.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::{
     stage::{House, Setting, Stage, postgres::Going},
 };
 
-/// Work goes on by itself within this long (P19).
+/// Longest time until servers are ready again by themselves (P19).
 const BACK: Duration = Duration::from_secs(30);
 
-/// F10: PostgreSQL as after a loss of power, its postmaster killed, one of its backends killed.
+/// F10: PostgreSQL stopped as by a power loss, its postmaster killed, one of its backends killed.
 pub(crate) async fn crashes(house: &House) -> Result<Played> {
     let each = scaled(house, 2, 20);
     let manners = [Some(Going::Immediate), Some(Going::Killed), None];
@@ -49,7 +49,7 @@ pub(crate) async fn restarts(house: &House) -> Result<Played> {
     .map(|(played, times, back)| Played { done: format!("PostgreSQL restarted fast, {times} times; {back}"), ..played })
 }
 
-/// F20: a session of a server is ended every 100 ms.
+/// F20: a session of a server is terminated every 100 ms.
 pub(crate) async fn sessions(house: &House) -> Result<Played> {
     let least = scaled(house, 80, 1_000);
     disturbed(house, least, Duration::from_millis(100), async |stage, _| {
@@ -66,7 +66,7 @@ pub(crate) async fn sessions(house: &House) -> Result<Played> {
     })
 }
 
-/// `kill -9` of one session's backend: PostgreSQL drops all sessions and recovers by itself.
+/// Kills the backend of one session (`kill -9`): PostgreSQL drops all sessions and recovers.
 async fn kill_backend(stage: &mut Stage) -> Result<()> {
     let one = "select pid from pg_stat_activity
         where datname = current_database() and application_name = 'treeline' order by random() limit 1";
@@ -75,7 +75,7 @@ async fn kill_backend(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Plays so often while items are offered and worked on. How often it was, and how fast servers came back.
+/// Repeats a disturbance during the workload. Returns the number of repetitions, and a text about the recovery time.
 async fn disturbed<F>(house: &House, least: usize, pause: Duration, mut play: F) -> Result<(Played, usize, String)>
 where
     F: AsyncFnMut(&mut Stage, usize) -> Result<()>,
@@ -83,7 +83,7 @@ where
     let mut stage = Stage::set(house, Setting::default()).await?;
     let load = stage.load(Load::of(house.items, house.seed))?;
     let (mut times, mut slowest) = (0, Duration::ZERO);
-    // What was offered ends in peace: under such fire it would take its time.
+    // The disturbances stop before the workload ends: with them it would take too long.
     while times < least {
         tokio::time::sleep(pause).await;
         play(&mut stage, times).await?;
@@ -105,7 +105,7 @@ where
     Ok((played, times, format!("servers stayed, and served again within {} ms", slowest.as_millis())))
 }
 
-/// How long until every server serves.
+/// Time until every server is ready.
 async fn back(stage: &mut Stage) -> Result<Duration> {
     let begun = Instant::now();
     for server in &mut stage.servers {

@@ -1,5 +1,5 @@
-//! F17a: the disk under the data is full. What was acknowledged stays, the rest is refused, and work goes on by itself
-//! when there is room again.
+//! F17a: the disk of the database is full. Acknowledged work stays, the rest is refused, and work continues by itself
+//! when there is space again.
 
 use std::{
     fs::File,
@@ -22,10 +22,10 @@ use crate::{
     told::Told,
 };
 
-/// Enough for a new database and some work.
+/// Size for a new database and some work.
 const SIZE: &str = "size=64m,mode=700";
 
-/// A small file system in memory, for as long as this lives.
+/// A small file system in memory, unmounted when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -40,7 +40,7 @@ impl SmallDisk {
         Ok(Self(at.to_owned()))
     }
 
-    /// Takes all the room there is.
+    /// Fills the disk.
     fn fill(&self) -> Result<()> {
         let mut file = File::create(self.0.join("ballast"))?;
         for size in [1 << 20, 4096, 512] {
@@ -70,7 +70,7 @@ pub(crate) async fn play(house: &House, length: Duration) -> Result<Told> {
     let make = sqlx::AssertSqlSafe(format!("create tablespace {space} location '{}'", folder.display()));
     sqlx::raw_sql(make).execute(&mut admin).await.context("making a tablespace")?;
     let told = on(house, &space, &disk, length).await;
-    // The tablespace goes before the disk under it, whatever happened.
+    // Drop the tablespace before its disk, also after an error.
     let databases =
         "select datname::text from pg_database d join pg_tablespace t on t.oid = d.dattablespace where spcname = $1";
     let databases: Vec<String> = sqlx::query_scalar(databases).bind(&space).fetch_all(&mut admin).await?;

@@ -1,4 +1,4 @@
-//! F41: everything falls due while all servers are away, and everybody comes back at once.
+//! F41: all items become due while all servers are down, and all workers reconnect at once.
 
 use std::{
     sync::{
@@ -20,11 +20,11 @@ use crate::{
     told::Told,
 };
 
-/// Connections of one server: its pools, and two for hints beside them.
+/// Connections of one server: its pools, and two for notifications.
 const POOL: i64 = 16 + 2;
 const SERVERS: usize = 2;
 const OUTAGE: Duration = Duration::from_secs(5);
-/// On a machine that others use, what is left of the usual speed.
+/// Minimum share of the usual speed, with a tolerance for a shared machine.
 const SPEED: f64 = 0.5;
 
 pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
@@ -110,7 +110,7 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// Sealed trees of so many items in all.
+/// Submits sealed trees with this number of items in all.
 async fn offer(api: &Api, items: usize, due: Option<OffsetDateTime>) -> Result<()> {
     let due = due.map(|due| due.format(&Rfc3339)).transpose()?;
     for part in (0..items).collect::<Vec<_>>().chunks(1_000) {
@@ -120,7 +120,7 @@ async fn offer(api: &Api, items: usize, due: Option<OffsetDateTime>) -> Result<(
     Ok(())
 }
 
-/// How long until so many items have ended.
+/// Time until this number of items has ended.
 async fn drained(scene: &Scene, items: usize) -> Result<Duration> {
     until("all items have ended", Duration::from_mins(5), async || {
         Ok(scene.number("select count(*) from outcome").await? >= items as i64)

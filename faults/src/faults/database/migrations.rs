@@ -1,4 +1,4 @@
-//! F19: servers start and migrate beside one that works, while someone reads in a long transaction.
+//! F19: servers start and migrate next to a busy one, while a long transaction reads.
 
 use std::{
     process::Stdio,
@@ -83,7 +83,7 @@ pub(crate) async fn play(house: &House, rounds: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// A tree, its items claimed and ended, and a look at it: how many calls, and whether all went well.
+/// Creates a tree, claims and ends its items, and reads it. Returns the number of calls, and true if all succeeded.
 async fn cycle(api: &Api) -> (u64, bool) {
     let went = async {
         let items = json!([{"payload": 1}, {"payload": 2}]);
@@ -97,7 +97,7 @@ async fn cycle(api: &Api) -> (u64, bool) {
     (5, went.is_ok())
 }
 
-/// The server's own `migrate`; how long it took.
+/// Runs the server's `migrate`. Returns its duration.
 async fn migrate(scene: &Scene, house: &House) -> Result<Duration> {
     let begun = Instant::now();
     let migrated = tokio::process::Command::new(&house.server)

@@ -1,7 +1,7 @@
-//! F12: a database that is far away. No one who is alive loses an item by that.
+//! F12: a database with high latency. No live worker loses an item because of it.
 //!
-//! At two seconds a round trip the lease is what is judged; which share of heartbeats is answered before the next is
-//! due is only said: who has to be recognised again waits for a connection of the pages then.
+//! At two seconds per round trip, only lost leases are violations. The share of heartbeats answered before the next is
+//! due is only reported, because authentication then waits for a connection of the pages' pool.
 
 use std::{
     net::SocketAddr,
@@ -26,10 +26,10 @@ use crate::{
 
 const FAR: Duration = Duration::from_millis(200);
 const VERY_FAR: Duration = Duration::from_secs(2);
-/// Between two heartbeats of the items whose database is very far away, and how long one may take.
+/// Heartbeat interval of the items at two seconds of latency, and the limit for one heartbeat.
 const BEAT: Duration = Duration::from_secs(10);
 
-/// Everything that is offered, at 200 ms a round trip; beside it heartbeats alone, at two seconds.
+/// Runs a workload at 200 ms per round trip, and in parallel only heartbeats at two seconds.
 pub(crate) async fn play(house: &House) -> Result<Played> {
     let (played, beats) = tokio::join!(far(house), very_far(house));
     let (mut played, beats) = (played?, beats?);
@@ -48,7 +48,7 @@ pub(crate) async fn play(house: &House) -> Result<Played> {
     Ok(played)
 }
 
-/// Servers, workers and callers who know the database over a wire of 200 ms.
+/// Servers with 200 ms of latency to the database.
 async fn far(house: &House) -> Result<Played> {
     let mut stage = Stage::set(house, Setting { workers: 0, slots: 64, ..Setting::default() }).await?;
     let wire = Proxy::to(SocketAddr::from(([127, 0, 0, 1], house.postgres.port))).await?;
@@ -59,13 +59,13 @@ async fn far(house: &House) -> Result<Played> {
         server.process.set("DATABASE_URL", &far);
         server.start().await?;
     }
-    // At this distance a transaction takes two seconds: leases are those of a patient type, ten times as long.
+    // With this latency a transaction takes two seconds: use leases that are ten times as long.
     let api = Api::new(&stage.servers[0].url(), TOKEN)?;
     for name in load::TYPES {
         let patient = json!({"heartbeat_seconds": 7, "max_failures": if name == "once" { 1 } else { 2 }});
         api.send(Method::PATCH, &format!("/job-types/{name}"), Some(&patient)).await?.ok()?;
     }
-    // Without caps, serialize keys and levels: there one transaction waits for another, and each takes its seconds.
+    // No caps, serialize keys or levels: there one transaction waits for another, and each takes seconds.
     for at in 0..4 {
         stage.add_worker(at % 2, &["plain", "once"], false)?;
     }
@@ -73,7 +73,7 @@ async fn far(house: &House) -> Result<Played> {
     let offered = Load { only: vec!["plain", "once", "trees"], cancels: 0, ..Load::of(house.items / 5, house.seed) };
     let load = stage.load(offered)?;
     let mut played = end(house, stage, load, String::new()).await?;
-    // No one was killed here, and no one was away.
+    // Nothing was killed or unreachable here.
     let lost = played.verdict.leases_lost;
     if lost > 0 {
         played.verdict.find(Kind::Story, format!("{lost} leases of healthy workers were lost at {FAR:?}"));
@@ -83,12 +83,12 @@ async fn far(house: &House) -> Result<Played> {
     Ok(played)
 }
 
-/// What became of heartbeats.
+/// Statistics of heartbeats.
 struct Beats {
     sent: usize,
     late: usize,
     slowest: Duration,
-    /// Leases that were lost although someone renewed them.
+    /// Leases that were lost although they were renewed.
     lost: i64,
 }
 
@@ -98,7 +98,7 @@ impl Beats {
     }
 }
 
-/// Items whose workers send heartbeats every ten seconds, among others who add.
+/// Sends heartbeats for items every ten seconds, while other clients add trees.
 async fn very_far(house: &House) -> Result<Beats> {
     let (items, length) = (400, BEAT * scaled(house, 3, 12));
     let scene = Scene::new(house, "").await?;
@@ -125,7 +125,7 @@ async fn very_far(house: &House) -> Result<Beats> {
     let adding = join_all((0..30).map(|n| async move {
         while begun.elapsed() < length {
             let tree = json!({"type": "far", "sealed": true, "items": [{"payload": n}]});
-            // Refused or taken: it is heartbeats that are looked at.
+            // Ignore the response: only heartbeats are measured.
             let _ = api.post("/jobs", &tree).await;
         }
     }));

@@ -1,5 +1,5 @@
-//! F28c: a wire between the server and who is called back, which breaks after every single byte of an exchange, swallows
-//! everything, or is not there. Whoever is called back has heard of every tree in the end.
+//! F28c: the connection between the server and the callback receiver breaks after every single byte of an exchange,
+//! drops everything, or is refused. In the end the receiver has a callback of every tree.
 
 use std::{
     collections::VecDeque,
@@ -23,12 +23,12 @@ use crate::{
     told::Told,
 };
 
-/// Wires that are cut side by side; each is a host of its own to the server.
+/// Number of proxies that are cut in parallel; each is a separate host to the server.
 const WIRES: usize = 12;
-/// How often each of the cuts that have no place is made.
+/// Number of repetitions of each fault without a byte position.
 const WHOLE: usize = 6;
 
-/// One tree for each place of a cut in each manner. `step`: every so many bytes.
+/// Creates one tree for each position and each kind of a cut, with a cut every `step` bytes.
 pub(crate) async fn play(house: &House, step: usize) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let receiver = Receiver::listen(scene.folder().join("receiver")).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn play(house: &House, step: usize) -> Result<Told> {
     served.api.put_type("told", &json!({})).await?;
     let wires: Vec<Proxy> = try_join_all((0..WIRES).map(|_| Proxy::to(receiver.addr()))).await?;
 
-    // The first goes through, and says how long an exchange is.
+    // The first callback passes, and gives the length of an exchange.
     let mut trees = vec![tree(&served.api, "told-whole", &wires[0]).await?];
     arrives(&scene.pool, trees[0].1).await?;
     let tries = receiver.heard()?.len().max(1);
@@ -46,7 +46,7 @@ pub(crate) async fn play(house: &House, step: usize) -> Result<Told> {
     let mut places = VecDeque::new();
     for (manner, how) in [Cut::Reset, Cut::HalfClose, Cut::Silence].into_iter().enumerate() {
         for (way, length) in [(Way::There, lengths[0]), (Way::Back, lengths[1])] {
-            // Each run and each manner begins elsewhere, so that together they come by everywhere.
+            // Each run and each kind begins at another byte, so that together they cover every position.
             let first = (house.seed as usize + manner * step / 3) % step;
             places.extend((first..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
         }
@@ -77,7 +77,7 @@ pub(crate) async fn play(house: &House, step: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// Takes one place after the other, breaks the wire there, and mends it when the tree was tried.
+/// Takes one position after the other, cuts there, and restores the proxy after the first attempt.
 async fn cut(
     pool: &PgPool,
     api: &Api,
@@ -101,13 +101,13 @@ async fn cut(
     }
 }
 
-/// A tree that is complete as soon as it is made, and tells of it over this wire.
+/// Creates a tree that is complete at once, with a callback through this proxy.
 async fn tree(api: &Api, name: &str, wire: &Proxy) -> Result<(String, Uuid)> {
     let tree = json!({"type": "told", "name": name, "sealed": true, "on_completed": target(wire.port())});
     Ok((name.to_owned(), api.tree(&tree).await?.parse()?))
 }
 
-/// Tries of a tree's callback, and whether it is over.
+/// Number of attempts of a tree's callback, and true if it is final.
 async fn tries(pool: &PgPool, job: Uuid) -> Result<(i32, bool)> {
     let tries =
         "select coalesce(sum(tries), 0)::int, coalesce(bool_and(state <> 1), false) from delivery where job_id = $1";

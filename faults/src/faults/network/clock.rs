@@ -1,4 +1,4 @@
-//! F30: clocks of servers and workers that jump, run at half speed and at double. Only the database's counts
+//! F30: clocks of servers and workers that jump, or run at half or double speed. Only the database's clock counts
 //! (`database-clock`).
 
 use std::{path::PathBuf, time::Duration};
@@ -14,10 +14,10 @@ use crate::{
     told::Told,
 };
 
-/// What is done to a clock, and how far off it must then be seen, in seconds.
+/// Change of a clock, and the offset that must then be seen, in seconds.
 const CLOCKS: [(&str, f64); 4] = [("+3600", 3600.0), ("-3600", -3600.0), ("+7200 x2", 7200.0), ("-7200 x0.5", -7200.0)];
 
-/// Where Debian, Fedora and Homebrew keep it.
+/// Paths in Debian, Fedora and Homebrew.
 const LIBRARIES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -40,7 +40,7 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
         ("LD_PRELOAD", library.as_str()),
         ("FAKETIME_TIMESTAMP_FILE", &clock),
         ("FAKETIME_NO_CACHE", "1"),
-        // A program's own waiting jumps with no one's wall clock; speeds change both.
+        // Jumps must not affect the monotonic clock; changes of speed affect both clocks.
         ("DONT_FAKE_MONOTONIC", "1"),
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
     ];
@@ -92,7 +92,7 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
         .await?;
         std::fs::write(&clock, change)?;
         let seen = seen(&served).await?;
-        // A clock of another speed has gone on meanwhile.
+        // A clock with another speed has moved in the meantime.
         ensure!((seen - off).abs() < 60.0, "{change}: the server's clock is off by {seen} s: the fault did not take");
         let complete = until("all is done", Duration::from_secs(40), async || {
             Ok(api.get(&format!("/jobs/{job}")).await?.json()["status"] == "completed")
@@ -113,7 +113,7 @@ pub(crate) async fn play(house: &House, items: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// How far the server's clock is from ours, by the last line of its log, in seconds.
+/// Offset of the server's clock in seconds, by the last line of its log.
 async fn seen(served: &Served) -> Result<f64> {
     served.api.get("/me").await?.ok()?;
     let log = std::fs::read_to_string(served.server.process.log())?;
@@ -123,7 +123,7 @@ async fn seen(served: &Served) -> Result<f64> {
     Ok((at - OffsetDateTime::now_utc()).as_seconds_f64())
 }
 
-/// Whether the worker has written down moments that are far from now.
+/// True if the worker's ledger has times that are far from now.
 fn worker_clocks(scene: &Scene) -> Result<bool> {
     let now = OffsetDateTime::now_utc().unix_timestamp() as f64;
     let ledger = std::fs::read_to_string(scene.folder().join("ledger"))?;

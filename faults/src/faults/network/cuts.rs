@@ -1,4 +1,4 @@
-//! F28: a connection that breaks after every single byte of an exchange. Whoever asks again gets the same answer.
+//! F28: a connection that breaks after every single byte of an exchange. A retry gets the same response.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     told::Told,
 };
 
-/// How long a worker waits on a connection that has fallen silent.
+/// Time for which a worker waits on a silent connection.
 const SILENT: Duration = Duration::from_millis(150);
 
-/// Which wire is cut.
+/// Connection that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// Between the worker and the server.
@@ -26,7 +26,7 @@ pub(crate) enum Wire {
     Database,
 }
 
-/// One claim and one result for each place of a cut, in three manners. `step`: every so many bytes.
+/// Makes one claim and one result for each position and each kind of a cut, with a cut every `step` bytes.
 pub(crate) async fn play(house: &House, wire: Wire, step: usize) -> Result<Told> {
     let scene = Scene::new(house, "").await?;
     let mut served = scene.serve(&[]).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn play(house: &House, wire: Wire, step: usize) -> Result<Told>
     let mut places = Vec::new();
     for (manner, how) in [Cut::Reset, Cut::HalfClose, Cut::Silence].into_iter().enumerate() {
         for (way, length) in [(Way::There, lengths[0]), (Way::Back, lengths[1])] {
-            // Each run and each manner begins elsewhere, so that together they come by everywhere.
+            // Each run and each kind begins at another byte, so that together they cover every position.
             let first = (house.seed as usize + manner * step / 3) % step;
             places.extend((first..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
         }
@@ -72,7 +72,7 @@ pub(crate) async fn play(house: &House, wire: Wire, step: usize) -> Result<Told>
     Ok(told)
 }
 
-/// How many bytes a claim and its result take there and back, the longer of the two: so far cuts are made.
+/// Bytes of a claim and of its result in both directions; the longer one limits the positions of cuts.
 async fn lengths(scene: &Scene, api: &Api, wire: &Proxy, through: SocketAddr) -> Result<[usize; 2]> {
     api.tree(&json!({"type": "cut", "sealed": true, "items": [{"payload": "cut me"}]})).await?;
     let mut most = [0; 2];
@@ -101,7 +101,7 @@ fn ending(fence: &str) -> Vec<u8> {
     request("POST", &format!("/assignments/{fence}/result"), TOKEN, Some(&json!({"result": {"done": true}})))
 }
 
-/// A claim that is cut and asked again, and a result.
+/// A claim and a result, each cut and retried.
 async fn one(told: &mut Told, wire: &Proxy, through: SocketAddr, direct: SocketAddr, place: Mode) -> Result<()> {
     let answer = twice(told, wire, through, direct, place, &claiming(Uuid::now_v7())).await?;
     let held = answer["assignments"].as_array().context("assignments")?;
@@ -109,8 +109,8 @@ async fn one(told: &mut Told, wire: &Proxy, through: SocketAddr, direct: SocketA
     twice(told, wire, through, direct, place, &ending(id(&held[0])?)).await.map(drop)
 }
 
-/// Sends a request over a wire that will be cut, then as often as it takes over one that is whole. All answers that
-/// come are the same; a lease that was renewed may end later.
+/// Sends a request through the proxy that will be cut, then repeats it directly until it is answered twice. All
+/// responses must be the same; only a renewed lease may end later.
 async fn twice(
     told: &mut Told,
     wire: &Proxy,

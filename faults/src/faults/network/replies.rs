@@ -1,5 +1,6 @@
-//! F29: the answer to a claim is lost. Who asks again by its `claim_id` has what it was given; who does not costs
-//! an at_least_once item a lease, and an at_most_once item its certainty, never a second worker.
+//! F29: the response to a claim is lost. A retry with its `claim_id` returns the same assignments. Without a retry, an
+//! at_least_once item waits for its lease to expire, and an at_most_once item has an unknown outcome; it never gets a
+//! second worker.
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
@@ -30,7 +31,7 @@ pub(crate) async fn play(house: &House, claims: usize) -> Result<Told> {
     let lost = async |job_type: &str, claim_id: Option<Uuid>| {
         let claim = json!({"worker_id": "deaf", "types": [job_type], "max": 2, "claim_id": claim_id});
         let bytes = request("POST", "/assignments", TOKEN, Some(&claim));
-        // Cut off, or on its way for ever: then the worker has enough.
+        // Cut off, or never delivered: then the worker gives up.
         let silent = rand::random_range(0..4) == 0;
         wire.set(if silent { Mode::Lose(Way::Back) } else { Mode::CutAfter(Way::Back, 0, Cut::Reset) });
         let came = exchange(through, &bytes, Duration::from_secs(if silent { 1 } else { 5 })).await;
@@ -47,7 +48,7 @@ pub(crate) async fn play(house: &House, claims: usize) -> Result<Told> {
     for job_type in ["again", "least", "most"] {
         tree(job_type).await?;
     }
-    // Asked again: the same two, each time, and nothing beside them.
+    // With a retry: the same two assignments each time, and no others.
     let mut known = BTreeSet::new();
     for _ in 0..claims {
         let bytes = lost("again", Some(Uuid::now_v7())).await?;
@@ -68,7 +69,7 @@ pub(crate) async fn play(house: &House, claims: usize) -> Result<Told> {
     for fence in &known {
         api.post(&format!("/assignments/{fence}/result"), &json!({})).await?.ok()?;
     }
-    // Not asked again.
+    // Without a retry.
     for _ in 0..claims {
         lost("least", None).await?;
         lost("most", None).await?;
@@ -86,7 +87,7 @@ pub(crate) async fn play(house: &House, claims: usize) -> Result<Told> {
         let n: i64 = sqlx::query_scalar(statement).fetch_one(&scene.pool).await?;
         Ok(n as u64)
     };
-    // Some of those were offered again to one whose answer was lost as well.
+    // Some of them were offered again to a claim whose response was lost as well.
     let handed = scene.number("select count(distinct item_id) from attempt where ended_as = 3").await? as u64;
     let offered = count("t.name = 'least' and o.state = 1 and o.attempt > 1").await?;
     told.check(handed > 0 && offered == handed, || format!("{offered} of {handed} were offered again and done"));

@@ -135,7 +135,7 @@ async fn set_role(tx: &mut Tx, provider: &Provider, owner_id: Uuid, role: Role, 
         return Ok(());
     }
     if role != Role::Admin && admins == [owner_id] {
-        tracing::warn!(%owner_id, provider = provider.name, "the provider takes the role from the last admin: not done");
+        tracing::warn!(%owner_id, provider = provider.name, "role change by the provider skipped: last admin");
         return Ok(());
     }
     people::update(tx, owner_id, Some(role.as_str()), None, None).await?;

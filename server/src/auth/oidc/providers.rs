@@ -139,7 +139,7 @@ pub(super) async fn metadata(app: &App, provider: &Provider, again: bool) -> Res
     let metadata = match fetched {
         Ok(metadata) => Some(Arc::new(metadata)),
         Err(error) => {
-            tracing::warn!(provider = provider.name, %error, "a provider cannot be reached");
+            tracing::warn!(provider = provider.name, %error, "identity provider unreachable");
             None
         }
     };

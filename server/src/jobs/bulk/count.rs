@@ -56,7 +56,7 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
         Ok(page) => page,
         // The object of the filter is gone: the list ends here.
         Err(Error::Problem(problem)) => {
-            tracing::info!(%id, %problem, "the list of a bulk operation has ended");
+            tracing::info!(%id, %problem, "bulk operation list ended");
             Page { found: Vec::new(), foreseen: BTreeMap::new(), next: None }
         }
         Err(error) => return Err(error),

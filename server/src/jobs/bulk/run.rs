@@ -173,7 +173,7 @@ async fn deal(engine: &Engine, deed: &Deed, bulk_id: Uuid, members: &[Member]) -
             }
             Err(error) if error.is_database_away() => return Err(error),
             Err(error) if batch.len() > 1 => {
-                tracing::debug!(%error, %bulk_id, n = batch.len(), "members failed together; in halves now");
+                tracing::debug!(%error, %bulk_id, n = batch.len(), "bulk batch failed");
                 let (first, second) = batch.split_at(batch.len() / 2);
                 open.extend([second, first]);
             }
@@ -189,12 +189,12 @@ async fn failed(engine: &Engine, bulk_id: Uuid, batch: &[Member], error: &Error)
     for member in batch {
         let id = member.member_id;
         if member.tries < MOST_TRIES {
-            tracing::warn!(%error, %bulk_id, member = %id, "a member failed; will try again");
+            tracing::warn!(%error, %bulk_id, member = %id, "bulk member failed, retry scheduled");
             let pause = f64::from(1_u32 << member.tries.clamp(0, 6));
             members::give_back(pool, bulk_id, &[id], pause).await?;
             continue;
         }
-        tracing::error!(%error, %bulk_id, member = %id, "a member of a bulk operation failed");
+        tracing::error!(%error, %bulk_id, member = %id, "bulk member failed");
         count(engine, bulk_id, *member, Counted::Errored).await?;
     }
     Ok(())

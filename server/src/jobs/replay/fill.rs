@@ -43,7 +43,7 @@ pub(super) async fn first_steps(core: &Arc<Core>, root_id: Uuid, from: Uuid) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                tracing::debug!(%error, %root_id, "the filling of a tree was interrupted; the duty goes on with it");
+                tracing::debug!(%error, %root_id, "replay copy step failed");
                 break;
             }
         }

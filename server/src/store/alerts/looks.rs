@@ -1,4 +1,4 @@
-//! Looks for what is so now: dead letters that are new, items that keep failing, queues that no one claims from.
+//! Checks of current conditions: new dead letters, items that keep failing, queues without claims.
 
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -12,8 +12,8 @@ pub struct DeadType {
     pub message: String,
 }
 
-/// Types with dead letters that came within the last so many seconds, with all their dead letters: those of older groups
-/// count, too. Looks at the newest 5,000 groups.
+/// Types with dead letters from the last `within_seconds`, with the number of all their dead letters, including older
+/// groups. Reads the newest 5,000 groups.
 pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
     sqlx::query_as!(
         DeadType,
@@ -42,8 +42,8 @@ pub struct FailingJob {
     pub failures: i32,
 }
 
-/// Such jobs, at most a thousand, each with the worst of a hundred such items: hops from job state row to job state row
-/// along an index that holds only such items.
+/// Jobs without a failure limit that have items with at least ten failures, at most a thousand, each with the worst
+/// of a hundred such items. Skips from job state row to job state row along an index that contains only such items.
 pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
     sqlx::query_as!(
         FailingJob,
@@ -67,8 +67,8 @@ pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error>
     .await
 }
 
-/// Notes the head of each type's queue, where no one holds an item of the type and nothing says that
-/// it should not run. One probe a type.
+/// Records the head of each type's queue if no item of the type is assigned and the type is neither paused nor capped
+/// at 0. One index probe per type.
 pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
     let heads = sqlx::query!(
         "select t.id, r.item_id
@@ -97,7 +97,7 @@ pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Types whose head has stayed for so many seconds, with how long it has.
+/// Types whose queue head has not changed for `after_seconds`, with its age in seconds.
 pub async fn unclaimed(pool: &PgPool, after_seconds: f64) -> Result<Vec<(String, f64)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select t.name, extract(epoch from clock_timestamp() - q.since)::float8 as "seconds!"

@@ -1,6 +1,5 @@
-//! Members of bulk operations: frozen once, taken by one server at a time, counted once; and the trees
-//! whose completion they hold. A member is marked in the transaction of the deed that was done to it, or
-//! after a deed that may be done twice.
+//! Members of bulk operations: frozen once, taken by one server at a time, counted once; and holds on the completion
+//! of their trees. A member is marked in the transaction of its action, or after an action that is idempotent.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +30,7 @@ pub async fn add_members(
     .await
 }
 
-/// Counts members of trees that the operation holds; returns the trees that it did not hold before.
+/// Adds members to the holds of an operation. Returns the trees that it did not hold before.
 pub async fn add_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"insert into bulk_hold as h (bulk_id, root_id, members)
@@ -69,7 +68,7 @@ pub async fn lock_pace(tx: &mut Tx, id: Uuid) -> Result<Option<Pace>, sqlx::Erro
     .await
 }
 
-/// The next member is due in so many seconds; negative where some are already.
+/// Sets the time of the next member, relative to now; negative if members are overdue.
 pub async fn set_pace(tx: &mut Tx, id: Uuid, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!("update bulk set next_at = clock_timestamp() + make_interval(secs => $2) where id = $1", id, seconds)
         .execute(&mut **tx)
@@ -77,17 +76,17 @@ pub async fn set_pace(tx: &mut Tx, id: Uuid, seconds: f64) -> Result<(), sqlx::E
     Ok(())
 }
 
-/// A member that is this server's for a while.
+/// A member taken by this server.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     pub member_id: Uuid,
     pub root_id: Uuid,
     pub pos: i64,
-    /// Number of times that a server has started with it.
+    /// Number of times that a server has taken it.
     pub tries: i16,
 }
 
-/// Takes members that no one is at, for some seconds.
+/// Takes members that no server is processing, for `seconds`.
 pub async fn take_members(tx: &mut Tx, id: Uuid, n: i64, seconds: f64) -> Result<Vec<Member>, sqlx::Error> {
     let mut taken = sqlx::query_as!(
         Member,
@@ -107,7 +106,7 @@ pub async fn take_members(tx: &mut Tx, id: Uuid, n: i64, seconds: f64) -> Result
     Ok(taken)
 }
 
-/// Lets members be taken again, in so many seconds.
+/// Releases members, which can be taken again after `seconds`.
 pub async fn give_back(pool: &PgPool, id: Uuid, members: &[Uuid], seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update bulk_member set taken_until = clock_timestamp() + make_interval(secs => $3)
@@ -121,7 +120,7 @@ pub async fn give_back(pool: &PgPool, id: Uuid, members: &[Uuid], seconds: f64) 
     Ok(())
 }
 
-/// Those of these members that no one has counted yet.
+/// Members that have not been counted yet.
 pub async fn uncounted(pool: &PgPool, id: Uuid, members: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select member_id from bulk_member where bulk_id = $1 and member_id = any($2::uuid[]) and not done",
@@ -132,7 +131,7 @@ pub async fn uncounted(pool: &PgPool, id: Uuid, members: &[Uuid]) -> Result<Vec<
     .await
 }
 
-/// Marks members as counted; how many were not yet.
+/// Marks members as counted. Returns the number of those that were not counted before.
 pub async fn mark(tx: &mut Tx, id: Uuid, members: &[Uuid]) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "with pick as materialized (
@@ -148,8 +147,8 @@ pub async fn mark(tx: &mut Tx, id: Uuid, members: &[Uuid]) -> Result<u64, sqlx::
     Ok(done.rows_affected())
 }
 
-/// So many members less of trees that are held. Returns the trees that have none left. Under the roots'
-/// job state rows.
+/// Subtracts members from the holds of an operation. Returns the trees that have none left. Requires the locks of the
+/// roots' job state rows.
 pub async fn hold_less(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
     let rows = sqlx::query!(
         "update bulk_hold h set members = h.members - less.n
@@ -165,7 +164,7 @@ pub async fn hold_less(tx: &mut Tx, id: Uuid, roots: &[Uuid], members: &[i64]) -
     Ok(rows.into_iter().filter(|row| row.members == 0).map(|row| row.root_id).collect())
 }
 
-/// Forgets that trees are held. Returns those that were. Under the roots' job state rows.
+/// Deletes the holds on trees. Returns the trees that were held. Requires the locks of the roots' job state rows.
 pub async fn drop_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "delete from bulk_hold where bulk_id = $1 and root_id = any($2::uuid[]) returning root_id",
@@ -180,12 +179,12 @@ pub async fn drop_holds(tx: &mut Tx, id: Uuid, roots: &[Uuid]) -> Result<Vec<Uui
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub processed: i64,
-    /// Reasons and how many, by reason.
+    /// Number of skipped members by reason.
     pub skipped: BTreeMap<&'static str, i64>,
     pub errored: i64,
 }
 
-/// Counts members that are skipped, by reason; of a dry run, those that would be.
+/// Counts skipped members by reason; in a dry run, those that would be skipped.
 pub async fn count_skips(tx: &mut Tx, id: Uuid, skips: &BTreeMap<&'static str, i64>) -> Result<(), sqlx::Error> {
     if skips.is_empty() {
         return Ok(());
@@ -205,8 +204,8 @@ pub async fn count_skips(tx: &mut Tx, id: Uuid, skips: &BTreeMap<&'static str, i
     Ok(())
 }
 
-/// Counts members of a running operation, which is completed with its last one. False: it does not run
-/// anymore, and what this transaction did is to be rolled back.
+/// Counts members of a running operation, which completes with its last member. Returns false if the operation is not
+/// running anymore; the transaction must then be rolled back.
 pub async fn count(tx: &mut Tx, id: Uuid, counts: &Counts) -> Result<bool, sqlx::Error> {
     count_skips(tx, id, &counts.skipped).await?;
     let done = sqlx::query!(

@@ -1,14 +1,14 @@
-//! Callbacks that are to be tried: taken by one server for as long as a try may take, and what came of it.
+//! Due callbacks: taken by one server for the duration of a try, and the result of the try.
 
 use domain::{Counts, Outcome, delivery::DeliveryState};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Of what is due, so many rows are looked at.
+/// Maximum number of due rows that one call scans.
 const LOOK_AT: i64 = 500;
 
-/// A callback that is this server's to try, until `held_until`.
+/// A callback taken by this server until `held_until`.
 #[derive(Clone, Debug)]
 pub struct Taken {
     pub id: Uuid,
@@ -40,8 +40,7 @@ pub struct Room {
     pub per_owner: i64,
 }
 
-/// Takes callbacks that are due, except those to hosts and of owners that have enough under way, and holds
-/// them for so many seconds.
+/// Takes due callbacks for `hold_seconds`, except those to hosts and of owners that have enough in progress.
 pub async fn take(
     pool: &PgPool,
     room: Room,
@@ -79,7 +78,7 @@ pub async fn take(
     .fetch_all(pool)
     .await?;
     let jobs: Vec<Uuid> = rows.iter().map(|row| row.job_id).collect();
-    // While the tree is there its definition says where to; an edit acts on the next try.
+    // While the tree exists, its definition contains the receiver, so an edit affects the next try.
     let targets =
         sqlx::query!("select id, on_completed from job where id = any($1::uuid[])", &jobs).fetch_all(pool).await?;
     Ok(rows
@@ -118,8 +117,9 @@ pub struct Came {
     pub next_try_at: Option<OffsetDateTime>,
 }
 
-/// Records a try of a callback that this server still holds. One that was superseded meanwhile stays so. False:
-/// it took so long that another server has taken the callback over, and this try does not count.
+/// Records a try of a callback that this server still holds. A callback that was superseded in the meantime stays
+/// superseded. Returns false if the try took so long that another server has taken the callback; this try then does
+/// not count.
 pub async fn record(pool: &PgPool, taken: &Taken, came: &Came) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "with held as (

@@ -1,19 +1,18 @@
-//! Job state rows in order from one of them on, one walk of an index for each thing that is sought.
+//! Job keys in order from a given one, with one index scan for each kind of filter.
 //!
-//! Each walk is told for both directions: an index is read backwards as well as forwards, but only where the statement
-//! says which.
+//! Each scan exists for both directions: an index can be read backward, but only if the statement says so.
 
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Runs a statement forwards or backwards: `$at` is `>=` or `<=`, `$behind` is `>` or `<`, `$order` is `asc` or `desc`.
+/// Runs a statement in either direction: `$at` is `>=` or `<=`, `$behind` is `>` or `<`, `$order` is `asc` or `desc`.
 macro_rules! either_way {
     ($back:expr, $walk:ident) => {
         if $back { $walk!("<=", "<", "desc") } else { $walk!(">=", ">", "asc") }
     };
 }
 
-/// Job state rows of all jobs from `from` on.
+/// Keys of all jobs from `from` on.
 pub async fn walk_gates(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     macro_rules! walk {
         ($at:tt, $behind:tt, $order:tt) => {
@@ -29,7 +28,7 @@ pub async fn walk_gates(pool: &PgPool, back: bool, from: i64, limit: i64) -> Res
     either_way!(back, walk)
 }
 
-/// Job state rows of a type's jobs from `from` on.
+/// Keys of a type's jobs from `from` on.
 pub async fn walk_gates_of_type(
     pool: &PgPool,
     type_id: i32,
@@ -56,7 +55,7 @@ pub async fn walk_gates_of_type(
     either_way!(back, walk)
 }
 
-/// Job state rows of an owner's jobs from `from` on: roots and children are in an index each, and are merged.
+/// Keys of an owner's jobs from `from` on: roots and children have an index each, and are merged.
 pub async fn walk_gates_of(
     pool: &PgPool,
     owner_id: Uuid,
@@ -92,7 +91,7 @@ pub async fn walk_gates_of(
     either_way!(back, walk)
 }
 
-/// Job state rows from `from` on with items in a final state other than succeeded: one probe of the index each.
+/// Keys of jobs from `from` on with items in a final state other than succeeded: one index probe each.
 pub async fn gates_with_state(
     pool: &PgPool,
     state: i16,
@@ -133,7 +132,7 @@ pub async fn gates_with_state(
     either_way!(back, walk)
 }
 
-/// Job state rows from `from` on with an error of this fingerprint.
+/// Keys of jobs from `from` on with an error of this fingerprint.
 pub async fn gates_with_error(
     pool: &PgPool,
     fingerprint: &str,
@@ -173,8 +172,8 @@ pub async fn gates_with_error(
     either_way!(back, walk)
 }
 
-/// Job state rows from `from` on with items in workers' hands, of one worker where it is named. All leases are
-/// read: there are as many as workers hold items.
+/// Keys of jobs from `from` on with running items, of one worker if given. Reads all leases: there are as many as
+/// running items.
 pub async fn gates_with_leases(
     pool: &PgPool,
     worker: Option<&str>,
@@ -201,7 +200,7 @@ pub async fn gates_with_leases(
     either_way!(back, walk)
 }
 
-/// Job state rows from `from` on with items in a table of waiting ones: one probe of its index each.
+/// Keys of jobs from `from` on with items in a table of pending items: one index probe each.
 macro_rules! gates_in {
     ($table:tt, $pool:expr, $back:expr, $from:expr, $limit:expr) => {{
         macro_rules! walk {
@@ -240,17 +239,17 @@ macro_rules! gates_in {
     }};
 }
 
-/// Job state rows from `from` on with deferred items.
+/// Keys of jobs from `from` on with deferred items.
 pub async fn gates_with_deferred(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     gates_in!("deferred", pool, back, from, limit)
 }
 
-/// Job state rows from `from` on with blocked items.
+/// Keys of jobs from `from` on with blocked items.
 pub async fn gates_with_blocked(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     gates_in!("blocked", pool, back, from, limit)
 }
 
-/// Job state rows from `from` on whose rows follow a decision.
+/// Keys of jobs from `from` on with an open propagation.
 pub async fn gates_moving(pool: &PgPool, back: bool, from: i64, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     macro_rules! walk {
         ($at:tt, $behind:tt, $order:tt) => {

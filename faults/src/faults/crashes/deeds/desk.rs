@@ -1,4 +1,4 @@
-//! What the support desk does with trees: kept, edited and shared; repaired; told again, made again and deleted.
+//! Actions of support users on trees: pin, edit, share; retry; resend callbacks, replay and delete.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -10,7 +10,7 @@ use super::Caller;
 use crate::{raw::id, receiver::target};
 
 impl Caller {
-    /// A tree that is kept, edited and shared.
+    /// Pins, edits and shares a tree.
     pub(super) async fn kept(&self, n: usize) -> Result<()> {
         let job = self.small("kept", n, 0).await?;
         let path = format!("/jobs/{job}");
@@ -26,7 +26,7 @@ impl Caller {
         self.holds(seen["pinned"] != true, "a tree that is no longer pinned")
     }
 
-    /// A tree with dead letters, repaired one by one and all together. When all of it is through is asked at the end.
+    /// Retries the dead letters of a tree, one alone and the rest in bulk. The bulk operation is checked later.
     pub(super) async fn repaired(&self, n: usize) -> Result<()> {
         let job = self.small("repaired", n, 4).await?;
         let dead = self.get(&format!("/items?job={job}&state=dead")).await?;
@@ -34,21 +34,21 @@ impl Caller {
         self.holds(dead.len() == 4, "dead letters")?;
         let first = id(&dead[0])?;
         let retried = self.sure(Method::POST, &format!("/items/{first}/retry"), Some(&json!({})), None).await?;
-        // 409: by an earlier try.
+        // 409 if an earlier attempt succeeded.
         ensure!(retried.status < 300 || retried.status == 409, "{}", retried.text);
         self.work(&job).await?;
         let bulk = json!({"action": "retry", "target": "items", "filter": {"job": job, "state": "dead"}});
         let bulk = self.post("/bulk-operations", &bulk, &format!("bulk-{n}")).await?;
         let path = format!("/bulk-operations/{}", id(&bulk)?);
         self.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), job, 3));
-        // Seldom longer; where a server died with it, it is looked at in the end.
+        // Rarely longer; after a crash of its server it is checked at the end.
         let soon = Duration::from_secs(2);
         let _ =
             crate::raw::until("an operation", soon, async || Ok(self.get(&path).await?["state"] == "completed")).await;
         Ok(())
     }
 
-    /// A tree that is told again, made again, in part and as a whole, and the copy deleted.
+    /// Resends the callback of a tree, replays one item and the whole tree, and deletes the replay.
     pub(super) async fn made_again(&self, n: usize) -> Result<()> {
         let job = self.small("again", n, 0).await?;
         let path = format!("/jobs/{job}");
@@ -77,7 +77,7 @@ impl Caller {
         self.holds(same, "a tree that was made again")?;
         self.until("a delete", async || {
             let answer = self.sure(Method::DELETE, &format!("/jobs/{again}"), None, None).await?;
-            // 409 while rows still follow.
+            // 409 while rows are still being copied.
             ensure!(answer.status < 300 || [404, 409, 410].contains(&answer.status), "{}", answer.text);
             Ok(answer.status != 409)
         })
@@ -86,7 +86,7 @@ impl Caller {
         self.holds(gone.status == 410, "a tree that was deleted")
     }
 
-    /// A tree of five items, so many of which die the first time, worked off. Whoever asks is told of it.
+    /// Creates and processes a tree of five items with a callback; `dies` of them die at the first attempt.
     async fn small(&self, what: &str, n: usize, dies: usize) -> Result<String> {
         let name = format!("{what}-{n}");
         let items: Vec<Value> = (0..5).map(|at| json!({"payload": {"dies": at < dies}})).collect();

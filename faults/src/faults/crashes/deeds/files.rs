@@ -1,4 +1,4 @@
-//! Files: in one piece and in several, each a tree.
+//! Files: uploaded in one request and in several, each a tree.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Caller, PATIENCE};
 use crate::{raw::id, stage::TOKEN};
 
 impl Caller {
-    /// A file in one piece and a file in pieces, each a tree.
+    /// Uploads a file in one request and a file in several, and creates a tree from each.
     pub(super) async fn files(&self, n: usize) -> Result<()> {
         let text: String =
             std::iter::once("n,note\n".to_owned()).chain((0..50).map(|row| format!("{row},{n}\n"))).collect();
@@ -27,7 +27,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends bytes until someone answers.
+    /// Sends bytes until a server answers.
     async fn send(
         &self,
         method: Method,
@@ -67,7 +67,7 @@ impl Caller {
         loop {
             ensure!(began.elapsed() < PATIENCE, "a file in pieces is not taken");
             let head = self.send(Method::HEAD, &path, &[("tus-resumable", "1.0.0".to_owned())], "").await?;
-            // An upload like any other once it is whole.
+            // A complete resumable upload becomes an ordinary one.
             if head.status() == StatusCode::NOT_FOUND || head.status() == StatusCode::GONE {
                 return Ok(id(&begun)?.to_owned());
             }
