@@ -28,7 +28,7 @@ export class FaultyProxy {
   /** Number of forwarded streams. */
   passed = 0;
   /** Number of requested streams, whatever their outcome. */
-  asked = 0;
+  requests = 0;
   /** Faults for the next requests for a stream: each a function of the response. */
   refusals = [];
   /** Transformation of events: `(frame, stream)` to the text that is forwarded. */
@@ -53,7 +53,7 @@ export class FaultyProxy {
   #pass(request, response) {
     const isStream = STREAM.test(request.url);
     if (isStream) {
-      this.asked += 1;
+      this.requests += 1;
       this.#tell();
       const refusal = this.refusals.shift();
       if (refusal) return refusal(response);

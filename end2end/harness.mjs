@@ -114,15 +114,15 @@ class Server {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#process = child;
-    let said = '';
+    let output = '';
     child.stderr.on('data', (data) => {
-      said = (said + data).slice(-4000);
+      output = (output + data).slice(-4000);
       this.log.write(data);
     });
     const listening = new Promise((resolve, reject) => {
       child.once('error', reject);
-      child.once('exit', (code, signal) => reject(new Error(`the server ended (${signal ?? code}):\n${said}`)));
-      setTimeout(() => reject(new Error(`the server does not listen:\n${said}`)), START_LIMIT).unref();
+      child.once('exit', (code, signal) => reject(new Error(`the server ended (${signal ?? code}):\n${output}`)));
+      setTimeout(() => reject(new Error(`the server does not listen:\n${output}`)), START_LIMIT).unref();
       createInterface({ input: child.stdout }).on('line', (line) => {
         this.log.write(`${line}\n`);
         const link = /Sign in: (\S+)/.exec(line)?.[1];

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_meaning_in_an_address_is_written_round_it() {
+    fn special_characters_are_percent_encoded() {
         assert_eq!(
             address("/jobs", &[("q", "state:dead a&b=\"é\""), ("x", "")]),
             "/jobs?q=state:dead%20a%26b%3D%22%C3%A9%22"

@@ -4,23 +4,22 @@
 //! or the signed-in person, and they never write a `style` attribute, which the content security policy
 //! would refuse.
 
-#[cfg(feature = "ssr")]
-pub mod asking;
+pub mod action_form;
 pub mod bar;
+#[cfg(feature = "ssr")]
+pub mod breadcrumbs;
 #[cfg(feature = "ssr")]
 pub mod chart;
 #[cfg(feature = "ssr")]
 pub mod confirm;
 #[cfg(feature = "ssr")]
-pub mod copied;
+pub mod copyable_id;
 #[cfg(feature = "ssr")]
-pub mod crumbs;
-pub mod deed;
+pub mod filter_bar;
 pub mod form;
 #[cfg(feature = "ssr")]
 pub mod json;
-pub mod mark;
-pub mod moment;
+pub mod logo;
 pub mod panel;
 #[cfg(feature = "ssr")]
 pub mod selection;
@@ -30,3 +29,4 @@ pub mod state;
 pub mod table;
 #[cfg(feature = "ssr")]
 pub mod text_area;
+pub mod timestamp;

@@ -10,8 +10,8 @@ use hydration_context::SsrSharedContext;
 use leptos::{prelude::*, tachys::view::RenderHtml};
 
 use crate::{
-    components::{mark, moment::Clock, sprite::SPRITE, text_area::escaped},
-    frame::{Frame, Page, Place, Theme},
+    components::{logo, sprite::SPRITE, text_area::escaped, timestamp::Clock},
+    frame::{Frame, NavSection, Page, Theme},
     pages::shortcuts,
     shell,
 };
@@ -31,7 +31,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
         shared.set_is_hydrating(false);
     }
     provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
-    let Page { title, place, content, lives } = page();
+    let Page { title, nav_section, content, is_live } = page();
     view! {
         <!DOCTYPE html>
         <html
@@ -39,7 +39,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
             data-sidebar=(frame.collapsed && frame.person.is_some()).then_some("collapsed")
             data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
             data-now=frame.now.unix_millis().to_string()
-            data-islands=lives.then_some("loading")
+            data-islands=is_live.then_some("loading")
         >
             {head(frame, &title)}
             <body>
@@ -47,8 +47,8 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
                 <a class="skip" href="#main">
                     "Skip to content"
                 </a>
-                {around(frame, place, content)}
-                {lives.then(|| boot(frame))}
+                {page_frame(frame, nav_section, content)}
+                {is_live.then(|| boot(frame))}
             </body>
         </html>
     }
@@ -56,21 +56,21 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
 }
 
 /// Page in the shell of the signed-in person, or standalone between two plain lines.
-fn around(frame: &Frame, place: Place, content: AnyView) -> AnyView {
-    let brand = (place == Place::Gate && frame.person.is_none())
-        .then(|| view! { <p class="gate-brand">{mark::brand()} "Treeline"</p> });
+fn page_frame(frame: &Frame, nav_section: NavSection, content: AnyView) -> AnyView {
+    let brand = (nav_section == NavSection::Standalone && frame.person.is_none())
+        .then(|| view! { <p class="standalone-brand">{logo::brand()} "Treeline"</p> });
     let main = view! {
         <main id="main" tabindex="-1">
             {brand} {content}
         </main>
     };
     let Some(person) = &frame.person else {
-        if place == Place::Gate {
+        if nav_section == NavSection::Standalone {
             return view! {
                 <div class="outside">
                     {main}
                     {footer(frame)}
-                    {mark::ridges()}
+                    {logo::ridges()}
                 </div>
             }
             .into_any();
@@ -84,11 +84,11 @@ fn around(frame: &Frame, place: Place, content: AnyView) -> AnyView {
     };
     view! {
         <div class="app">
-            {shell::side(frame, person, place)}
-            {shell::top(frame, person, place)}
+            {shell::side(frame, person, nav_section)}
+            {shell::top(frame, person, nav_section)}
             {main}
         </div>
-        {shell::tabbar(person, place)}
+        {shell::tabbar(person, nav_section)}
         {shortcuts::dialog()}
         {shell::palette()}
     }
@@ -103,7 +103,7 @@ fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
             <meta name="viewport" content="width=device-width, initial-scale=1, viewport-fit=cover" />
             <meta name="color-scheme" content="light dark" />
             {titled(title)}
-            <link rel="icon" href=mark::icon_address() />
+            <link rel="icon" href=logo::icon_address() />
             <link rel="preload" href=assets.font r#as="font" r#type="font/woff2" crossorigin="anonymous" />
             <link rel="stylesheet" href=assets.style />
             <script defer nonce=frame.nonce.clone() src=assets.page_script></script>
@@ -131,7 +131,7 @@ fn banner() -> impl IntoView {
     view! {
         <header class="banner">
             <a class="brand" href="/">
-                {mark::brand()}
+                {logo::brand()}
                 <span class="brand-name">"Treeline"</span>
             </a>
         </header>
@@ -152,7 +152,7 @@ mod tests {
 
     const HOSTILE: &str = "</title></textarea><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
 
-    fn drawn(page: impl FnOnce() -> Page) -> String {
+    fn rendered(page: impl FnOnce() -> Page) -> String {
         let frame = Frame {
             nonce: "n0nce".to_owned(),
             assets: Assets { script: "/pkg/1/</script>.js".to_owned(), ..Assets::default() },
@@ -171,25 +171,25 @@ mod tests {
 
     fn hostile_page() -> Page {
         let content = view! { <h1 title=HOSTILE>{HOSTILE}</h1> }.into_any();
-        Page { title: HOSTILE.to_owned(), place: Place::Elsewhere, content, lives: true }
+        Page { title: HOSTILE.to_owned(), nav_section: NavSection::Elsewhere, content, is_live: true }
     }
 
     #[test]
     fn hostile_text_stays_text() {
-        let html = drawn(hostile_page);
+        let html = rendered(hostile_page);
         assert!(!html.contains("<script>") && !html.contains("<img"), "{html}");
         assert!(!html.contains("/pkg/1/</script>"), "{html}");
     }
 
     #[test]
-    fn a_title_is_its_text_and_nothing_else() {
-        let html = drawn(|| Page { title: "A & B".to_owned(), ..hostile_page() });
+    fn title_is_escaped_text() {
+        let html = rendered(|| Page { title: "A & B".to_owned(), ..hostile_page() });
         assert!(html.contains("<title>A &amp; B · Treeline</title>"), "{html}");
     }
 
     #[test]
-    fn the_strict_policy_is_kept() {
-        let html = drawn(hostile_page);
+    fn page_obeys_the_strict_content_security_policy() {
+        let html = rendered(hostile_page);
         assert!(!html.contains(" style=") && !html.contains(" onclick="), "{html}");
         let scripts = html.matches("<script").count();
         assert_eq!(scripts, html.matches("nonce=\"n0nce\"").count());
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_page_without_islands_loads_no_module() {
-        let html = drawn(|| Page { lives: false, ..hostile_page() });
+        let html = rendered(|| Page { is_live: false, ..hostile_page() });
         assert!(!html.contains("type=\"module\"") && !html.contains("data-islands"), "{html}");
     }
 }

@@ -81,15 +81,15 @@ pub struct Frame {
 pub struct Page {
     pub title: String,
     /// Navigation link that is highlighted.
-    pub place: Place,
+    pub nav_section: NavSection,
     pub content: AnyView,
     /// True if it has islands and so needs the WASM module.
-    pub lives: bool,
+    pub is_live: bool,
 }
 
 /// Sections of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NavSection {
     Overview,
     Imports,
     Jobs,
@@ -106,6 +106,6 @@ pub enum Place {
     /// The page that has all links, for phones.
     Menu,
     /// Sign-in and error pages: outside the shell if nobody is signed in.
-    Gate,
+    Standalone,
     Elsewhere,
 }

@@ -12,12 +12,12 @@ pub mod components;
 #[cfg(feature = "ssr")]
 pub mod document;
 pub mod frame;
+pub mod job_view;
 pub mod live;
 pub mod meter;
 pub mod pace;
 #[cfg(feature = "ssr")]
 pub mod pages;
-pub mod reading;
 #[cfg(feature = "ssr")]
 mod shell;
 pub mod upload;

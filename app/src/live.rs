@@ -4,21 +4,21 @@
 //! as the stream reports it (absolute, versioned state), and once per animation frame writes the changes into the
 //! signals that the views read. It decides nothing; if the connection is lost, it says so.
 
+pub mod active_items;
 pub mod announce;
-pub mod board;
-pub mod flights;
+#[cfg(feature = "hydrate")]
+mod connection;
 pub mod import;
 pub mod job;
+pub mod job_list;
 #[cfg(feature = "hydrate")]
-mod link;
+mod job_list_session;
+#[cfg(feature = "hydrate")]
+mod job_row;
 pub mod liveness;
 #[cfg(feature = "hydrate")]
-mod paint;
-#[cfg(feature = "hydrate")]
-mod roots;
-pub mod rows;
-#[cfg(feature = "hydrate")]
 mod session;
-pub mod tree;
+pub mod signals;
 #[cfg(feature = "hydrate")]
-mod watched;
+mod subscription;
+pub mod tree;

@@ -44,7 +44,7 @@ impl Meter {
     /// Segments in the order of every bar. There is always one per state, so that a live bar changes only two numbers
     /// of each.
     pub fn segments(&self) -> [Segment; 9] {
-        let whole = self.drawn_whole();
+        let whole = self.rendered_whole();
         let mut widths = ItemState::ALL.map(|state| {
             let count = self.counts.get(state);
             if count > 0 { (count as f64 / whole * 100.0).max(NARROWEST) } else { 0.0 }
@@ -67,7 +67,7 @@ impl Meter {
 
     /// Total that the bar is drawn for. If more items are expected than exist, as in a tree with feeds, the percentage
     /// includes them and the counts do not: the rest of the bar stays empty.
-    fn drawn_whole(&self) -> f64 {
+    fn rendered_whole(&self) -> f64 {
         let whole = self.whole.max(self.counts.total()).max(1);
         let finished = self.counts.finished();
         match self.percent.map(i64::from) {
@@ -86,7 +86,7 @@ impl Meter {
         let done = progress::grouped(self.counts.finished());
         let mut words = match self.percent {
             // A total that is derived from the percentage is not a count, so it is not named.
-            Some(percent) if self.drawn_whole() > self.whole.max(self.counts.total()).max(1) as f64 => {
+            Some(percent) if self.rendered_whole() > self.whole.max(self.counts.total()).max(1) as f64 => {
                 format!("{percent}%, {done} done")
             }
             Some(percent) => format!("{percent}%, {done} of {} done", progress::grouped(self.whole)),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failure_in_a_million_is_seen() {
+    fn one_failure_in_a_million_is_visible() {
         let segments = Meter { percent: Some(100), ..meter(999_999, 1, 0) }.segments();
         assert!(segments[1].width >= NARROWEST, "{segments:?}");
         let end = segments[8].from + segments[8].width;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn expected_items_leave_room() {
+    fn expected_items_leave_space_in_the_bar() {
         let counts = Counts { succeeded: 50, ..Counts::default() };
         let segments = Meter { counts, whole: 200, percent: Some(25) }.segments();
         assert!((segments[0].width - 25.0).abs() < 1e-9);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_no_whole_that_nobody_knows() {
+    fn unknown_total_is_not_named() {
         assert_eq!(Meter { percent: Some(21), ..meter(300, 0, 200) }.in_words(), "21%, 300 done");
     }
 

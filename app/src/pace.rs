@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_that_breaks_down_gives_no_estimate() {
+    fn stalled_rate_gives_no_estimate() {
         let mut pace = steady(40, 100);
         for second in 41..60 {
             pace.note(f64::from(second) * 1000.0, 4_000);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reopened_tree_starts_afresh() {
+    fn reopened_tree_resets_the_rate() {
         let mut pace = steady(40, 100);
         pace.note(41_000.0, 10);
         assert_eq!(pace.rate(), None);

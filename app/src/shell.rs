@@ -7,10 +7,10 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        crumbs::{self, Crumbs},
-        mark,
+        breadcrumbs::{self, Breadcrumbs},
+        logo,
     },
-    frame::{Frame, Person, Place, Theme},
+    frame::{Frame, NavSection, Person, Theme},
 };
 
 /// A link of the navigation.
@@ -19,25 +19,25 @@ struct Link {
     to: &'static str,
     word: &'static str,
     icon: &'static str,
-    place: Place,
+    nav_section: NavSection,
 }
 
-const fn link(to: &'static str, word: &'static str, icon: &'static str, place: Place) -> Link {
-    Link { to, word, icon, place }
+const fn link(to: &'static str, word: &'static str, icon: &'static str, nav_section: NavSection) -> Link {
+    Link { to, word, icon, nav_section }
 }
 
-const OVERVIEW: Link = link("/", "Overview", "#i-layout-dashboard", Place::Overview);
-const JOBS: Link = link("/jobs", "Jobs", "#i-list-tree", Place::Jobs);
-const FAILURES: Link = link("/dead", "Failures", "#i-circle-alert", Place::Dead);
-const OPERATIONS: Link = link("/bulk", "Operations", "#i-layers", Place::Bulk);
-const IMPORTS: Link = link("/imports", "Imports", "#i-file-up", Place::Imports);
-const WORKERS: Link = link("/workers", "Workers", "#i-server", Place::Workers);
-const TYPES: Link = link("/types", "Job types", "#i-shapes", Place::Types);
-const SCHEDULES: Link = link("/schedules", "Schedules", "#i-calendar-clock", Place::Schedules);
-const WEBHOOKS: Link = link("/deliveries", "Webhooks", "#i-webhook", Place::Webhooks);
-const PEOPLE: Link = link("/people", "People", "#i-users", Place::People);
-const ACCESS: Link = link("/services", "API access", "#i-key-round", Place::Services);
-const AUDIT: Link = link("/audit", "Audit log", "#i-scroll-text", Place::Audit);
+const OVERVIEW: Link = link("/", "Overview", "#i-layout-dashboard", NavSection::Overview);
+const JOBS: Link = link("/jobs", "Jobs", "#i-list-tree", NavSection::Jobs);
+const FAILURES: Link = link("/dead", "Failures", "#i-circle-alert", NavSection::Dead);
+const OPERATIONS: Link = link("/bulk", "Operations", "#i-layers", NavSection::Bulk);
+const IMPORTS: Link = link("/imports", "Imports", "#i-file-up", NavSection::Imports);
+const WORKERS: Link = link("/workers", "Workers", "#i-server", NavSection::Workers);
+const TYPES: Link = link("/types", "Job types", "#i-shapes", NavSection::Types);
+const SCHEDULES: Link = link("/schedules", "Schedules", "#i-calendar-clock", NavSection::Schedules);
+const WEBHOOKS: Link = link("/deliveries", "Webhooks", "#i-webhook", NavSection::Webhooks);
+const PEOPLE: Link = link("/people", "People", "#i-users", NavSection::People);
+const ACCESS: Link = link("/services", "API access", "#i-key-round", NavSection::Services);
+const AUDIT: Link = link("/audit", "Audit log", "#i-scroll-text", NavSection::Audit);
 
 /// Groups of links that a person sees, each with its heading.
 fn groups(person: &Person) -> Vec<(&'static str, Vec<Link>)> {
@@ -62,7 +62,7 @@ fn icon(name: &'static str) -> impl IntoView {
 }
 
 /// The sidebar: brand, navigation, and the form that makes it narrow.
-pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
+pub(crate) fn side(frame: &Frame, person: &Person, nav_section: NavSection) -> impl IntoView + use<> {
     let (collapsed, back) = (frame.collapsed, frame.address.clone());
     let dead = frame.dead.filter(|&dead| dead > 0);
     let environment = frame.environment.clone().filter(|_| person.staff);
@@ -72,13 +72,13 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
             let links = links
                 .into_iter()
                 .map(|link| {
-                    let dead = dead.filter(|_| link.place == Place::Dead);
+                    let dead = dead.filter(|_| link.nav_section == NavSection::Dead);
                     view! {
                         <a
                             class="nav-link"
                             href=link.to
                             title=link.word
-                            aria-current=(link.place == place).then_some("page")
+                            aria-current=(link.nav_section == nav_section).then_some("page")
                         >
                             {icon(link.icon)}
                             <span class="word">{link.word}</span>
@@ -96,7 +96,7 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
     view! {
         <aside class="side">
             <a class="brand" href="/" title="Treeline">
-                {mark::brand()}
+                {logo::brand()}
                 <span class="word">"Treeline"</span>
                 {environment.map(|name| view! { <span class="env">{name}</span> })}
             </a>
@@ -118,18 +118,18 @@ pub(crate) fn side(frame: &Frame, person: &Person, place: Place) -> impl IntoVie
 }
 
 /// The top bar: the section of the page, help, and the account's menu.
-pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
-    let way = use_context::<Crumbs>().map(crumbs::way);
-    let section = way.is_none().then(|| {
-        let link = groups(person).into_iter().flat_map(|(_, links)| links).find(|link| link.place == place);
+pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> impl IntoView + use<> {
+    let trail = use_context::<Breadcrumbs>().map(breadcrumbs::trail);
+    let section = trail.is_none().then(|| {
+        let link = groups(person).into_iter().flat_map(|(_, links)| links).find(|link| link.nav_section == nav_section);
         view! { <div class="crumbs">{link.map(|link| view! { <span>{link.word}</span> })}</div> }
     });
     view! {
         <header class="top">
             <a class="brand" href="/" aria-label="Treeline, home">
-                {mark::brand()}
+                {logo::brand()}
             </a>
-            {way}
+            {trail}
             {section}
             {search()}
             <a
@@ -141,7 +141,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, place: Place) -> impl IntoView
             >
                 {icon("#i-circle-question-mark")}
             </a>
-            {menu(frame, person, place)}
+            {menu(frame, person, nav_section)}
         </header>
     }
 }
@@ -184,11 +184,11 @@ pub(crate) fn palette() -> impl IntoView {
                     autocomplete="off"
                     role="combobox"
                     aria-expanded="true"
-                    aria-controls="palette-found"
+                    aria-controls="palette-results"
                     aria-autocomplete="list"
                 />
             </div>
-            <ul id="palette-found" role="listbox" aria-label="Results"></ul>
+            <ul id="palette-results" role="listbox" aria-label="Results"></ul>
             <div class="pal-foot">
                 <span>
                     <kbd>"↑"</kbd>
@@ -211,7 +211,7 @@ pub(crate) fn palette() -> impl IntoView {
 }
 
 /// The account's menu.
-fn menu(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
+fn menu(frame: &Frame, person: &Person, nav_section: NavSection) -> impl IntoView + use<> {
     let initials: String =
         person.name.split_whitespace().filter_map(|part| part.chars().find(|c| c.is_alphanumeric())).take(2).collect();
     view! {
@@ -228,7 +228,7 @@ fn menu(frame: &Frame, person: &Person, place: Place) -> impl IntoView + use<> {
                     <br />
                     {role(person)}
                 </p>
-                <a class="menu-item" href="/account" aria-current=(place == Place::Account).then_some("page")>
+                <a class="menu-item" href="/account" aria-current=(nav_section == NavSection::Account).then_some("page")>
                     {icon("#i-user")}
                     "Account"
                 </a>
@@ -288,15 +288,15 @@ pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
 }
 
 /// Bottom bar on phones.
-pub(crate) fn tabbar(person: &Person, place: Place) -> impl IntoView + use<> {
+pub(crate) fn tabbar(person: &Person, nav_section: NavSection) -> impl IntoView + use<> {
     let links = if person.staff { vec![OVERVIEW, JOBS, FAILURES, IMPORTS] } else { vec![IMPORTS, JOBS, FAILURES] };
-    let more = link("/menu", "More", "#i-menu", Place::Menu);
+    let more = link("/menu", "More", "#i-menu", NavSection::Menu);
     let links = links
         .into_iter()
         .chain([more])
         .map(|link| {
             view! {
-                <a href=link.to aria-current=(link.place == place).then_some("page")>
+                <a href=link.to aria-current=(link.nav_section == nav_section).then_some("page")>
                     {icon(link.icon)}
                     <span>{link.word}</span>
                 </a>

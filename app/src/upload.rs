@@ -5,11 +5,11 @@
 //! shows its first rows and starts the import.
 
 #[cfg(feature = "hydrate")]
+mod http_request;
+#[cfg(feature = "hydrate")]
 mod memory; // files that were not sent whole
 #[cfg(feature = "hydrate")]
-mod send;
-#[cfg(feature = "hydrate")]
-mod wire; // one request
+mod send; // one request
 
 use leptos::prelude::*;
 

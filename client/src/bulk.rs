@@ -5,7 +5,7 @@ use domain::{
     id::Uuid,
 };
 
-use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
+use crate::{api::idempotency_header, client::Client, error::Result, paging::PageQuery, retry::RetryPolicy};
 
 impl Client {
     /// Starts an operation, or with `dry_run` only counts what it would affect. A retry after a lost response does not
@@ -15,8 +15,8 @@ impl Client {
     /// 422 `reason_required` on someone else's work.
     pub async fn create_bulk(&self, new: &NewBulk) -> Result<BulkOperation> {
         let call = self.post(&["bulk-operations"]).json(new);
-        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
-        self.fetch(call.again(Again::Always)).await
+        let call = call.header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// Returns an operation with its progress.
@@ -25,13 +25,13 @@ impl Client {
     }
 
     /// Operations, newest first.
-    pub async fn bulks(&self, part: &Part) -> Result<Page<BulkOperation>> {
-        self.list(self.get(&["bulk-operations"]), part).await
+    pub async fn bulks(&self, page: &PageQuery) -> Result<Page<BulkOperation>> {
+        self.list(self.get(&["bulk-operations"]), page).await
     }
 
     /// Stops an operation; completed work is not undone. Idempotent.
     pub async fn cancel_bulk(&self, id: Uuid) -> Result<BulkOperation> {
         let call = self.post(&["bulk-operations", &id.to_string(), "cancel"]);
-        self.fetch(call.again(Again::Always)).await
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 }

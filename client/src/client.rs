@@ -18,12 +18,12 @@ use reqwest::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    again::{Again, Failed, Tries},
     error::{Error, Result},
+    retry::{FailedAttempt, RetryPolicy, RetryState},
 };
 
 /// Longest wait for a response, in addition to the wait of a long poll.
-const ANSWER: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a response that are read to explain it.
 const EXPLANATION_BYTES: usize = 200;
 
@@ -31,7 +31,7 @@ const EXPLANATION_BYTES: usize = 200;
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
-    patience: Duration,
+    retry_timeout: Duration,
 }
 
 struct Inner {
@@ -53,7 +53,7 @@ pub(crate) struct Call {
     pub(crate) url: Url,
     body: Option<Bytes>,
     headers: HeaderMap,
-    again: Again,
+    retry: RetryPolicy,
     /// `None`: the response body streams without a time limit.
     timeout: Option<Duration>,
 }
@@ -83,8 +83,8 @@ impl Call {
         self
     }
 
-    pub(crate) fn again(mut self, again: Again) -> Self {
-        self.again = again;
+    pub(crate) fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
         self
     }
 
@@ -94,11 +94,11 @@ impl Call {
     }
 
     /// A long poll: the server may wait this long before it responds.
-    pub(crate) fn waits(self, seconds: u32) -> Self {
-        self.timeout(ANSWER + Duration::from_secs(seconds.into()))
+    pub(crate) fn long_poll(self, seconds: u32) -> Self {
+        self.timeout(RESPONSE_TIMEOUT + Duration::from_secs(seconds.into()))
     }
 
-    pub(crate) fn streams(mut self) -> Self {
+    pub(crate) fn streaming(mut self) -> Self {
         self.timeout = None;
         self
     }
@@ -135,13 +135,13 @@ impl Client {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|e| Error::Configuration(format!("No HTTP client: {e}")))?;
-        Ok(Self { inner: Arc::new(Inner { http, base }), patience: Duration::from_secs(30) })
+        Ok(Self { inner: Arc::new(Inner { http, base }), retry_timeout: Duration::from_secs(30) })
     }
 
     /// The same client, trying each call for at most this long (30 s unless said otherwise). Zero: once.
     #[must_use]
-    pub fn with_patience(&self, patience: Duration) -> Self {
-        Self { inner: Arc::clone(&self.inner), patience }
+    pub fn with_retry_timeout(&self, retry_timeout: Duration) -> Self {
+        Self { inner: Arc::clone(&self.inner), retry_timeout }
     }
 
     /// The address of a page of the dashboard, for people: `page(&["jobs", id])`.
@@ -153,17 +153,17 @@ impl Client {
     pub(crate) fn call(&self, method: Method, path: &[&str]) -> Call {
         let mut url = extend(&self.inner.base, &["api", "v1"]);
         url = extend(&url, path);
-        let again = if method == Method::GET { Again::Always } else { Again::IfNotDone };
-        Call { method, url, body: None, headers: HeaderMap::new(), again, timeout: Some(ANSWER) }
+        let retry = if method == Method::GET { RetryPolicy::Always } else { RetryPolicy::IfNotProcessed };
+        Call { method, url, body: None, headers: HeaderMap::new(), retry, timeout: Some(RESPONSE_TIMEOUT) }
     }
 
     /// Sends the call, again if that is right, and gives back a successful answer.
     pub(crate) async fn send(&self, call: Call) -> Result<Response> {
-        let mut tries = Tries::new(self.patience);
+        let mut tries = RetryState::new(self.retry_timeout);
         loop {
-            match self.once(&call, tries.next()).await {
+            match self.send_attempt(&call, tries.next()).await {
                 Ok(response) => return Ok(response),
-                Err(failed) => tries.pause(failed, call.again).await?,
+                Err(failed) => tries.pause(failed, call.retry).await?,
             }
         }
     }
@@ -175,10 +175,10 @@ impl Client {
 
     /// Sends the call and reads its status and its JSON answer. An answer that breaks off counts as none.
     pub(crate) async fn answer<T: DeserializeOwned>(&self, call: Call) -> Result<(StatusCode, T)> {
-        let mut tries = Tries::new(self.patience);
+        let mut tries = RetryState::new(self.retry_timeout);
         loop {
             let attempt = tries.next();
-            let failed = match self.once(&call, attempt).await {
+            let failed = match self.send_attempt(&call, attempt).await {
                 Ok(response) => {
                     let status = response.status();
                     match response.bytes().await {
@@ -186,9 +186,9 @@ impl Client {
                             let read = serde_json::from_slice(&body);
                             return read
                                 .map(|answer| (status, answer))
-                                .map_err(|cause| Error::Answer { call: call.name(), cause });
+                                .map_err(|cause| Error::InvalidResponse { call: call.name(), cause });
                         }
-                        Err(cause) => Failed::unasked(Error::Transport {
+                        Err(cause) => FailedAttempt::without_retry_after(Error::Transport {
                             call: call.name(),
                             tries: attempt,
                             cause: cause.without_url(),
@@ -197,11 +197,11 @@ impl Client {
                 }
                 Err(failed) => failed,
             };
-            tries.pause(failed, call.again).await?;
+            tries.pause(failed, call.retry).await?;
         }
     }
 
-    async fn once(&self, call: &Call, attempt: u32) -> Result<Response, Failed> {
+    async fn send_attempt(&self, call: &Call, attempt: u32) -> Result<Response, FailedAttempt> {
         let mut request = self.inner.http.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
         if let Some(body) = &call.body {
             request = request.body(body.clone());
@@ -213,11 +213,13 @@ impl Client {
             Ok(response) if response.status().is_success() => Ok(response),
             Ok(response) => {
                 let retry_after = retry_after(&response);
-                Err(Failed { error: refusal(&call.name(), response).await, retry_after })
+                Err(FailedAttempt { error: response_error(&call.name(), response).await, retry_after })
             }
-            Err(cause) => {
-                Err(Failed::unasked(Error::Transport { call: call.name(), tries: attempt, cause: cause.without_url() }))
-            }
+            Err(cause) => Err(FailedAttempt::without_retry_after(Error::Transport {
+                call: call.name(),
+                tries: attempt,
+                cause: cause.without_url(),
+            })),
         }
     }
 
@@ -234,7 +236,7 @@ impl Client {
             .send()
             .await
             .map_err(|cause| Error::Transport { call: name.clone(), tries: 1, cause: cause.without_url() })?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(&name, response).await) }
+        if response.status().is_success() { Ok(response) } else { Err(response_error(&name, response).await) }
     }
 }
 
@@ -245,7 +247,7 @@ pub(crate) async fn read<T: DeserializeOwned>(call: &str, response: Response) ->
         tries: 1,
         cause: cause.without_url(),
     })?;
-    serde_json::from_slice(&body).map_err(|cause| Error::Answer { call: call.to_owned(), cause })
+    serde_json::from_slice(&body).map_err(|cause| Error::InvalidResponse { call: call.to_owned(), cause })
 }
 
 /// Installs ring as the cryptography provider, once per process, because reqwest is built without one. A provider
@@ -277,7 +279,7 @@ fn extend(base: &Url, path: &[&str]) -> Url {
 }
 
 /// Error of a refused call.
-async fn refusal(call: &str, response: Response) -> Error {
+async fn response_error(call: &str, response: Response) -> Error {
     let status = response.status();
     let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
         let kind = kind.to_str().unwrap_or_default();
@@ -325,7 +327,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_not_there_is_tried_again_and_then_named() {
-        let client = Client::new("http://127.0.0.1:1", None).expect("client").with_patience(Duration::from_millis(300));
+        let client =
+            Client::new("http://127.0.0.1:1", None).expect("client").with_retry_timeout(Duration::from_millis(300));
         let error = client.send(client.call(Method::POST, &["jobs"])).await.expect_err("nobody there");
         let Error::Transport { tries, .. } = &error else { panic!("{error}") };
         assert!(*tries > 1);

@@ -19,7 +19,7 @@ pub enum Error {
     #[error("{0}")]
     Problem(Box<Problem>),
     /// No response, or an incomplete one.
-    #[error("{call}: {}{}", causes(cause), tries_in_words(*tries))]
+    #[error("{call}: {}{}", with_causes(cause), attempts_suffix(*tries))]
     Transport {
         /// Method and URL.
         call: String,
@@ -37,10 +37,10 @@ pub enum Error {
     },
     /// A response that does not match the API's schema.
     #[error("{call}: the answer cannot be read: {cause}")]
-    Answer { call: String, cause: serde_json::Error },
+    InvalidResponse { call: String, cause: serde_json::Error },
     /// A live stream sent nothing for longer than the idle timeout.
     #[error("{call}: the stream fell silent")]
-    Silent { call: String },
+    IdleTimeout { call: String },
     /// A stream that violates its format.
     #[error("{call}: {what}")]
     Stream { call: String, what: &'static str },
@@ -79,28 +79,28 @@ impl Error {
     }
 
     /// True if the same call may succeed later: there was no response, or it was 429 or 5xx.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
-            Self::Transport { .. } | Self::Silent { .. } | Self::Stream { .. } => true,
+            Self::Transport { .. } | Self::IdleTimeout { .. } | Self::Stream { .. } => true,
             _ => self.status().is_some_and(|status| status == 429 || status == 408 || status >= 500),
         }
     }
 }
 
 /// An error with everything below it, as one line.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(cause) = below {
+    let mut source = error.source();
+    while let Some(cause) = source {
         let words = cause.to_string();
         if !text.ends_with(&words) {
             let _ = write!(text, ": {words}");
         }
-        below = cause.source();
+        source = cause.source();
     }
     text
 }
 
-fn tries_in_words(tries: u32) -> String {
+fn attempts_suffix(tries: u32) -> String {
     if tries > 1 { format!(" (tried {tries} times)") } else { String::new() }
 }

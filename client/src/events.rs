@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Idle timeout of a stream: three keep-alives, which arrive every 15 s.
-const SILENCE: Duration = Duration::from_secs(45);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Maximum size of one event in bytes; a snapshot of 1,000 jobs is about 1 MiB.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
@@ -135,10 +135,11 @@ impl Client {
     /// Opens the event stream of a job.
     pub async fn events(&self, job: Uuid) -> Result<Events> {
         let call = self.call(Method::GET, &["jobs", &job.to_string(), "events"]);
-        let call = call.header("accept", HeaderValue::from_static("text/event-stream")).streams();
+        let call = call.header("accept", HeaderValue::from_static("text/event-stream")).streaming();
         let name = call.name();
         // A stream has no request timeout, so a response that does not begin counts as idle, too.
-        let response = timeout(SILENCE, self.send(call)).await.map_err(|_| Error::Silent { call: name.clone() })??;
+        let response =
+            timeout(IDLE_TIMEOUT, self.send(call)).await.map_err(|_| Error::IdleTimeout { call: name.clone() })??;
         Ok(Events { call: name, response, parser: Parser::default(), frames: std::collections::VecDeque::new() })
     }
 }
@@ -155,9 +156,9 @@ impl Events {
                     return Ok(Some(event));
                 }
             }
-            let chunk = timeout(SILENCE, self.response.chunk())
+            let chunk = timeout(IDLE_TIMEOUT, self.response.chunk())
                 .await
-                .map_err(|_| Error::Silent { call: self.call.clone() })?
+                .map_err(|_| Error::IdleTimeout { call: self.call.clone() })?
                 .map_err(|cause| Error::Transport { call: self.call.clone(), tries: 1, cause: cause.without_url() })?;
             let Some(chunk) = chunk else { return Ok(None) };
             let mut frames = Vec::new();
@@ -182,7 +183,7 @@ impl Events {
     }
 
     fn json<T: DeserializeOwned>(&self, data: &str) -> Result<T> {
-        serde_json::from_str(data).map_err(|cause| Error::Answer { call: self.call.clone(), cause })
+        serde_json::from_str(data).map_err(|cause| Error::InvalidResponse { call: self.call.clone(), cause })
     }
 }
 

@@ -26,9 +26,9 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use crate::{
-    again::backoff,
     client::{Call, Client, read},
     error::{Error, Result},
+    retry::backoff,
 };
 
 /// Number of times that an upload is restarted if the server did not accept it.
@@ -79,24 +79,24 @@ impl Client {
         loop {
             tries += 1;
             let file = File::open(path).await.map_err(unreadable)?;
-            let about = file.metadata().await.map_err(unreadable)?;
-            if !about.is_file() {
+            let metadata = file.metadata().await.map_err(unreadable)?;
+            if !metadata.is_file() {
                 return Err(unreadable(std::io::Error::other("not a regular file")));
             }
             let sent = AtomicU64::new(0);
-            let hear = Arc::clone(&progress);
-            hear(0);
+            let on_progress = Arc::clone(&progress);
+            on_progress(0);
             let stream = ReaderStream::with_capacity(file, 64 * 1024).inspect_ok(move |chunk| {
                 let chunk = chunk.len() as u64;
-                hear(sent.fetch_add(chunk, Ordering::Relaxed) + chunk);
+                on_progress(sent.fetch_add(chunk, Ordering::Relaxed) + chunk);
             });
             let call = self.call(Method::POST, &["uploads"]).query("filename", &filename);
             let call = call.query_some("format", format.map(UploadFormat::as_str));
             let call = call.header("content-type", HeaderValue::from_static("application/octet-stream"));
             let name = call.name();
-            match self.send_once(call, Body::wrap_stream(stream), about.len()).await {
+            match self.send_once(call, Body::wrap_stream(stream), metadata.len()).await {
                 Ok(response) => return read(&name, response).await,
-                Err(error) if tries < UPLOAD_TRIES && was_not_taken(&error) => {
+                Err(error) if tries < UPLOAD_TRIES && was_not_accepted(&error) => {
                     tracing::debug!(%error, "upload failed; retrying");
                     tokio::time::sleep(backoff(tries + 3)).await;
                 }
@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// Returns a stored file.
-    pub async fn stored(&self, upload: Uuid) -> Result<Upload> {
+    pub async fn stored_upload(&self, upload: Uuid) -> Result<Upload> {
         self.fetch(self.get(&["uploads", &upload.to_string()])).await
     }
 
@@ -155,12 +155,12 @@ impl Client {
     }
 
     async fn download(&self, call: Call) -> Result<Download> {
-        let call = call.streams();
+        let call = call.streaming();
         Ok(Download { call: call.name(), response: self.send(call).await? })
     }
 }
 
-fn was_not_taken(error: &Error) -> bool {
+fn was_not_accepted(error: &Error) -> bool {
     match error {
         Error::Transport { cause, .. } => cause.is_connect(),
         _ => matches!(
@@ -207,23 +207,23 @@ impl<T: DeserializeOwned> Lines<T> {
     /// # Errors
     /// [`Error::Transport`] when the stream was cut off; the lines before are valid.
     pub async fn next(&mut self) -> Result<Option<T>> {
-        let mut looked = 0;
+        let mut scanned = 0;
         loop {
-            if let Some(found) = self.rest[looked..].iter().position(|&byte| byte == b'\n') {
-                let line = self.rest.split_to(looked + found);
+            if let Some(found) = self.rest[scanned..].iter().position(|&byte| byte == b'\n') {
+                let line = self.rest.split_to(scanned + found);
                 self.rest.advance(1);
-                looked = 0;
+                scanned = 0;
                 if line.iter().all(u8::is_ascii_whitespace) {
                     continue;
                 }
                 return self.read(&line).map(Some);
             }
-            looked = self.rest.len();
+            scanned = self.rest.len();
             if self.ended {
                 let line = self.rest.split();
                 return if line.is_empty() { Ok(None) } else { self.read(&line).map(Some) };
             }
-            if looked > MAX_LINE {
+            if scanned > MAX_LINE {
                 return Err(Error::Stream { call: self.download.call.clone(), what: "a line is larger than 64 MiB" });
             }
             match self.download.chunk().await? {
@@ -234,6 +234,6 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 
     fn read(&self, line: &[u8]) -> Result<T> {
-        serde_json::from_slice(line).map_err(|cause| Error::Answer { call: self.download.call.clone(), cause })
+        serde_json::from_slice(line).map_err(|cause| Error::InvalidResponse { call: self.download.call.clone(), cause })
     }
 }

@@ -9,7 +9,7 @@ use domain::{
     item::Attempt,
 };
 
-use crate::{client::Client, error::Result, lists::Part};
+use crate::{client::Client, error::Result, paging::PageQuery};
 
 /// Filter of items; all given fields must match. See `GET /items`.
 #[derive(Clone, Debug, Default)]
@@ -70,9 +70,9 @@ impl Client {
     }
 
     /// The log lines of an attempt, first line first; of the newest attempt that has a log if none is given.
-    pub async fn logs(&self, item: Uuid, attempt: Option<i32>, part: &Part) -> Result<Page<LogLine>> {
+    pub async fn logs(&self, item: Uuid, attempt: Option<i32>, page: &PageQuery) -> Result<Page<LogLine>> {
         let attempt = attempt.map(|attempt| attempt.to_string());
-        self.list(self.get(&["items", &item.to_string(), "logs"]).query_some("attempt", attempt.as_deref()), part).await
+        self.list(self.get(&["items", &item.to_string(), "logs"]).query_some("attempt", attempt.as_deref()), page).await
     }
 
     /// The dead letters of a tree, grouped by error message; the largest group first.

@@ -30,31 +30,31 @@
 //! # }
 //! ```
 
-mod again;
+mod admin;
+mod api;
 mod bulk;
-mod calls;
 mod client;
-mod deeds;
 mod error;
 mod events;
 mod files;
-mod house;
+mod idempotent_create;
 mod items;
-mod lists;
-mod made;
+mod job_actions;
+mod paging;
 mod people;
+mod retry;
 mod watch;
 mod worker;
 
-pub use calls::JobFilter;
+pub use admin::AuditFilter;
+pub use api::JobFilter;
 pub use client::Client;
 pub use domain::Document;
 pub use error::{Error, Result};
 pub use events::{Events, Frame, JobEvent, Parser, TooLarge};
 pub use files::{Download, Lines, RowFormat};
-pub use house::AuditFilter;
+pub use idempotent_create::CreateOutcome;
 pub use items::ItemFilter;
-pub use lists::Part;
-pub use made::Made;
-pub use watch::{Seen, Watch};
+pub use paging::PageQuery;
+pub use watch::{Watch, WatchEvent};
 pub use worker::{Drain, Summary, Task, Unfinished, Worker};

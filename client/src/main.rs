@@ -17,7 +17,7 @@ async fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(error) => {
             eprintln!("treeline: {error:#}");
-            cli::Exit::Trouble.into()
+            cli::Exit::Error.into()
         }
     }
 }

@@ -9,18 +9,19 @@ use domain::{
 };
 use reqwest::Method;
 
-use crate::{again::Again, calls::key, client::Client, error::Result, lists::Part};
+use crate::{api::idempotency_header, client::Client, error::Result, paging::PageQuery, retry::RetryPolicy};
 
 impl Client {
     /// Creates a user. Without a password, the response contains a one-time sign-in link.
     pub async fn create_user(&self, new: &NewUser) -> Result<UserMade> {
-        let call = self.post(&["users"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
-        self.fetch(call.again(Again::Always)).await
+        let call =
+            self.post(&["users"]).json(new).header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// People, by name.
-    pub async fn users(&self, part: &Part) -> Result<Page<User>> {
-        self.list(self.get(&["users"]), part).await
+    pub async fn users(&self, page: &PageQuery) -> Result<Page<User>> {
+        self.list(self.get(&["users"]), page).await
     }
 
     /// One person.
@@ -30,25 +31,25 @@ impl Client {
 
     /// Changes a role, or closes an account.
     pub async fn patch_user(&self, id: Uuid, patch: &UserPatch) -> Result<User> {
-        self.fetch(self.call(Method::PATCH, &["users", &id.to_string()]).json(patch).again(Again::Always)).await
+        self.fetch(self.call(Method::PATCH, &["users", &id.to_string()]).json(patch).retry(RetryPolicy::Always)).await
     }
 
     /// Creates a one-time sign-in link, valid for one hour.
     pub async fn create_sign_in_link(&self, user: Uuid) -> Result<LinkMade> {
         let call = self.post(&["users", &user.to_string(), "sign-in-link"]);
-        let call = call.header("idempotency-key", key(&Uuid::now_v7().to_string())?);
-        self.fetch(call.again(Again::Always)).await
+        let call = call.header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// Sessions of a person.
-    pub async fn user_sessions(&self, user: Uuid, part: &Part) -> Result<Page<Session>> {
-        self.list(self.get(&["users", &user.to_string(), "sessions"]), part).await
+    pub async fn user_sessions(&self, user: Uuid, page: &PageQuery) -> Result<Page<Session>> {
+        self.list(self.get(&["users", &user.to_string(), "sessions"]), page).await
     }
 
     /// Ends all sessions of a person.
     pub async fn end_user_sessions(&self, user: Uuid) -> Result<SessionsEnded> {
         let call = self.call(Method::DELETE, &["users", &user.to_string(), "sessions"]);
-        self.fetch(call.again(Again::Always)).await
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// Ends one session of a person.
@@ -59,8 +60,11 @@ impl Client {
 
     /// Creates a service, which owns everything that its tokens create.
     pub async fn create_service(&self, new: &NewService) -> Result<Service> {
-        let call = self.post(&["services"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
-        self.fetch(call.again(Again::Always)).await
+        let call = self
+            .post(&["services"])
+            .json(new)
+            .header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// One service.
@@ -70,27 +74,31 @@ impl Client {
 
     /// Disables a service as a whole, or enables it.
     pub async fn patch_service(&self, id: Uuid, patch: &ServicePatch) -> Result<Service> {
-        self.fetch(self.call(Method::PATCH, &["services", &id.to_string()]).json(patch).again(Again::Always)).await
+        self.fetch(self.call(Method::PATCH, &["services", &id.to_string()]).json(patch).retry(RetryPolicy::Always))
+            .await
     }
 
     /// Services, by name.
-    pub async fn services(&self, part: &Part) -> Result<Page<Service>> {
-        self.list(self.get(&["services"]), part).await
+    pub async fn services(&self, page: &PageQuery) -> Result<Page<Service>> {
+        self.list(self.get(&["services"]), page).await
     }
 
     /// Creates a token. The response is the only place where its secret appears.
     pub async fn create_token(&self, new: &NewToken) -> Result<TokenMade> {
-        let call = self.post(&["tokens"]).json(new).header("idempotency-key", key(&Uuid::now_v7().to_string())?);
-        self.fetch(call.again(Again::Always)).await
+        let call = self
+            .post(&["tokens"])
+            .json(new)
+            .header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// Tokens, without their secrets.
-    pub async fn tokens(&self, part: &Part) -> Result<Page<Token>> {
-        self.list(self.get(&["tokens"]), part).await
+    pub async fn tokens(&self, page: &PageQuery) -> Result<Page<Token>> {
+        self.list(self.get(&["tokens"]), page).await
     }
 
     /// Revokes a token.
     pub async fn revoke_token(&self, id: Uuid) -> Result<()> {
-        self.send(self.call(Method::DELETE, &["tokens", &id.to_string()]).again(Again::Always)).await.map(drop)
+        self.send(self.call(Method::DELETE, &["tokens", &id.to_string()]).retry(RetryPolicy::Always)).await.map(drop)
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use domain::{Item, Job, JobStatus, id::Uuid};
 
 use crate::{
-    again::backoff,
     client::Client,
     error::{Error, Result},
     events::{Events, JobEvent},
+    retry::backoff,
 };
 
 /// Seconds of one long poll, used while the server refuses streams.
@@ -20,11 +20,11 @@ const POLL_SECONDS: u32 = 20;
 /// Event of a watch.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Seen {
+pub enum WatchEvent {
     /// The state changed; read [`Watch::job`] and [`Watch::in_flight`].
     Changed,
     /// The connection is lost and being reopened.
-    Away(Error),
+    Disconnected(Error),
     /// The tree is complete. The last event; [`Watch::job`] is final.
     Completed,
     /// The tree no longer exists. The last event.
@@ -39,7 +39,7 @@ pub struct Watch {
     job: Option<Job>,
     in_flight: Vec<Item>,
     events: Option<Events>,
-    polls: bool,
+    long_polls: bool,
     failures: u32,
 }
 
@@ -48,12 +48,12 @@ impl Client {
     pub fn watch(&self, id: Uuid) -> Watch {
         Watch {
             // No retries in the client: the watch reports a lost connection and pauses itself.
-            client: self.with_patience(Duration::ZERO),
+            client: self.with_retry_timeout(Duration::ZERO),
             id,
             job: None,
             in_flight: Vec::new(),
             events: None,
-            polls: false,
+            long_polls: false,
             failures: 0,
         }
     }
@@ -74,50 +74,50 @@ impl Watch {
     ///
     /// # Errors
     /// Errors that do not go away: no such job, not allowed, an unreadable response.
-    pub async fn next(&mut self) -> Result<Seen> {
+    pub async fn next(&mut self) -> Result<WatchEvent> {
         loop {
             match self.step().await {
-                Ok(Some(seen)) => {
+                Ok(Some(event)) => {
                     self.failures = 0;
-                    return Ok(seen);
+                    return Ok(event);
                 }
                 Ok(None) => {}
-                Err(error) if error.status() == Some(410) => return Ok(Seen::Removed),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.status() == Some(410) => return Ok(WatchEvent::Removed),
+                Err(error) if error.is_transient() => {
                     self.events = None;
                     self.failures += 1;
                     tokio::time::sleep(backoff(self.failures)).await;
-                    return Ok(Seen::Away(error));
+                    return Ok(WatchEvent::Disconnected(error));
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    async fn step(&mut self) -> Result<Option<Seen>> {
-        if self.polls {
+    async fn step(&mut self) -> Result<Option<WatchEvent>> {
+        if self.long_polls {
             let version = self.job.as_ref().map_or(0, |job| job.version);
-            let newer = self.client.newer_job(self.id, version, POLL_SECONDS).await?;
-            return Ok(newer.and_then(|job| self.take(job)));
+            let newer_job = self.client.newer_job(self.id, version, POLL_SECONDS).await?;
+            return Ok(newer_job.and_then(|job| self.replace_job(job)));
         }
         let events = match &mut self.events {
             Some(events) => events,
             None => self.events.insert(self.client.events(self.id).await?),
         };
         Ok(match events.next().await? {
-            Some(JobEvent::Snapshot(job)) => self.take(*job),
+            Some(JobEvent::Snapshot(job)) => self.replace_job(*job),
             Some(JobEvent::Change(change)) => {
                 let Some(job) = &mut self.job else { return Ok(None) };
                 job.apply(&change);
                 self.in_flight = change.items;
-                self.sight()
+                self.event_for_state()
             }
             Some(JobEvent::Busy) => {
                 self.events = None;
-                self.polls = true;
+                self.long_polls = true;
                 None
             }
-            Some(JobEvent::Removed) => Some(Seen::Removed),
+            Some(JobEvent::Removed) => Some(WatchEvent::Removed),
             Some(JobEvent::Bye) | None => {
                 self.events = None;
                 self.failures += 1;
@@ -127,17 +127,17 @@ impl Watch {
         })
     }
 
-    fn take(&mut self, job: Job) -> Option<Seen> {
+    fn replace_job(&mut self, job: Job) -> Option<WatchEvent> {
         self.job = Some(job);
-        self.sight()
+        self.event_for_state()
     }
 
-    fn sight(&mut self) -> Option<Seen> {
+    fn event_for_state(&mut self) -> Option<WatchEvent> {
         let job = self.job.as_ref()?;
         if job.tree.status != JobStatus::Completed {
-            return Some(Seen::Changed);
+            return Some(WatchEvent::Changed);
         }
         self.in_flight.clear();
-        Some(Seen::Completed)
+        Some(WatchEvent::Completed)
     }
 }

@@ -5,16 +5,16 @@
 //! the server decides (`fencing`), and a handler whose lease may be lost is stopped before the server can assign its
 //! item to another worker (`lease-expiry`).
 
-mod beats;
+mod active;
 mod claims;
 mod endings;
-mod held;
+mod heartbeats;
 mod progress;
 #[cfg(feature = "rabbitmq")]
-mod rabbit;
+mod rabbitmq;
 #[cfg(not(feature = "rabbitmq"))]
-#[path = "worker/deaf.rs"]
-mod rabbit;
+#[path = "worker/no_rabbitmq.rs"]
+mod rabbitmq;
 mod report;
 mod run;
 
@@ -39,10 +39,10 @@ use crate::{
 };
 
 /// Maximum number of items in one claim and in one batch of heartbeats.
-const MOST: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 
 /// Time for which log lines are retried if the server certainly did not accept them.
-const LOG_PATIENCE: Duration = Duration::from_secs(5);
+const LOG_RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Job types to claim, and the number of items at once.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct Worker {
     concurrency: usize,
     drain_limit: Duration,
     stop_grace: Duration,
-    broker: Option<rabbit::Address>,
+    broker: Option<rabbitmq::Address>,
 }
 
 impl Worker {
@@ -117,7 +117,7 @@ impl Worker {
     /// An invalid address; the message does not repeat it.
     #[cfg(feature = "rabbitmq")]
     pub fn rabbitmq(mut self, url: &str) -> Result<Self> {
-        self.broker = Some(rabbit::Address::parse(url)?);
+        self.broker = Some(rabbitmq::Address::parse(url)?);
         Ok(self)
     }
 
@@ -323,7 +323,7 @@ impl Task {
     /// Adds lines to the log of this attempt (`attempt-logs`): 1 to 1,000, all or none. Retried for five seconds while
     /// the server is busy or unreachable.
     pub async fn log(&self, lines: Vec<NewLogLine>) -> Result<LogsAdded> {
-        self.client.with_patience(LOG_PATIENCE).log(self.assignment.id, &LogsBody { lines }).await
+        self.client.with_retry_timeout(LOG_RETRY_TIMEOUT).log(self.assignment.id, &LogsBody { lines }).await
     }
 
     /// Resolves when the handler must stop: cancelled, lease lost, or the worker is draining. A handler that has not

@@ -140,7 +140,7 @@ pub struct SessionsEnded {
 }
 
 /// Error of a name, in words; `None` if it is valid.
-pub fn fault_of_name(name: &str) -> Option<&'static str> {
+pub fn name_problem(name: &str) -> Option<&'static str> {
     let fits = !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control);
     (!fits).then_some("expected 1 to 100 characters")
 }
@@ -149,7 +149,7 @@ pub fn fault_of_name(name: &str) -> Option<&'static str> {
 ///
 /// Addresses are ASCII, as `format: email` in the API document says: the email field of a browser takes no other letters
 /// before the `@`, and sends a domain with other letters in its ASCII form (`xn--…`), which would name another account.
-pub fn fault_of_email(email: &str) -> Option<&'static str> {
+pub fn email_problem(email: &str) -> Option<&'static str> {
     let plain = email.len() <= LONGEST_EMAIL && email.bytes().all(|byte| byte.is_ascii_graphic());
     let is_label = |label: &str| {
         !label.is_empty()
@@ -163,7 +163,7 @@ pub fn fault_of_email(email: &str) -> Option<&'static str> {
 }
 
 /// Error of a new password, in words; `None` if it is valid.
-pub fn fault_of_password(password: &str) -> Option<&'static str> {
+pub fn password_problem(password: &str) -> Option<&'static str> {
     let fits = password.chars().count() >= SHORTEST_PASSWORD && password.len() <= LONGEST_PASSWORD;
     (!fits).then_some("expected at least 12 characters and at most 1,000 bytes")
 }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_named_by_browser_and_system() {
+    fn device_name_from_user_agent() {
         let chrome =
             "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36";
         assert_eq!(device(chrome), "Chrome on Linux");
@@ -215,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_account_is_told_why() {
+    fn invalid_account_fields_are_explained() {
         for good in ["ada@example.com", "a@b", "o'hara+jobs@xn--exmple-cua.de"] {
-            assert_eq!(fault_of_email(good), None, "{good}");
+            assert_eq!(email_problem(good), None, "{good}");
         }
         for bad in ["", "ada", "@example.com", "ada@", "a b@c", "a@b@c", "a@.b", "a@b\n", "ünal@a.de", "a@exämple.de"]
         {
-            assert!(fault_of_email(bad).is_some(), "{bad}");
+            assert!(email_problem(bad).is_some(), "{bad}");
         }
-        assert!(fault_of_name(" ").is_some() && fault_of_name("a\u{7}").is_some());
-        assert_eq!(fault_of_name("Ada Lovelace"), None);
-        assert!(fault_of_password("12345678901").is_some() && fault_of_password(&"a".repeat(1_001)).is_some());
-        assert_eq!(fault_of_password("ältäöüß! öäü"), None);
+        assert!(name_problem(" ").is_some() && name_problem("a\u{7}").is_some());
+        assert_eq!(name_problem("Ada Lovelace"), None);
+        assert!(password_problem("12345678901").is_some() && password_problem(&"a".repeat(1_001)).is_some());
+        assert_eq!(password_problem("ältäöüß! öäü"), None);
     }
 }

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_its_word_on_the_wire() {
+    fn alert_kind_round_trips_as_json() {
         for kind in AlertKind::ALL {
             assert_eq!(serde_json::to_string(&kind).expect("json"), format!("\"{}\"", kind.as_str()));
             assert_eq!(AlertKind::parse(kind.as_str()), Some(kind));

@@ -4,10 +4,10 @@
 mod bulk;
 mod jobs;
 mod logs;
-mod reading;
 mod schedule;
 mod search;
 mod series;
+mod views;
 mod work;
 
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,10 @@ use crate::{Document, ItemState, Time, id::Uuid};
 pub use bulk::*;
 pub use jobs::*;
 pub use logs::*;
-pub use reading::*;
 pub use schedule::*;
 pub use search::*;
 pub use series::*;
+pub use views::*;
 pub use work::*;
 
 /// One page of a list.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_null_is_not_an_absent_result() {
+    fn null_result_differs_from_absent_result() {
         let absent: ResultBody = serde_json::from_str("{}").expect("absent");
         let null: ResultBody = serde_json::from_str(r#"{"result":null}"#).expect("null");
         assert_eq!(absent.result, None);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_numbers_pass_through_an_ending() {
+    fn ending_keeps_exact_numbers() {
         let body =
             r#"{"assignment_id":"0190a5e0-0000-7000-8000-000000000000","result":{"n":9007199254740993,"x":1.10}}"#;
         let ending: Ending = serde_json::from_str(body).expect("ending");

@@ -141,7 +141,7 @@ mod tests {
     const ID: &str = "0190a5e0-0000-7000-8000-000000000000";
 
     #[test]
-    fn an_id_comes_back_as_it_was_sent() {
+    fn assignment_id_round_trips() {
         for text in [ID.to_owned(), format!("{ID}.{}", "aZ0-_".repeat(9).split_at(43).0)] {
             let id: AssignmentId = text.parse().expect("an id");
             assert_eq!(id.to_string(), text);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_assignment_id_is_refused() {
         let short = format!("{ID}.{}", "a".repeat(42));
         let long = format!("{ID}.{}", "a".repeat(44));
         let padded = format!("{ID}.{}=", "a".repeat(42));

@@ -19,9 +19,9 @@ thread_local! {
 }
 
 /// One list that is being read.
-struct Opened;
+struct OpenList;
 
-impl Opened {
+impl OpenList {
     fn list() -> Self {
         OPEN.with(|open| {
             let (lists, elements) = open.get();
@@ -40,7 +40,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenList {
     fn drop(&mut self) {
         OPEN.with(|open| {
             let (lists, elements) = open.get();
@@ -82,10 +82,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
-        let _opened = Opened::list();
+        let _open_list = OpenList::list();
         let mut read = Vec::new();
         while let Some(element) = elements.next_element()? {
-            if Opened::is_full() {
+            if OpenList::is_full() {
                 return Err(A::Error::custom(format_args!("expected at most {MOST_ELEMENTS} elements")));
             }
             read.push(element);
@@ -100,7 +100,7 @@ mod tests {
     use crate::api::{NewItem, NewJob};
 
     #[test]
-    fn reading_stops_at_the_bound() {
+    fn list_reading_stops_at_the_bound() {
         let items = |n: usize| serde_json::from_str::<List<NewItem>>(&format!("[{}{{}}]", "{},".repeat(n - 1)));
         assert_eq!(items(MOST_ELEMENTS).expect("a list").0.len(), MOST_ELEMENTS);
         let refused = items(MOST_ELEMENTS + 1).expect_err("too long").to_string();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_inside_lists_count_together() {
+    fn nested_lists_count_together() {
         let leaf = r#"{"type":"a"}"#;
         let branch = format!(r#"{{"type":"a","children":[{}{leaf}]}}"#, format!("{leaf},").repeat(199));
         let tree = |n: usize| format!(r#"{{"type":"a","children":[{}{branch}]}}"#, format!("{branch},").repeat(n - 1));

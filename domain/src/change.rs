@@ -44,7 +44,7 @@ pub struct JobEvent;
 pub struct RootsEvent;
 
 #[cfg(feature = "openapi")]
-mod described {
+mod schemas {
     use utoipa::{
         PartialSchema, ToSchema,
         openapi::{
@@ -63,12 +63,12 @@ mod described {
         let text = |description: &str| {
             Object::builder().schema_type(SchemaType::new(Type::String)).description(Some(description))
         };
-        let event = |(title, names, holds, data): (&str, &[&'static str], &str, RefOr<Schema>)| {
+        let event = |(title, names, content, data): (&str, &[&'static str], &str, RefOr<Schema>)| {
             Object::builder()
                 .title(Some(title))
                 .schema_type(SchemaType::new(Type::Object))
                 .property("event", text("What the data is").enum_values(Some(names.iter().copied())))
-                .property("data", text(holds).content_media_type("application/json").content_schema(Some(data)))
+                .property("data", text(content).content_media_type("application/json").content_schema(Some(data)))
                 .property("id", text("Opaque; a reconnect begins with a snapshot whatever it says"))
                 .property(
                     "retry",

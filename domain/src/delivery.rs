@@ -93,7 +93,7 @@ pub struct CallbackDelivery {
 
 /// The schedule of a callback.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Schedule {
+pub struct RetrySchedule {
     /// The wait after the first failure.
     pub retry_seconds: f64,
     /// Time in seconds, from its start, for which it is tried.
@@ -105,42 +105,50 @@ const LONGEST_WAIT: f64 = 7_200.0;
 
 /// Result of a try.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Tried {
-    Taken,
+pub enum TryOutcome {
+    Accepted,
     /// 410.
-    Unwanted,
+    Gone,
     /// Anything else; with the seconds that the receiver asks to wait, where it may (429, 503).
     Refused(Option<f64>),
 }
 
 /// Next step after a try.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Next {
-    Is(DeliveryState),
-    TryAt(OffsetDateTime),
+pub enum NextStep {
+    Final(DeliveryState),
+    RetryAt(OffsetDateTime),
 }
 
-impl Schedule {
+impl RetrySchedule {
     /// Next step after the `tries`-th try (from 1) of a callback that has been tried since `began`. The last try is when
     /// the time is up. `random` is uniform in [0, 1).
-    pub fn next(&self, tried: Tried, tries: i32, began: OffsetDateTime, now: OffsetDateTime, random: f64) -> Next {
-        let asked = match tried {
-            Tried::Taken => return Next::Is(DeliveryState::Delivered),
-            Tried::Unwanted => return Next::Is(DeliveryState::Failed),
-            Tried::Refused(asked) => asked,
+    pub fn next(
+        &self,
+        outcome: TryOutcome,
+        tries: i32,
+        began: OffsetDateTime,
+        now: OffsetDateTime,
+        random: f64,
+    ) -> NextStep {
+        let requested_wait = match outcome {
+            TryOutcome::Accepted => return NextStep::Final(DeliveryState::Delivered),
+            TryOutcome::Gone => return NextStep::Final(DeliveryState::Failed),
+            TryOutcome::Refused(requested_wait) => requested_wait,
         };
         let later = |from: OffsetDateTime, seconds: f64| {
             from.checked_add(Duration::saturating_seconds_f64(seconds)).unwrap_or(from)
         };
         let ends = later(began, self.give_up_seconds);
         if now >= ends {
-            return Next::Is(DeliveryState::Abandoned);
+            return NextStep::Final(DeliveryState::Abandoned);
         }
         let max_seconds = Some(LONGEST_WAIT.max(self.retry_seconds));
         let backoff = Backoff { min_seconds: self.retry_seconds, max_seconds, factor: 3.0, jitter: true };
         // Whoever asks for no wait at all gets a second.
-        let wait = asked.map_or_else(|| backoff.delay_seconds(tries, random), |seconds| seconds.clamp(1.0, 86_400.0));
-        Next::TryAt(later(now, wait).min(ends))
+        let wait =
+            requested_wait.map_or_else(|| backoff.delay_seconds(tries, random), |seconds| seconds.clamp(1.0, 86_400.0));
+        NextStep::RetryAt(later(now, wait).min(ends))
     }
 }
 
@@ -148,22 +156,22 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const DAY: Schedule = Schedule { retry_seconds: 5.0, give_up_seconds: 86_400.0 };
+    const DAY: RetrySchedule = RetrySchedule { retry_seconds: 5.0, give_up_seconds: 86_400.0 };
 
     fn at(seconds: i64) -> OffsetDateTime {
         OffsetDateTime::from_unix_timestamp(1_800_000_000 + seconds).expect("a time")
     }
 
     #[test]
-    fn a_callback_is_tried_for_a_day_ever_more_rarely() {
+    fn callback_backoff_lasts_one_day() {
         let (mut now, mut waits) = (at(0), Vec::new());
         for tries in 1.. {
-            match DAY.next(Tried::Refused(None), tries, at(0), now, 0.0) {
-                Next::TryAt(next) => {
+            match DAY.next(TryOutcome::Refused(None), tries, at(0), now, 0.0) {
+                NextStep::RetryAt(next) => {
                     waits.push((next - now).whole_seconds());
                     now = next;
                 }
-                Next::Is(state) => {
+                NextStep::Final(state) => {
                     assert_eq!(state, DeliveryState::Abandoned);
                     break;
                 }
@@ -171,22 +179,22 @@ mod tests {
         }
         assert_eq!(waits[..8], [5, 15, 45, 135, 405, 1_215, 3_645, 7_200]);
         assert_eq!((now, waits.len()), (at(86_400), 19), "the last one when the day is over");
-        let jittered = DAY.next(Tried::Refused(None), 1, at(0), at(0), 0.5);
-        assert_eq!(jittered, Next::TryAt(at(0) + Duration::milliseconds(6_250)));
+        let jittered = DAY.next(TryOutcome::Refused(None), 1, at(0), at(0), 0.5);
+        assert_eq!(jittered, NextStep::RetryAt(at(0) + Duration::milliseconds(6_250)));
     }
 
     #[test]
-    fn what_the_receiver_says_counts() {
-        let next = |tried| DAY.next(tried, 1, at(0), at(10), 0.0);
-        assert_eq!(next(Tried::Taken), Next::Is(DeliveryState::Delivered));
-        assert_eq!(next(Tried::Unwanted), Next::Is(DeliveryState::Failed));
-        assert_eq!(next(Tried::Refused(Some(120.0))), Next::TryAt(at(130)));
-        assert_eq!(next(Tried::Refused(Some(0.0))), Next::TryAt(at(11)));
-        assert_eq!(next(Tried::Refused(Some(1e12))), Next::TryAt(at(86_400)));
+    fn receiver_response_decides_next_try() {
+        let next = |outcome| DAY.next(outcome, 1, at(0), at(10), 0.0);
+        assert_eq!(next(TryOutcome::Accepted), NextStep::Final(DeliveryState::Delivered));
+        assert_eq!(next(TryOutcome::Gone), NextStep::Final(DeliveryState::Failed));
+        assert_eq!(next(TryOutcome::Refused(Some(120.0))), NextStep::RetryAt(at(130)));
+        assert_eq!(next(TryOutcome::Refused(Some(0.0))), NextStep::RetryAt(at(11)));
+        assert_eq!(next(TryOutcome::Refused(Some(1e12))), NextStep::RetryAt(at(86_400)));
     }
 
     #[test]
-    fn a_state_is_its_word_on_the_wire() {
+    fn delivery_state_round_trips_as_json() {
         for state in DeliveryState::ALL {
             assert_eq!(serde_json::to_string(&state).expect("json"), format!("\"{}\"", state.as_str()));
             assert_eq!(DeliveryState::parse(state.as_str()), Some(state));

@@ -8,7 +8,7 @@ mod scan;
 
 pub mod canonical;
 pub mod edit;
-pub mod walk;
+pub mod pointer;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ impl Document {
 
     /// Parses JSON text and scans it.
     pub fn parse(text: String) -> Result<Self, ScanError> {
-        let raw = RawValue::from_string(text).map_err(|e| ScanError { at: e.column(), what: "not JSON" })?;
+        let raw = RawValue::from_string(text).map_err(|e| ScanError { at: e.column(), message: "not JSON" })?;
         let document = Self(raw);
         document.scan()?;
         Ok(document)
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back_as_they_came() {
+    fn document_keeps_number_digits() {
         for text in ["9007199254740993", "1e400", "1.10", r#"{"a": [1.0,-0]}"#] {
             let document = Document::parse(text.to_owned()).expect(text);
             assert_eq!(serde_json::to_string(&document).expect("json"), text);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_text_shows_as_a_string() {
+    fn invalid_document_serializes_as_string() {
         assert_eq!(Document::trusted("{oops".into()).text(), "\"{oops\"");
     }
 }

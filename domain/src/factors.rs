@@ -172,7 +172,7 @@ pub struct StepUp {
 }
 
 /// Fault in the name of a passkey, in words; `None`: nothing is wrong.
-pub fn fault_of_passkey_name(name: &str) -> Option<&'static str> {
+pub fn passkey_name_problem(name: &str) -> Option<&'static str> {
     let name = name.trim();
     let fits = !name.is_empty() && name.chars().count() <= LONGEST_PASSKEY_NAME && !name.chars().any(char::is_control);
     (!fits).then_some("expected 1 to 100 characters")

@@ -11,7 +11,7 @@ use std::{borrow::Cow, ops::Range};
 use crate::{
     Document, Time,
     api::NewItem,
-    document::walk::{Pointer, elements, find, members},
+    document::pointer::{Pointer, elements, find, members},
     id::{Uuid, is_key},
 };
 
@@ -111,7 +111,7 @@ impl Feed {
                         faults.push((place, "expected a JSON Pointer to an array, such as /result/rows".to_owned()));
                     }
                 },
-                "payload" => feed.payload = Some(Template::cut(value, &place, &mut faults)),
+                "payload" => feed.payload = Some(Template::parse_text(value, &place, &mut faults)),
                 "dedupe_key" => feed.dedupe_key = scalar(value, &place, "dedupe_key", key_of, &mut faults),
                 "serialize_key" => feed.serialize_key = scalar(value, &place, "serialize_key", key_of, &mut faults),
                 "priority" => feed.priority = scalar(value, &place, "priority", priority_of, &mut faults),
@@ -164,10 +164,10 @@ impl Feed {
     fn elements<'a>(&self, source: &'a Source<'a>) -> Result<Option<Vec<&'a str>>, FeedFault> {
         let Some(each) = &self.each else { return Ok(None) };
         match (View { source, element: None }).find(each) {
-            None => Err(nothing("each", each)),
+            None => Err(no_value("each", each)),
             // What is not borrowed is put together by us: ids, or the source as a whole.
             Some(Cow::Borrowed(text)) if text.starts_with('[') => Ok(elements(text)),
-            Some(_) => Err(fault(format!("the feed's each: {} is not an array", shown(each)))),
+            Some(_) => Err(fault(format!("the feed's each: {} is not an array", pointer_text(each)))),
         }
     }
 
@@ -220,13 +220,13 @@ impl<'a> View<'a> {
 
 impl Template {
     /// Cuts JSON text at its `$from`s. A faulty one is named, and left as it is.
-    fn cut(text: &str, place: &str, faults: &mut Vec<(String, String)>) -> Self {
+    fn parse_text(text: &str, place: &str, faults: &mut Vec<(String, String)>) -> Self {
         let mut template = Self::default();
-        template.take(text, place, faults);
+        template.parse_part(text, place, faults);
         template
     }
 
-    fn take(&mut self, text: &str, place: &str, faults: &mut Vec<(String, String)>) {
+    fn parse_part(&mut self, text: &str, place: &str, faults: &mut Vec<(String, String)>) {
         if let Some(members) = members(text) {
             if let Some((_, from)) = members.iter().find(|(key, _)| key == "$from") {
                 match pointer(from) {
@@ -242,14 +242,14 @@ impl Template {
                 self.text(if n == 0 { "" } else { "," });
                 self.text(Document::of(key).text());
                 self.text(":");
-                self.take(value, &format!("{place}/{}", key.replace('~', "~0").replace('/', "~1")), faults);
+                self.parse_part(value, &format!("{place}/{}", key.replace('~', "~0").replace('/', "~1")), faults);
             }
             self.text("}");
         } else if let Some(elements) = elements(text) {
             self.text("[");
             for (n, element) in elements.iter().enumerate() {
                 self.text(if n == 0 { "" } else { "," });
-                self.take(element, &format!("{place}/{n}"), faults);
+                self.parse_part(element, &format!("{place}/{n}"), faults);
             }
             self.text("]");
         } else {
@@ -268,8 +268,8 @@ impl Template {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(given) => text.push_str(given),
-                Part::From(pointer) => text.push_str(&view.find(pointer).ok_or_else(|| nothing(field, pointer))?),
+                Part::Text(literal) => text.push_str(literal),
+                Part::From(pointer) => text.push_str(&view.find(pointer).ok_or_else(|| no_value(field, pointer))?),
             }
             if text.len() > limit {
                 return Err(fault(format!("the feed's {field}: over the limit of {limit} bytes")));
@@ -293,14 +293,14 @@ fn scalar<T>(
     if value == "null" {
         return None;
     }
-    let known = faults.len();
-    let template = Template::cut(value, place, faults);
-    if faults.len() > known {
+    let faults_before = faults.len();
+    let template = Template::parse_text(value, place, faults);
+    if faults.len() > faults_before {
         return None;
     }
-    if let Some(Part::Text(given)) = template.parts.first() {
+    if let Some(Part::Text(literal)) = template.parts.first() {
         // An array or object that holds a `$from` begins with text too, and is never such a value.
-        if let Err(expected) = reader(given) {
+        if let Err(expected) = reader(literal) {
             faults.push((place.to_owned(), format!("{expected}, or {{\"$from\": …}} for the {field}")));
             return None;
         }
@@ -345,13 +345,13 @@ fn pointer(value: &str) -> Option<Pointer> {
     Pointer::parse(&serde_json::from_str::<String>(value).ok()?)
 }
 
-fn shown(pointer: &Pointer) -> String {
+fn pointer_text(pointer: &Pointer) -> String {
     let text = pointer.to_string();
     if text.is_empty() { "the whole".to_owned() } else { text }
 }
 
-fn nothing(field: &str, pointer: &Pointer) -> FeedFault {
-    fault(format!("the feed's {field}: {} points to nothing", shown(pointer)))
+fn no_value(field: &str, pointer: &Pointer) -> FeedFault {
+    fault(format!("the feed's {field}: {} points to nothing", pointer_text(pointer)))
 }
 
 #[cfg(test)]

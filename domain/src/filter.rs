@@ -5,7 +5,7 @@
 //! quotes hold what would otherwise end a word. [`Filter::parse`] and printing are each other's inverse.
 //! [`lists`] has the names of each list; nothing here knows a column or a clock.
 
-pub mod fit;
+pub mod job_match;
 pub mod lists;
 
 use std::fmt::{self, Display, Write as _};
@@ -15,7 +15,7 @@ use std::fmt::{self, Display, Write as _};
 pub struct Filter {
     pub terms: Vec<Term>,
     /// Position of each term in the text, in characters from 1; empty if the filter was not typed.
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 /// One condition.
@@ -72,7 +72,7 @@ impl Eq for Filter {}
 
 impl From<Vec<Term>> for Filter {
     fn from(terms: Vec<Term>) -> Self {
-        Self { terms, places: Vec::new() }
+        Self { terms, positions: Vec::new() }
     }
 }
 
@@ -99,15 +99,15 @@ impl Filter {
     }
 
     /// Position of a term, in characters from 1; 0 if it was not typed.
-    pub fn place(&self, term: usize) -> usize {
-        self.places.get(term).copied().unwrap_or(0)
+    pub fn position(&self, term: usize) -> usize {
+        self.positions.get(term).copied().unwrap_or(0)
     }
 
     /// The same without one term.
     #[must_use]
     pub fn without(&self, term: usize) -> Self {
-        let kept = self.terms.iter().enumerate().filter(|&(at, _)| at != term);
-        kept.map(|(_, term)| term.clone()).collect::<Vec<_>>().into()
+        let others = self.terms.iter().enumerate().filter(|&(at, _)| at != term);
+        others.map(|(_, term)| term.clone()).collect::<Vec<_>>().into()
     }
 
     /// The same with this term in the place of all others of its name.
@@ -209,7 +209,7 @@ impl Reader {
             if self.peek().is_none() {
                 return Ok(filter);
             }
-            filter.places.push(self.at + 1);
+            filter.positions.push(self.at + 1);
             filter.terms.push(self.term()?);
             if self.peek().is_some_and(|c| !c.is_whitespace()) {
                 return Err(self.fault("expected a space between two conditions"));
@@ -283,8 +283,8 @@ impl Reader {
             match c {
                 '"' => return Ok(text),
                 '\\' => {
-                    let Some(kept) = self.peek() else { break };
-                    text.push(kept);
+                    let Some(escaped) = self.peek() else { break };
+                    text.push(escaped);
                     self.at += 1;
                 }
                 c => text.push(c),
@@ -350,14 +350,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_as_it_was(terms in prop::collection::vec(terms(), 0..6)) {
+        fn filter_text_round_trips(terms in prop::collection::vec(terms(), 0..6)) {
             let filter = Filter::from(terms);
             let text = filter.to_string();
             prop_assert_eq!(Filter::parse(&text), Ok(filter), "{}", text);
         }
 
         #[test]
-        fn any_text_is_read_or_refused_within_itself(text in "\\PC{0,40}") {
+        fn filter_parser_error_position_is_within_text(text in "\\PC{0,40}") {
             match Filter::parse(&text) {
                 Ok(filter) => prop_assert_eq!(Filter::parse(&filter.to_string()), Ok(filter)),
                 Err(fault) => prop_assert!((1..=text.chars().count() + 1).contains(&fault.at)),
@@ -366,20 +366,20 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_reads_as_people_write_it() {
+    fn filter_syntax_examples() {
         let text = r#"state:dead,expired -type:import  created:2026-11-01..2026-11-08 row:>3 "no such user" 12"#;
         let filter = Filter::parse(text).expect("a filter");
         assert_eq!(
             filter.to_string(),
             r#"state:dead,expired -type:import created:2026-11-01..2026-11-08 row:>3 "no such user" 12"#
         );
-        assert_eq!(filter.place(1), 20);
+        assert_eq!(filter.position(1), 20);
         assert_eq!(filter.without(0).terms.len(), 5);
         assert_eq!(filter.with(Term::is("state", "running")).terms.len(), 6);
     }
 
     #[test]
-    fn a_fault_says_where() {
+    fn filter_error_has_position() {
         for (text, at) in [("state:", 7), ("state:dead,", 12), ("a \"b", 3), ("-", 2), ("state:\"a\"b", 10), ("n:>", 4)]
         {
             assert_eq!(Filter::parse(text).expect_err(text).at, at, "{text}");

@@ -59,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variable_parts_are_taken_out() {
+    fn fingerprint_ignores_variable_parts() {
         assert_eq!(normalise("row 12: \"x y\" is 5.25"), "row #: \"…\" is #.#");
         assert_eq!(normalise("no user 0190a5e0-0000-7000-8000-00000000000a"), "no user #");
         assert_eq!(normalise("an open \" quote"), "an open \"");
     }
 
     #[test]
-    fn alike_is_alike_and_different_is_not() {
+    fn fingerprint_groups_similar_messages() {
         let of = |message| fingerprint(Some("invalid_row"), message);
         assert_eq!(of("line 12: expected a number"), of("line 99: expected a number"));
         assert_ne!(of("line 12: expected a number"), of("line 12: expected a date"));

@@ -71,29 +71,30 @@ impl ImportSettings {
 
     /// Faults: JSON Pointer into the settings, and expectation.
     pub fn problems(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
+        let mut problems_found = Vec::new();
         for (place, role) in self.roles.iter().flatten().enumerate() {
             let is_repeated = self.roles.iter().flatten().take(place).any(|other| other == role);
             if is_repeated || !ROLES.contains(&role.as_str()) {
-                found.push((format!("/roles/{place}"), "expected user, support or admin, each once".to_owned()));
+                problems_found
+                    .push((format!("/roles/{place}"), "expected user, support or admin, each once".to_owned()));
             }
         }
-        self.check_aliases(&mut found);
+        self.check_aliases(&mut problems_found);
         let examples = self.template.as_ref().map(|template| template.examples.as_slice()).unwrap_or_default();
         if examples.len() > MOST_EXAMPLES {
-            found.push(("/template/examples".to_owned(), format!("expected at most {MOST_EXAMPLES} rows")));
+            problems_found.push(("/template/examples".to_owned(), format!("expected at most {MOST_EXAMPLES} rows")));
         }
         for (place, example) in examples.iter().enumerate().take(MOST_EXAMPLES) {
             if !example.text().trim_start().starts_with('{') {
-                found.push((format!("/template/examples/{place}"), "expected an object".to_owned()));
+                problems_found.push((format!("/template/examples/{place}"), "expected an object".to_owned()));
             }
         }
-        found
+        problems_found
     }
 
-    fn check_aliases(&self, found: &mut Vec<(String, String)>) {
+    fn check_aliases(&self, problems_found: &mut Vec<(String, String)>) {
         if self.aliases.len() > MOST_ALIASED {
-            found.push(("/aliases".to_owned(), format!("expected at most {MOST_ALIASED} properties")));
+            problems_found.push(("/aliases".to_owned(), format!("expected at most {MOST_ALIASED} properties")));
             return;
         }
         let mut seen = HashSet::new();
@@ -101,18 +102,18 @@ impl ImportSettings {
             // A pointer to a property of any length is no help.
             let pointer = format!("/aliases/{:.100}", property.replace('~', "~0").replace('/', "~1"));
             if !is_text(property, 1, LONGEST_COLUMN) {
-                found.push((pointer.clone(), "expected a property of 1 to 1000 characters".to_owned()));
+                problems_found.push((pointer.clone(), "expected a property of 1 to 1000 characters".to_owned()));
             }
             if names.len() > MOST_ALIASES {
-                found.push((pointer, format!("expected at most {MOST_ALIASES} names")));
+                problems_found.push((pointer, format!("expected at most {MOST_ALIASES} names")));
                 continue;
             }
             for (place, name) in names.iter().enumerate() {
                 if !is_text(name, 1, LONGEST_COLUMN) {
-                    found.push((format!("{pointer}/{place}"), "expected 1 to 1000 characters".to_owned()));
+                    problems_found.push((format!("{pointer}/{place}"), "expected 1 to 1000 characters".to_owned()));
                 } else if !seen.insert(name) {
                     let expected = "expected a name that no other property and no other alias has";
-                    found.push((format!("{pointer}/{place}"), expected.to_owned()));
+                    problems_found.push((format!("{pointer}/{place}"), expected.to_owned()));
                 }
             }
         }
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_may_import_unless_the_type_says_otherwise() {
+    fn import_roles_default_to_everyone() {
         let open = read("{}");
         assert_eq!((open.problems(), &open), (vec![], &ImportSettings::default()));
         assert!(open.admits(Some("user")) && open.admits(None));

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_has_its_own_code_and_word() {
+    fn item_states_have_unique_codes_and_names() {
         for state in ItemState::ALL {
             assert_eq!(ItemState::from_code(state.code()), Some(state));
             assert_eq!(ItemState::parse(state.as_str()), Some(state));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_a_number_or_unlimited() {
+    fn max_failures_is_number_or_unlimited() {
         let read = |text| serde_json::from_str::<MaxFailures>(text).ok();
         assert_eq!(read("3"), Some(MaxFailures::AtMost(3)));
         assert_eq!(read("\"unlimited\""), Some(MaxFailures::Unlimited));

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_taken_over_all_items() {
+    fn outcome_covers_all_items() {
         assert_eq!(Outcome::of(&counts(0, 0, 0), false), Outcome::Succeeded);
         assert_eq!(Outcome::of(&counts(3, 0, 0), false), Outcome::Succeeded);
         assert_eq!(Outcome::of(&counts(3, 1, 0), false), Outcome::Partial);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_whether_anything_has_happened() {
+    fn job_status_from_counts() {
         assert_eq!(JobStatus::of(&counts(0, 0, 0), false, false, false), JobStatus::Waiting);
         assert_eq!(JobStatus::of(&counts(0, 0, 1), false, false, false), JobStatus::Running);
         assert_eq!(JobStatus::of(&counts(0, 0, 0), true, false, false), JobStatus::Running);

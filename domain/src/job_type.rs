@@ -121,15 +121,15 @@ impl Executor {
     }
 
     /// Public part, complete with its defaults, and the part that is never returned.
-    pub fn parted(&self) -> (Self, PushSecrets) {
+    pub fn split_secrets(&self) -> (Self, PushSecrets) {
         let mut open = self.clone();
         let (auth, headers, secret) = (open.auth.take(), open.headers.take(), open.secret.take());
         let mut secrets = PushSecrets { auth, headers, secret, url: None };
         if open.kind == ExecutorKind::Push {
             open.timeout_seconds.get_or_insert(PUSH_TIMEOUT_SECONDS);
-            let shown = open.without_query();
-            if shown.url != open.url {
-                secrets.url = std::mem::replace(&mut open, shown).url;
+            let redacted = open.without_query();
+            if redacted.url != open.url {
+                secrets.url = std::mem::replace(&mut open, redacted).url;
             }
         }
         (open, secrets)
@@ -138,7 +138,7 @@ impl Executor {
     /// For those who may not see secrets: the URL without its query, user and fragment.
     #[must_use]
     pub fn without_query(&self) -> Self {
-        let shown = |url: &String| {
+        let redacted = |url: &String| {
             let (place, rest) = url.find(['?', '#']).map_or((url.as_str(), ""), |at| url.split_at(at));
             let start = place.find("//").map_or(0, |at| at + 2);
             let end = place[start..].find('/').map_or(place.len(), |at| start + at);
@@ -146,7 +146,7 @@ impl Executor {
             let more = if rest.is_empty() { "" } else { "?…" };
             format!("{}{host}{}{more}", &place[..start], &place[end..])
         };
-        Self { url: self.url.as_ref().map(shown), ..self.clone() }
+        Self { url: self.url.as_ref().map(redacted), ..self.clone() }
     }
 }
 
@@ -234,68 +234,69 @@ impl JobTypeSpec {
 
     /// Everything that is wrong with it: JSON Pointer into the body, and what was expected.
     pub fn problems(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        let mut say = |pointer: &str, detail: &str| found.push((pointer.to_owned(), detail.to_owned()));
+        let mut problems_found = Vec::new();
+        let mut report = |pointer: &str, detail: &str| problems_found.push((pointer.to_owned(), detail.to_owned()));
         if !crate::id::is_name(&self.name) {
-            say("/name", "expected [a-z0-9][a-z0-9._-]{0,99}");
+            report("/name", "expected [a-z0-9][a-z0-9._-]{0,99}");
         }
         if self.delivery == Delivery::AtMostOnce && self.max_failures() != MaxFailures::AtMost(1) {
-            say("/max_failures", "expected 1, as delivery is at_most_once");
+            report("/max_failures", "expected 1, as delivery is at_most_once");
         }
         if self.concurrency.is_some_and(|cap| cap < 0) {
-            say("/concurrency", "expected null or a whole number from 0");
+            report("/concurrency", "expected null or a whole number from 0");
         }
         if let Some((pointer, detail)) = self.backoff.problem() {
-            say(&format!("/backoff{pointer}"), detail);
+            report(&format!("/backoff{pointer}"), detail);
         }
         let seconds = SHORTEST_SECONDS..=LONGEST_SECONDS;
         if !seconds.contains(&self.heartbeat_seconds) {
-            say("/heartbeat_seconds", "expected a number of seconds from 0.1 to 31536000");
+            report("/heartbeat_seconds", "expected a number of seconds from 0.1 to 31536000");
         }
         if self.run_timeout_seconds.is_some_and(|s| !seconds.contains(&s)) {
-            say("/run_timeout_seconds", "expected null or a number of seconds from 0.1 to 31536000");
+            report("/run_timeout_seconds", "expected null or a number of seconds from 0.1 to 31536000");
         }
         if self.retain_seconds.is_some_and(|s| !(0..=LONGEST_RETENTION_SECONDS).contains(&s)) {
-            say("/retain_seconds", "expected null or a whole number of seconds from 0");
+            report("/retain_seconds", "expected null or a whole number of seconds from 0");
         }
         if self.steps.len() > MOST_STEPS {
-            say("/steps", "expected at most 100 steps");
+            report("/steps", "expected at most 100 steps");
         }
         for (place, step) in self.steps.iter().enumerate() {
             if !crate::id::is_name(step) || self.steps[..place].contains(step) {
-                say(&format!("/steps/{place}"), "expected a name of its own, [a-z0-9][a-z0-9._-]{0,99}");
+                report(&format!("/steps/{place}"), "expected a name of its own, [a-z0-9][a-z0-9._-]{0,99}");
             }
         }
         let executor = &self.executor;
         match executor.kind {
             ExecutorKind::Builtin if executor.name.is_none() => {
-                say("/executor/name", "expected validate, export or echo");
+                report("/executor/name", "expected validate, export or echo");
             }
-            ExecutorKind::Push if executor.url.is_none() => say("/executor/url", "expected the URL to post to"),
+            ExecutorKind::Push if executor.url.is_none() => report("/executor/url", "expected the URL to post to"),
             _ => {}
         }
         if executor.url.as_ref().is_some_and(|url| !is_text(url, 1, LONGEST_URL)) {
-            say("/executor/url", "expected at most 2048 characters");
+            report("/executor/url", "expected at most 2048 characters");
         }
         if executor.kind != ExecutorKind::Builtin && executor.name.is_some() {
-            say("/executor/name", "expected only where kind is builtin");
+            report("/executor/name", "expected only where kind is builtin");
         }
         if executor.kind != ExecutorKind::Push && (executor.url.is_some() || executor.timeout_seconds.is_some()) {
-            say("/executor/url", "expected only where kind is push");
+            report("/executor/url", "expected only where kind is push");
         }
         if executor.timeout_seconds.is_some_and(|s| !(SHORTEST_SECONDS..=LONGEST_PUSH_SECONDS).contains(&s)) {
-            say("/executor/timeout_seconds", "expected a number of seconds from 0.1 to 86400");
+            report("/executor/timeout_seconds", "expected a number of seconds from 0.1 to 86400");
         }
         for (inner, detail) in self.import.iter().flat_map(ImportSettings::problems) {
-            say(&format!("/import{inner}"), &detail);
+            report(&format!("/import{inner}"), &detail);
         }
-        let (_, secrets) = executor.parted();
+        let (_, secrets) = executor.split_secrets();
         if executor.kind == ExecutorKind::Push {
-            found.extend(secrets.problems().into_iter().map(|(at, detail)| (format!("/executor{at}"), detail)));
+            problems_found
+                .extend(secrets.problems().into_iter().map(|(at, detail)| (format!("/executor{at}"), detail)));
         } else if !secrets.is_empty() {
-            say("/executor", "expected auth, headers and secret only where kind is push");
+            report("/executor", "expected auth, headers and secret only where kind is push");
         }
-        found
+        problems_found
     }
 }
 
@@ -348,13 +349,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_push_executor_sends_along_is_not_read_back() {
+    fn push_executor_secrets_are_split_off() {
         let spec = read(
             r#"{"name":"a","executor":{"kind":"push","url":"https://a","auth":{"user":"u","password":"hidden"},
                 "headers":{"X-A":"hidden"},"secret":"hidden-hidden"}}"#,
         );
         assert_eq!(spec.problems(), []);
-        let (open, secrets) = spec.executor.parted();
+        let (open, secrets) = spec.executor.split_secrets();
         assert_eq!(open, Executor::push("https://a".to_owned()));
         assert!(secrets.auth.is_some() && secrets.headers.is_some() && secrets.secret.is_some());
         assert!(!format!("{spec:?}").contains("hidden"));
@@ -363,13 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn the_query_of_a_url_is_kept_apart() {
-        let shown = |url: &str| Executor::push(url.to_owned()).without_query().url.expect("a URL");
-        assert_eq!(shown("https://a.example/{type}/{item_id}"), "https://a.example/{type}/{item_id}");
-        assert_eq!(shown("https://a.example/x?key=hidden&b={job_id}"), "https://a.example/x?…");
-        assert_eq!(shown("https://a.example?hidden"), "https://a.example?…");
-        assert_eq!(shown("https://u:hidden@a.example:1/x@y#hidden"), "https://a.example:1/x@y?…");
-        let (open, secrets) = Executor::push("https://a.example/?key=hidden".to_owned()).parted();
+    fn push_url_query_is_treated_as_secret() {
+        let redacted = |url: &str| Executor::push(url.to_owned()).without_query().url.expect("a URL");
+        assert_eq!(redacted("https://a.example/{type}/{item_id}"), "https://a.example/{type}/{item_id}");
+        assert_eq!(redacted("https://a.example/x?key=hidden&b={job_id}"), "https://a.example/x?…");
+        assert_eq!(redacted("https://a.example?hidden"), "https://a.example?…");
+        assert_eq!(redacted("https://u:hidden@a.example:1/x@y#hidden"), "https://a.example:1/x@y?…");
+        let (open, secrets) = Executor::push("https://a.example/?key=hidden".to_owned()).split_secrets();
         assert_eq!(secrets.url.as_deref(), Some("https://a.example/?key=hidden"));
         assert_eq!(open.url.as_deref(), Some("https://a.example/?…"));
     }

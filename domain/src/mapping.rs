@@ -153,8 +153,8 @@ impl MappedColumn {
     ///
     /// Returns the expectation if the kind does not have this format.
     pub fn conversion(&self) -> Result<Conversion, &'static str> {
-        let given = self.format.as_deref();
-        let number = || match given {
+        let format_name = self.format.as_deref();
+        let number = || match format_name {
             None => Ok(NumberFormat::default()),
             Some(word) => NumberFormat::ALL
                 .into_iter()
@@ -162,12 +162,12 @@ impl MappedColumn {
                 .ok_or("expected 1234.56, 1.234,56, 1,234.56 or 1 234,56"),
         };
         match self.kind {
-            ValueKind::Text | ValueKind::Boolean if given.is_some() => Err("expected only for numbers and dates"),
+            ValueKind::Text | ValueKind::Boolean if format_name.is_some() => Err("expected only for numbers and dates"),
             ValueKind::Text => Ok(Conversion::Text),
             ValueKind::Boolean => Ok(Conversion::Boolean),
             ValueKind::Number => number().map(Conversion::Number),
             ValueKind::Integer => number().map(Conversion::Integer),
-            ValueKind::Date => match given {
+            ValueKind::Date => match format_name {
                 None => Ok(Conversion::Date(DateFormat::default())),
                 Some(word) => DateFormat::ALL
                     .into_iter()
@@ -182,27 +182,28 @@ impl MappedColumn {
 impl Mapping {
     /// Faults that do not depend on a file: JSON Pointer into the mapping, and expectation.
     pub fn problems(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
+        let mut problems_found = Vec::new();
         if self.columns.is_empty() || self.columns.len() > MOST_MAPPED_COLUMNS {
-            found.push(("/columns".to_owned(), format!("expected 1 to {MOST_MAPPED_COLUMNS} columns")));
-            return found;
+            problems_found.push(("/columns".to_owned(), format!("expected 1 to {MOST_MAPPED_COLUMNS} columns")));
+            return problems_found;
         }
         let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
         for (place, column) in self.columns.iter().enumerate() {
-            let mut say =
-                |field: &str, detail: &str| found.push((format!("/columns/{place}/{field}"), detail.to_owned()));
+            let mut report = |field: &str, detail: &str| {
+                problems_found.push((format!("/columns/{place}/{field}"), detail.to_owned()))
+            };
             for (field, name, seen) in [("from", &column.from, &mut sources), ("to", &column.to, &mut targets)] {
                 if !is_text(name, 1, LONGEST_COLUMN) {
-                    say(field, "expected 1 to 1000 characters");
+                    report(field, "expected 1 to 1000 characters");
                 } else if !seen.insert(name.as_str()) {
-                    say(field, "expected a name that no other column of the mapping has");
+                    report(field, "expected a name that no other column of the mapping has");
                 }
             }
             if let Err(expected) = column.conversion() {
-                say("format", expected);
+                report("format", expected);
             }
         }
-        found
+        problems_found
     }
 }
 
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_text_unless_it_says_otherwise() {
+    fn mapped_column_defaults_to_text() {
         let mapping = read(r#"{"columns":[{"from":"Name","to":"name"}]}"#);
         assert_eq!(mapping.problems(), []);
         assert_eq!(mapping.columns[0].conversion(), Ok(Conversion::Text));
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_is_found_by_its_word() {
+    fn mapping_formats_parse_by_name() {
         let column = |kind: &str, format: &str| {
             read(&format!(r#"{{"columns":[{{"from":"a","to":"b","as":"{kind}","format":"{format}"}}]}}"#)).columns[0]
                 .conversion()

@@ -198,8 +198,8 @@ impl Problem {
     }
 
     /// `not_found`, for a thing that does not exist or is not the caller's to see.
-    pub fn not_found(what: &str) -> Self {
-        Self::new(Code::NotFound, format!("There is no such {what}, or it is not yours to see."))
+    pub fn not_found(object: &str) -> Self {
+        Self::new(Code::NotFound, format!("There is no such {object}, or it is not yours to see."))
     }
 
     /// `invalid_body` with its faults.
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_its_word_on_the_wire() {
+    fn problem_code_round_trips_as_json() {
         for &code in Code::ALL {
             assert_eq!(serde_json::to_string(&code).expect("json"), format!("\"{}\"", code.as_str()));
             assert!((400..600).contains(&code.status()));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_body_names_its_first_fault() {
+    fn invalid_body_names_its_first_error() {
         let problem = Problem::invalid_body([("/type".to_owned(), "expected a name".to_owned())]);
         assert_eq!(problem.detail, "At /type: expected a name.");
         assert_eq!(problem.status, 422);

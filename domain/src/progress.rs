@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_reaches_100_only_when_it_is_over() {
+    fn percent_reaches_100_only_on_completion() {
         assert_eq!(percent(&counts(999, 1, 0), true, None, false), Some(99));
         assert_eq!(percent(&counts(999, 1, 0), true, None, true), Some(100));
         assert_eq!(percent(&counts(41, 0, 59), true, None, false), Some(41));
@@ -80,24 +80,27 @@ mod tests {
     }
 
     #[test]
-    fn the_sentences_are_those_of_the_contract() {
-        let say = |counts: &Counts, status, outcome, percent| message(counts, status, outcome, percent);
+    fn progress_messages() {
+        let sentence = |counts: &Counts, status, outcome, percent| message(counts, status, outcome, percent);
         let c = counts(4_980, 20, 0);
-        assert_eq!(say(&counts(0, 0, 5), JobStatus::Waiting, None, Some(0)), "Waiting for job to start…");
-        assert_eq!(say(&counts(41, 0, 59), JobStatus::Running, None, Some(41)), "Job running, 41% complete…");
-        assert_eq!(say(&counts(1_204, 0, 0), JobStatus::Running, None, None), "Job running, 1,204 done…");
+        assert_eq!(sentence(&counts(0, 0, 5), JobStatus::Waiting, None, Some(0)), "Waiting for job to start…");
+        assert_eq!(sentence(&counts(41, 0, 59), JobStatus::Running, None, Some(41)), "Job running, 41% complete…");
+        assert_eq!(sentence(&counts(1_204, 0, 0), JobStatus::Running, None, None), "Job running, 1,204 done…");
         assert_eq!(
-            say(&c, JobStatus::Completed, Some(Outcome::Partial), Some(100)),
+            sentence(&c, JobStatus::Completed, Some(Outcome::Partial), Some(100)),
             "Job complete, 20 of 5,000 failed"
         );
-        assert_eq!(say(&counts(5, 0, 0), JobStatus::Completed, Some(Outcome::Succeeded), Some(100)), "Job complete");
-        assert_eq!(say(&c, JobStatus::Completed, Some(Outcome::Cancelled), Some(100)), "Job cancelled");
+        assert_eq!(
+            sentence(&counts(5, 0, 0), JobStatus::Completed, Some(Outcome::Succeeded), Some(100)),
+            "Job complete"
+        );
+        assert_eq!(sentence(&c, JobStatus::Completed, Some(Outcome::Cancelled), Some(100)), "Job cancelled");
         let corrected = Counts { cancelled: 18, superseded: 18, ..counts(4_980, 2, 0) };
         assert_eq!(
-            say(&corrected, JobStatus::Completed, Some(Outcome::Partial), Some(100)),
+            sentence(&corrected, JobStatus::Completed, Some(Outcome::Partial), Some(100)),
             "Job complete, 2 of 5,000 failed, 18 corrected"
         );
         let holding = Counts { running: 3, ..Counts::default() };
-        assert_eq!(say(&holding, JobStatus::Cancelling, None, None), "Cancelling, 3 still running…");
+        assert_eq!(sentence(&holding, JobStatus::Cancelling, None, None), "Cancelling, 3 still running…");
     }
 }

@@ -45,10 +45,10 @@ impl Backoff {
 
     /// Error in it, if any: pointer within the object, and what was expected.
     pub fn problem(&self) -> Option<(&'static str, &'static str)> {
-        let whole = |v: f64| v.is_finite() && (0.0..=LONGEST_SECONDS).contains(&v);
-        if !whole(self.min_seconds) {
+        let in_range = |v: f64| v.is_finite() && (0.0..=LONGEST_SECONDS).contains(&v);
+        if !in_range(self.min_seconds) {
             Some(("/min_seconds", "expected a number of seconds from 0"))
-        } else if self.max_seconds.is_some_and(|max| !whole(max) || max < self.min_seconds) {
+        } else if self.max_seconds.is_some_and(|max| !in_range(max) || max < self.min_seconds) {
             Some(("/max_seconds", "expected null or a number of seconds not below min_seconds"))
         } else if !(1.0..=1_000.0).contains(&self.factor) {
             Some(("/factor", "expected a number from 1 to 1000"))
@@ -69,7 +69,7 @@ pub enum Verdict {
 
 /// A failed attempt, as `retry-budget` looks at it.
 #[derive(Clone, Copy, Debug)]
-pub struct Failed {
+pub struct FailedAttempt {
     pub ended_as: EndedAs,
     pub delivery: Delivery,
     pub max_failures: MaxFailures,
@@ -81,7 +81,7 @@ pub struct Failed {
 }
 
 /// `retry-budget`. `random` is uniform in [0, 1).
-pub fn verdict(failed: Failed, backoff: &Backoff, random: f64) -> Verdict {
+pub fn verdict(failed: FailedAttempt, backoff: &Backoff, random: f64) -> Verdict {
     let lost = matches!(failed.ended_as, EndedAs::LeaseLost | EndedAs::TimedOut);
     match failed.delivery {
         Delivery::AtMostOnce => return Verdict::Dead { outcome_unknown: lost },
@@ -122,8 +122,8 @@ mod tests {
         assert!((backoff.delay_seconds(1, 1.0) - 4.5).abs() < 1e-9);
     }
 
-    fn failed() -> Failed {
-        Failed {
+    fn failed() -> FailedAttempt {
+        FailedAttempt {
             ended_as: EndedAs::Failed,
             delivery: Delivery::AtLeastOnce,
             max_failures: MaxFailures::AtMost(3),
@@ -137,30 +137,33 @@ mod tests {
     fn a_budget_of_three_allows_two_retries() {
         let backoff = Backoff { jitter: false, ..Backoff::default() };
         assert_eq!(verdict(failed(), &backoff, 0.0), Verdict::RetryIn(3.0));
-        assert_eq!(verdict(Failed { failures: 2, ..failed() }, &backoff, 0.0), Verdict::RetryIn(6.0));
+        assert_eq!(verdict(FailedAttempt { failures: 2, ..failed() }, &backoff, 0.0), Verdict::RetryIn(6.0));
         let dead = Verdict::Dead { outcome_unknown: false };
-        assert_eq!(verdict(Failed { failures: 3, ..failed() }, &backoff, 0.0), dead);
-        let endless = Failed { failures: 3_000, max_failures: MaxFailures::Unlimited, ..failed() };
+        assert_eq!(verdict(FailedAttempt { failures: 3, ..failed() }, &backoff, 0.0), dead);
+        let endless = FailedAttempt { failures: 3_000, max_failures: MaxFailures::Unlimited, ..failed() };
         assert_eq!(verdict(endless, &backoff, 0.0), Verdict::RetryIn(3600.0));
     }
 
     #[test]
-    fn the_workers_word_wins_and_a_lost_lease_does_not_wait() {
+    fn worker_retry_after_wins_and_lost_lease_does_not_wait() {
         let backoff = Backoff::default();
         assert_eq!(
-            verdict(Failed { retry_after_seconds: Some(42.0), ..failed() }, &backoff, 0.9),
+            verdict(FailedAttempt { retry_after_seconds: Some(42.0), ..failed() }, &backoff, 0.9),
             Verdict::RetryIn(42.0)
         );
         assert_eq!(
-            verdict(Failed { retryable: false, ..failed() }, &backoff, 0.9),
+            verdict(FailedAttempt { retryable: false, ..failed() }, &backoff, 0.9),
             Verdict::Dead { outcome_unknown: false }
         );
-        assert_eq!(verdict(Failed { ended_as: EndedAs::LeaseLost, ..failed() }, &backoff, 0.9), Verdict::RetryIn(0.0));
+        assert_eq!(
+            verdict(FailedAttempt { ended_as: EndedAs::LeaseLost, ..failed() }, &backoff, 0.9),
+            Verdict::RetryIn(0.0)
+        );
     }
 
     #[test]
-    fn at_most_once_never_goes_out_again() {
-        let once = |ended_as| Failed { ended_as, delivery: Delivery::AtMostOnce, ..failed() };
+    fn at_most_once_failure_is_final() {
+        let once = |ended_as| FailedAttempt { ended_as, delivery: Delivery::AtMostOnce, ..failed() };
         let backoff = Backoff::default();
         assert_eq!(verdict(once(EndedAs::Failed), &backoff, 0.0), Verdict::Dead { outcome_unknown: false });
         assert_eq!(verdict(once(EndedAs::LeaseLost), &backoff, 0.0), Verdict::Dead { outcome_unknown: true });

@@ -41,27 +41,28 @@ impl RowEdit {
         if bytes > LARGEST_ROW_EDITS {
             return vec![(String::new(), format!("expected at most {LARGEST_ROW_EDITS} bytes of cells"))];
         }
-        let mut found = Vec::new();
+        let mut problems_found = Vec::new();
         let mut seen = HashSet::new();
         for (place, edit) in edits.iter().enumerate() {
             if edit.row < 1 || !seen.insert(edit.row) {
-                found.push((format!("/{place}/row"), "expected the line of a row, from 1, each once".to_owned()));
+                problems_found
+                    .push((format!("/{place}/row"), "expected the line of a row, from 1, each once".to_owned()));
             }
             if edit.leave_out != edit.cells.is_empty() {
-                found.push((format!("/{place}/cells"), "expected either cells, or leave_out true".to_owned()));
+                problems_found.push((format!("/{place}/cells"), "expected either cells, or leave_out true".to_owned()));
             }
             for (name, text) in &edit.cells {
                 // A pointer to a name of any length is no help.
                 let pointer = format!("/{place}/cells/{:.100}", name.replace('~', "~0").replace('/', "~1"));
                 if !is_text(name, 1, LONGEST_COLUMN) {
-                    found.push((pointer, "expected the name of a column".to_owned()));
+                    problems_found.push((pointer, "expected the name of a column".to_owned()));
                 } else if !is_text(text, 0, LONGEST_EDITED_CELL) {
                     let expected = format!("expected at most {LONGEST_EDITED_CELL} characters, none of them NUL");
-                    found.push((pointer, expected));
+                    problems_found.push((pointer, expected));
                 }
             }
         }
-        found
+        problems_found
     }
 }
 

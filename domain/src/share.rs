@@ -61,7 +61,7 @@ pub struct ShareMade {
 }
 
 /// A job as a share shows it, with everything below it.
-pub fn shared(mut job: Job) -> Job {
+pub fn redact_for_share(mut job: Job) -> Job {
     job.metadata = Document::empty_object();
     job.dedupe_key = None;
     job.idempotency_key = None;
@@ -71,6 +71,6 @@ pub fn shared(mut job: Job) -> Job {
     job.replay_of = None;
     job.superseded_by = None;
     job.feed = None;
-    job.children = job.children.map(|children| children.into_iter().map(shared).collect());
+    job.children = job.children.map(|children| children.into_iter().map(redact_for_share).collect());
     job
 }

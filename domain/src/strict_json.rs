@@ -188,14 +188,14 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
     }
 
     fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, A::Error> {
-        self.0.newtype_variant_seed(MapOf(visitor))
+        self.0.newtype_variant_seed(MapSeed(visitor))
     }
 }
 
 /// Reads a map into a visitor.
-struct MapOf<V>(V);
+struct MapSeed<V>(V);
 
-impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for MapOf<V> {
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for MapSeed<V> {
     type Value = V::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_no_object_at_any_depth() {
+    fn array_instead_of_object_is_refused_at_any_depth() {
         assert!(
             serde_json::from_str::<NewJob>(r#"["a"]"#).is_ok() || serde_json::from_str::<ResultBody>("[1]").is_ok()
         );
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_read_as_ever() {
+    fn strict_reader_accepts_ordinary_json() {
         assert_eq!(from_str::<Shape>(r#"{"point":{"x":1}}"#).expect("a struct"), Shape::Point { x: 1 });
         assert_eq!(from_str::<Shape>(r#"{"pair":[1,2]}"#).expect("a tuple"), Shape::Pair(1, 2));
         assert_eq!(from_str::<Shape>(r#""nothing""#).expect("a unit"), Shape::Nothing);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_offset_is_read_and_utc_is_written() {
+    fn time_reads_any_offset_and_writes_utc() {
         let at = Time::parse("2026-11-20T15:03:07.25+01:00").expect("a time");
         assert_eq!(at.to_rfc3339(), "2026-11-20T14:03:07.25Z");
         assert_eq!(Time::parse("20 November"), None);

@@ -104,7 +104,7 @@ mod tests {
     const ID: &str = "0197a000-0000-7000-8000-0000000000af";
 
     #[test]
-    fn a_topic_is_written_as_it_is_read() {
+    fn topic_round_trips() {
         let list =
             format!("roots,job:{ID},item:{ID},imports,failures,operations,workers,types,overview,deliveries,schedules");
         let topics = Topic::parse_list(&list).expect("topics");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_counts_once_and_there_are_not_too_many() {
+    fn topics_are_deduplicated_and_limited() {
         assert_eq!(Topic::parse_list("roots,types,roots"), Ok(vec![Topic::Roots, Topic::Types]));
         let item = |n: u128| format!("item:{}", Uuid::from_u128(n));
         let many = |n: u128| (0..n).map(item).collect::<Vec<_>>().join(",");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_topic_is_refused() {
+    fn invalid_topic_is_refused() {
         for bad in ["", "root", "roots,", "job", "job:", "job:x", "item:{}", " roots", "Roots", "types:1"] {
             assert!(Topic::parse_list(bad).is_err(), "{bad:?}");
         }

@@ -15,41 +15,41 @@ pub enum ItemEvent {
     /// A result was accepted.
     Succeeded,
     /// A failure within the budget, with a wait before the next attempt.
-    FailedForNow,
+    FailedWithinBudget,
     /// A lost lease within the budget, or a release: offered again at once.
-    GivenBack,
+    Released,
     /// A failure beyond the budget, or one that is not retryable.
-    FailedForGood,
+    FailedFinally,
     /// An attempt ended after the item's expires_at, or that came while it waited.
     Expired,
     /// Its time has come: run_after or the end of its backoff.
     Due,
     /// Release by what blocked it: a job that it waited for, or the item before it in its serialize queue.
-    LetGo,
+    Unblocked,
     /// Another item of its serialize key goes first.
-    Held,
+    QueuedBehind,
     /// Cancelled while it waits, or an ending of cancelled work.
     Cancelled,
     /// A person gives it back, and it may be claimed at once.
     Retried,
     /// The job it waited for was repaired by a person (`manual-retry`).
-    Returned,
+    DependencyRepaired,
 }
 
 impl ItemEvent {
     pub const ALL: [ItemEvent; 12] = [
         Self::Claimed,
         Self::Succeeded,
-        Self::FailedForNow,
-        Self::GivenBack,
-        Self::FailedForGood,
+        Self::FailedWithinBudget,
+        Self::Released,
+        Self::FailedFinally,
         Self::Expired,
         Self::Due,
-        Self::LetGo,
-        Self::Held,
+        Self::Unblocked,
+        Self::QueuedBehind,
         Self::Cancelled,
         Self::Retried,
-        Self::Returned,
+        Self::DependencyRepaired,
     ];
 
     /// The words in `docs/states.md`.
@@ -57,16 +57,16 @@ impl ItemEvent {
         match self {
             Self::Claimed => "claimed",
             Self::Succeeded => "result",
-            Self::FailedForNow => "failure within the budget",
-            Self::GivenBack => "release or lost lease",
-            Self::FailedForGood => "failure for good",
+            Self::FailedWithinBudget => "failure within the budget",
+            Self::Released => "release or lost lease",
+            Self::FailedFinally => "failure for good",
             Self::Expired => "expires_at",
             Self::Due => "due",
-            Self::LetGo => "let go",
-            Self::Held => "another goes first",
+            Self::Unblocked => "unblocked",
+            Self::QueuedBehind => "another goes first",
             Self::Cancelled => "cancel",
             Self::Retried => "retry by a person",
-            Self::Returned => "what it waited for is repaired",
+            Self::DependencyRepaired => "what it waited for is repaired",
         }
     }
 }
@@ -78,13 +78,14 @@ pub const fn next(state: ItemState, event: ItemEvent) -> Option<ItemState> {
     match (state, event) {
         (S::Available, E::Claimed) => Some(S::Running),
         (S::Running, E::Succeeded) => Some(S::Succeeded),
-        (S::Running, E::FailedForNow) => Some(S::Retryable),
-        (S::Running, E::FailedForGood) => Some(S::Dead),
-        (S::Running, E::GivenBack)
+        (S::Running, E::FailedWithinBudget) => Some(S::Retryable),
+        (S::Running, E::FailedFinally) => Some(S::Dead),
+        (S::Running, E::Released)
         | (S::Retryable | S::Scheduled, E::Due)
-        | (S::Blocked, E::LetGo)
+        | (S::Blocked, E::Unblocked)
         | (S::Retryable | S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::Retried) => Some(S::Available),
-        (S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::Held) | (S::Cancelled, E::Returned) => Some(S::Blocked),
+        (S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::QueuedBehind)
+        | (S::Cancelled, E::DependencyRepaired) => Some(S::Blocked),
         (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Expired) => Some(S::Expired),
         (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Cancelled) => Some(S::Cancelled),
         _ => None,
@@ -98,19 +99,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_person_moves_what_is_final() {
+    fn only_manual_events_leave_final_states() {
         for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
             for event in ItemEvent::ALL {
-                let by_a_person = matches!(event, ItemEvent::Retried | ItemEvent::Held | ItemEvent::Returned);
-                assert!(by_a_person || next(state, event).is_none(), "{state:?} {event:?}");
+                let is_manual =
+                    matches!(event, ItemEvent::Retried | ItemEvent::QueuedBehind | ItemEvent::DependencyRepaired);
+                assert!(is_manual || next(state, event).is_none(), "{state:?} {event:?}");
             }
         }
         assert!(ItemEvent::ALL.into_iter().all(|event| next(ItemState::Succeeded, event).is_none()));
     }
 
     #[test]
-    fn the_drawing_in_the_docs_is_this_function() {
-        let drawn: BTreeSet<(String, String, String)> = include_str!("../../docs/states.md")
+    fn transition_table_matches_docs() {
+        let documented: BTreeSet<(String, String, String)> = include_str!("../../docs/states.md")
             .lines()
             .filter_map(|line| {
                 let cells: Vec<&str> = line.strip_prefix("| `")?.trim_end_matches(" |").split(" | ").collect();
@@ -119,14 +121,14 @@ mod tests {
                 Some((word(from), word(event), word(to)))
             })
             .collect();
-        let mut known = BTreeSet::new();
+        let mut computed = BTreeSet::new();
         for state in ItemState::ALL {
             for event in ItemEvent::ALL {
                 if let Some(to) = next(state, event) {
-                    known.insert((state.as_str().to_owned(), event.as_str().to_owned(), to.as_str().to_owned()));
+                    computed.insert((state.as_str().to_owned(), event.as_str().to_owned(), to.as_str().to_owned()));
                 }
             }
         }
-        assert_eq!(drawn, known);
+        assert_eq!(documented, computed);
     }
 }

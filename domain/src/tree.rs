@@ -4,7 +4,7 @@ use crate::{Job, change::Change};
 
 impl Job {
     /// This job and every job below it, parents first.
-    pub fn walk(&self) -> Vec<&Job> {
+    pub fn subtree(&self) -> Vec<&Job> {
         let mut jobs = vec![self];
         let mut at = 0;
         while at < jobs.len() {

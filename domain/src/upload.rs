@@ -199,7 +199,7 @@ mod tests {
     use super::UploadFormat::{self, Csv, Json, Lines, Ndjson, Xlsx};
 
     #[test]
-    fn name_and_content_tell_the_format() {
+    fn upload_format_is_detected_from_name_and_content() {
         for (name, start, format) in [
             ("a.csv", &b"[1]"[..], Csv),
             ("a.CSV", b"", Csv),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_is_its_word() {
+    fn upload_format_round_trips() {
         for format in UploadFormat::ALL {
             assert_eq!(UploadFormat::parse(format.as_str()), Some(format));
             assert_eq!(serde_json::to_string(&format).expect("json"), format!("\"{}\"", format.as_str()));

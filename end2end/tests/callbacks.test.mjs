@@ -9,15 +9,15 @@ const quick = { TREELINE_CALLBACK_ALLOW: '127.0.0.1' };
 
 /** A receiver that sends these responses, the last one forever; the received messages by webhook-id. */
 async function receiver(t, ...answers) {
-  const told = [];
+  const received = [];
   const server = createServer((request, response) => {
-    told.push(request.headers['webhook-id']);
+    received.push(request.headers['webhook-id']);
     const [status, text] = answers.length > 1 ? answers.shift() : answers[0];
     request.resume().on('end', () => response.writeHead(status).end(text));
   });
   await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
   t.after(() => new Promise((closed) => server.close(closed)));
-  return { url: `http://127.0.0.1:${server.address().port}/done?key=secret`, told };
+  return { url: `http://127.0.0.1:${server.address().port}/done?key=secret`, received };
 }
 
 /** A complete tree that calls this URL. */
@@ -68,8 +68,8 @@ test('a callback that was refused is sent again from the page of its tree', asyn
     await plain.goto('/deliveries?state=delivered');
     if (await plain.getByText('204: accepted').count()) break;
   }
-  assert.equal(there.told.length, 3);
-  assert.equal(new Set(there.told).size, 1, 'under one id');
+  assert.equal(there.received.length, 3);
+  assert.equal(new Set(there.received).size, 1, 'under one id');
 });
 
 test('the pages of callbacks hold on every size and scheme, without a fault that axe can find', async (t) => {

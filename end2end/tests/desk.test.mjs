@@ -187,8 +187,8 @@ test('the pages of the desk hold on every size and scheme, without a fault that 
   const server = await startServer(t);
   const { id } = await failing(server);
   const filter = { state: 'dead', root: id };
-  const asked = await server.api('POST', '/bulk-operations', { action: 'retry', target: 'items', filter, dry_run: true });
-  const preview = (await asked.json()).id;
+  const response = await server.api('POST', '/bulk-operations', { action: 'retry', target: 'items', filter, dry_run: true });
+  const preview = (await response.json()).id;
   const { data } = await (await server.api('GET', `/dead-letters?root=${id}`)).json();
   for (const colorScheme of ['light', 'dark']) {
     for (const width of [320, 1280]) {

@@ -49,7 +49,7 @@ async function haunted(t) {
   const worker = new Worker(server, 'haunted');
   const claim = (max) => worker.call('/assignments', { worker_id: EVIL, types: ['haunted'], max, wait_seconds: 10 });
   const error = { message: EVIL, kind: EVIL.slice(0, 60), detail: { [EVIL]: EVIL } };
-  const kept = [];
+  const running = [];
   for (let seen = 0; seen < 18; ) {
     const { assignments } = await claim(50);
     seen += assignments.length;
@@ -58,10 +58,10 @@ async function haunted(t) {
       await worker.call(`/assignments/${id}/heartbeat`, { progress: { done: 1, total: 3, message: EVIL } });
       if (n % 4 === 0) await worker.call(`/assignments/${id}/failure`, { error, retryable: false });
       else if (n % 4 === 1) await worker.call(`/assignments/${id}/result`, { result: { [EVIL]: EVIL } });
-      else kept.push({ id, item: item.id });
+      else running.push({ id, item: item.id });
     }
   }
-  await made(server, 'POST', `/assignments/${kept[0].id}/alert`, { message: EVIL });
+  await made(server, 'POST', `/assignments/${running[0].id}/alert`, { message: EVIL });
   const dead = (await made(server, 'GET', `/dead-letters?root=${tree.id}`)).data;
   const done = (await made(server, 'GET', `/items?root=${tree.id}&state=succeeded`)).data;
   let callback;
@@ -92,7 +92,7 @@ async function haunted(t) {
     dead: '/dead',
     items: `/items?q=root:${tree.id}`,
     'item-dead': `/items/${dead[0].id}`,
-    'item-running': `/items/${kept[0].item}`,
+    'item-running': `/items/${running[0].item}`,
     'item-done': `/items/${done[0].id}`,
     bulk: '/bulk',
     'bulk-preview': `/bulk/${preview.id}`,
@@ -151,7 +151,7 @@ test('every page shows what strangers wrote as text, and axe finds nothing in an
     await dialog.dismiss();
   });
   await page.addInitScript(watch);
-  const wrong = [];
+  const failures = [];
   for (const [name, path] of Object.entries(pages)) {
     for (const width of [1280, 700, 412, 320]) {
       await page.setViewportSize({ width, height: 800 });
@@ -162,48 +162,48 @@ test('every page shows what strangers wrote as text, and axe finds nothing in an
       assert.equal(await page.locator('h1').count(), 1, `${path} has one heading`);
       const moved = await page.evaluate(() => globalThis.moved);
       const shift = moved.reduce((sum, { by }) => sum + by, 0);
-      if (shift > 0.02) wrong.push(`${name} at ${width} px moved by ${shift.toFixed(3)}: ${moved.flatMap(({ whose }) => whose).join('; ')}`);
+      if (shift > 0.02) failures.push(`${name} at ${width} px moved by ${shift.toFixed(3)}: ${moved.flatMap(({ whose }) => whose).join('; ')}`);
       // axe at the main widths; in between, only shifts and overflow.
       for (const colorScheme of width === 1280 || width === 320 ? ['light', 'dark'] : []) {
         await page.emulateMedia({ colorScheme });
         // Colors have transitions; a color halfway belongs to neither scheme.
         await page.evaluate(() => Promise.all(document.getAnimations().filter((it) => it instanceof CSSTransition).map((it) => it.finished)));
-        await accessible(page).catch((error) => wrong.push(`${name}, ${colorScheme}, ${width} px: ${error.message}`));
+        await accessible(page).catch((error) => failures.push(`${name}, ${colorScheme}, ${width} px: ${error.message}`));
       }
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      if (wide > 0) wrong.push(`${name} at ${width} px is ${wide} px too wide`);
+      if (wide > 0) failures.push(`${name} at ${width} px is ${wide} px too wide`);
       assert.equal(await page.evaluate(() => document.querySelectorAll('main img, main script:not([nonce])').length), 0, `${name} has an element of a stranger`);
     }
   }
-  assert.equal(wrong.join('\n'), '');
+  assert.equal(failures.join('\n'), '');
 });
 
 test('every control of every page is reached by keys and seen to be, in forced colours and without motion too', async (t) => {
   const { server, pages } = await haunted(t);
   const page = await openPage(server, { viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
   page.tolerate(/status of 4(00|04|10|22)/);
-  const wrong = [];
+  const failures = [];
   for (const [name, path] of Object.entries(pages)) {
     await page.goto(path);
     await settled(page);
     const still = await page.evaluate(() => document.getAnimations().filter((it) => it.effect.getComputedTiming().endTime > 50).length);
-    if (still > 0) wrong.push(`${name}: ${still} animations though less motion was asked for`);
-    const unreached = await walk(page, name, wrong);
-    if (unreached.length) wrong.push(`${name}: not reached by Tab: ${unreached.join(' · ')}`);
+    if (still > 0) failures.push(`${name}: ${still} animations though less motion was asked for`);
+    const unreached = await walk(page, name, failures);
+    if (unreached.length) failures.push(`${name}: not reached by Tab: ${unreached.join(' · ')}`);
     await page.emulateMedia({ forcedColors: 'active' });
     await screenshot(page, `forced-${name}`);
     await page.emulateMedia({ forcedColors: 'none' });
     await page.setViewportSize({ width: 2560, height: 900 });
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    if (wide > 0) wrong.push(`${name} at 2560 px is ${wide} px too wide`);
+    if (wide > 0) failures.push(`${name} at 2560 px is ${wide} px too wide`);
     await screenshot(page, `wide-${name}`);
     await page.setViewportSize({ width: 1280, height: 900 });
   }
-  assert.equal(wrong.join('\n'), '');
+  assert.equal(failures.join('\n'), '');
 });
 
 /** Tabs once through the page; returns clickable elements that were never reached. */
-async function walk(page, name, wrong) {
+async function walk(page, name, failures) {
   const all = await page.evaluate(() => {
     const visible = (it) => it.checkVisibility({ visibilityProperty: true }) && it.getClientRects().length > 0;
     const wanted = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')];
@@ -224,7 +224,7 @@ async function walk(page, name, wrong) {
       return seen ? 'seen' : `${it.outerHTML.slice(0, 120)}`;
     });
     if (now === 'out') break;
-    if (now !== 'seen') wrong.push(`${name}: focus is not seen on ${now}`);
+    if (now !== 'seen') failures.push(`${name}: focus is not seen on ${now}`);
   }
   return page.evaluate(() => [...document.querySelectorAll('[data-walked]')].map((it) => it.outerHTML.slice(0, 120)));
 }

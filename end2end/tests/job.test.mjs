@@ -32,14 +32,14 @@ test('a tree is watched with the items in flight, each with its own bar', async 
   const worker = new Worker(server, 'story');
   const held = await worker.claim(3);
 
-  await page.locator('.flights tbody tr').nth(2).waitFor();
+  await page.locator('.active-items tbody tr').nth(2).waitFor();
   await worker.progress(held[0], 3, 10, 'reading');
-  const bar = page.locator('.flights progress[value="3"]');
+  const bar = page.locator('.active-items progress[value="3"]');
   await bar.waitFor();
   assert.equal(await bar.getAttribute('max'), '10');
   await page.getByText('3 of 10 · reading').waitFor();
   await worker.progress(held[0], 9, 10, 'writing');
-  await page.locator('.flights progress[value="9"]').waitFor();
+  await page.locator('.active-items progress[value="9"]').waitFor();
   await screenshot(page, 'job-running');
 
   await worker.call(`/assignments/${held[1].id}/failure`, {

@@ -41,7 +41,7 @@ async function work(worker, held, count) {
 async function known(server, id) {
   const job = await (await server.api('GET', `/jobs/${id}`)).json();
   const line = ({ id, counts }) => [id, counts.succeeded, counts.dead, counts.running, Object.values(counts).reduce((sum, n) => sum + n, 0)].join(' ');
-  return [line(job), ...job.children.map(line), `flights ${job.counts.running + job.children.reduce((sum, child) => sum + child.counts.running, 0)}`];
+  return [line(job), ...job.children.map(line), `active-items ${job.counts.running + job.children.reduce((sum, child) => sum + child.counts.running, 0)}`];
 }
 
 /** The same state on the page; with an argument, whether the page shows that state. */
@@ -49,7 +49,7 @@ function shown(wanted) {
   const rows = [...document.querySelectorAll('#tree tbody tr')].map((row) =>
     [row.id.replace('job-', ''), ...[...row.querySelectorAll('td.num')].map((cell) => cell.textContent.replaceAll(',', ''))].join(' '),
   );
-  const all = [...rows, `flights ${document.querySelectorAll('#flights tbody tr').length}`];
+  const all = [...rows, `active-items ${document.querySelectorAll('#active-items tbody tr').length}`];
   return wanted === null ? all : JSON.stringify(all) === JSON.stringify(wanted);
 }
 
@@ -69,7 +69,7 @@ test('whatever happens to the stream, the page comes back by itself and equals t
   await equals(page, server, id, 'at first');
 
   const plain = (frame) => `${frame}\n\n`;
-  let kept = null;
+  let previous = null;
   const faults = {
     'dropped': () => proxy.cut(),
     'refused three times by what stands before the server': () => {
@@ -92,8 +92,8 @@ test('whatever happens to the stream, the page comes back by itself and equals t
     },
     'out of order': () => {
       proxy.mangle = (frame) => {
-        const [older, newer] = [kept ?? frame, frame];
-        kept = frame;
+        const [older, newer] = [previous ?? frame, frame];
+        previous = frame;
         return `${newer}\n\n${older}\n\n`;
       };
     },
@@ -246,7 +246,7 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
   let held = [];
   /** An hour at four events a second, with typical interaction. */
   const live = async (events) => {
-    const asked = proxy.asked;
+    const requests = proxy.requests;
     const burst = 500;
     for (let done = 0; done < events; done += burst) {
       proxy.mangle = (frame) => {
@@ -263,7 +263,7 @@ test('an hour of events, reconnects and opened lines leaves nothing behind', asy
       await page.getByRole('button', { name: 'Resume' }).click();
       await whenLive(page);
     }
-    assert.ok(proxy.asked >= asked + 25);
+    assert.ok(proxy.requests >= requests + 25);
   };
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable');

@@ -53,7 +53,7 @@ class Line {
   #cutAt = Infinity;
   #sockets = new Set();
   #down = false;
-  #told = null;
+  #onCut = null;
 
   static async to(t, server) {
     const line = new Line();
@@ -90,7 +90,7 @@ class Line {
   #break() {
     this.#cutAt = Infinity;
     this.#down = true;
-    this.#told?.();
+    this.#onCut?.();
     for (const socket of this.#sockets) socket.destroy();
   }
 
@@ -98,7 +98,7 @@ class Line {
   cutAfter(bytes) {
     this.#cutAt = this.sent + bytes;
     return new Promise((resolve) => {
-      this.#told = resolve;
+      this.#onCut = resolve;
     });
   }
 
@@ -142,7 +142,7 @@ async function drop(page, name, content) {
   await page.dispatchEvent('h1', 'drop', { dataTransfer: files });
 }
 
-const dead = async (server, job) => Number((await server.query(`select count(*) from outcome o join item i on i.id = o.item_id join job j on j.gate_id = i.gate_id where j.id = '${job}' and o.state = 2`))[0][0]);
+const dead = async (server, job) => Number((await server.query(`select count(*) from outcome o join item i on i.id = o.item_id join job j on j.job_key = i.job_key where j.id = '${job}' and o.state = 2`))[0][0]);
 
 /** Waits on `/imports/{id}` until all is done. */
 async function finished(page) {
@@ -240,7 +240,7 @@ test('a file is dropped over a broken line, checked, worked on, corrected in two
   const results = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Results, NDJSON' }).click();
   const lines = (await readFile(await (await results).path(), 'utf8')).trim().split('\n').map((text) => JSON.parse(text));
-  const rows = await server.query(`select i.row from outcome o join item i on i.id = o.item_id join job j on j.gate_id = i.gate_id where j.id = '${job}' and o.state = 1 order by i.seq`);
+  const rows = await server.query(`select i.row from outcome o join item i on i.id = o.item_id join job j on j.job_key = i.job_key where j.id = '${job}' and o.state = 1 order by i.seq`);
   assert.deepEqual(lines.map(({ row }) => row), rows.map(([row]) => Number(row)));
   assert.equal(lines.find(({ row }) => row === 3).result.amount, 12);
 

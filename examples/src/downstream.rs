@@ -39,8 +39,8 @@ struct Books {
     /// By Idempotency-Key.
     receipts: BTreeMap<String, String>,
     effects: Vec<Effect>,
-    in_hand: BTreeMap<String, usize>,
-    most_in_hand: BTreeMap<String, usize>,
+    in_flight: BTreeMap<String, usize>,
+    max_in_flight: BTreeMap<String, usize>,
     closed: BTreeSet<String>,
 }
 
@@ -94,7 +94,7 @@ impl Downstream {
 
     /// Maximum number of concurrent requests on one account.
     pub fn most_at_once(&self, account: &str) -> usize {
-        self.books().most_in_hand.get(account).copied().unwrap_or_default()
+        self.books().max_in_flight.get(account).copied().unwrap_or_default()
     }
 
     /// Closes an account: requests on it fail with 422.
@@ -134,16 +134,16 @@ async fn serve(
     {
         let mut books = lock(&books);
         books.requests += 1;
-        let in_hand = books.in_hand.entry(order.account.clone()).or_default();
-        *in_hand += 1;
-        let in_hand = *in_hand;
-        let most = books.most_in_hand.entry(order.account.clone()).or_default();
-        *most = in_hand.max(*most);
+        let in_flight = books.in_flight.entry(order.account.clone()).or_default();
+        *in_flight += 1;
+        let in_flight = *in_flight;
+        let most = books.max_in_flight.entry(order.account.clone()).or_default();
+        *most = in_flight.max(*most);
     }
     tokio::time::sleep(TAKES).await;
     let mut books = lock(&books);
-    if let Some(in_hand) = books.in_hand.get_mut(&order.account) {
-        *in_hand -= 1;
+    if let Some(in_flight) = books.in_flight.get_mut(&order.account) {
+        *in_flight -= 1;
     }
     if books.closed.contains(&order.account) {
         return (StatusCode::UNPROCESSABLE_ENTITY, format!("account {} is closed", order.account)).into_response();
@@ -172,7 +172,7 @@ impl Caller {
     /// # Errors
     /// A failure for the worker: not retryable if the request was refused, retryable if there was no response.
     pub async fn order(&self, what: &str, account: &str, idempotency_key: &str) -> Result<String, Unfinished> {
-        let away = |error: reqwest::Error| Unfinished::failed(error.to_string()).kind("downstream_away");
+        let unavailable = |error: reqwest::Error| Unfinished::failed(error.to_string()).kind("downstream_away");
         let answer = self
             .http
             .post(format!("http://{}/{what}", self.address))
@@ -180,12 +180,12 @@ impl Caller {
             .json(&Order { account: account.to_owned() })
             .send()
             .await
-            .map_err(away)?;
+            .map_err(unavailable)?;
         if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
-            let why = answer.text().await.map_err(away)?;
+            let why = answer.text().await.map_err(unavailable)?;
             return Err(Unfinished::failed(why).kind("downstream_refused").not_retryable());
         }
-        let receipt: Receipt = answer.error_for_status().map_err(away)?.json().await.map_err(away)?;
+        let receipt: Receipt = answer.error_for_status().map_err(unavailable)?.json().await.map_err(unavailable)?;
         Ok(receipt.receipt)
     }
 }

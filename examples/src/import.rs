@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use client::{Client, RowFormat, Seen};
+use client::{Client, RowFormat, WatchEvent};
 use domain::{
     Document, Job, Outcome,
     api::{JobUpload, NewJob},
@@ -21,7 +21,7 @@ use domain::{
 };
 use serde_json::json;
 
-use crate::story::{prepare, say, within};
+use crate::scenario::{prepare, print_line, within};
 
 const BIRDS: &str = "bird-strikes";
 /// The sample file in this repository.
@@ -85,9 +85,9 @@ pub async fn run(client: &Client) -> Result<Report> {
     };
     prepare(client, &[spec]).await?;
     let sample = fs::read(SAMPLE).with_context(|| format!("reading {SAMPLE}"))?;
-    let home = tempfile::Builder::new().prefix("treeline-import-").tempdir()?.keep();
+    let folder = tempfile::Builder::new().prefix("treeline-import-").tempdir()?.keep();
 
-    let spoiled = home.join("bird-strikes.csv");
+    let spoiled = folder.join("bird-strikes.csv");
     fs::write(&spoiled, spoil(&sample))?;
     let done = upload(client, &spoiled).await?;
     let root = done.id;
@@ -98,16 +98,16 @@ pub async fn run(client: &Client) -> Result<Report> {
 
     explained(client, root).await?;
     for group in client.error_groups(root).await?.data {
-        say(format_args!("{} × {}", group.count, group.message));
+        print_line(format_args!("{} × {}", group.count, group.message));
     }
     let lines = result_lines(client, root).await?;
     ensure!(lines.len() as i64 == good && lines.is_sorted(), "the results are the good rows, in order");
     ensure!(!lines.iter().any(|line| bad.contains(line)), "no bad row among the results");
 
-    let failures = home.join("failures.csv");
-    take_home(client, root, &failures).await?;
-    say(format_args!("the failures are in {}", failures.display()));
-    let mended = home.join("mended.csv");
+    let failures = folder.join("failures.csv");
+    download_failures(client, root, &failures).await?;
+    print_line(format_args!("the failures are in {}", failures.display()));
+    let mended = folder.join("mended.csv");
     fs::write(&mended, mend(&failures, &sample)?)?;
     let again = upload(client, &mended).await?;
     ensure!(again.tree.outcome == Some(Outcome::Succeeded), "mended, they fit: {:?}", again.tree);
@@ -130,26 +130,26 @@ async fn upload(client: &Client, file: &Path) -> Result<Job> {
     };
     let new = NewJob { name: Some(upload.filename.clone()), upload: Some(source), ..NewJob::of(BIRDS) };
     let id = client.create_job(&new).await?.id;
-    say(format_args!("{} uploaded: {}", upload.filename, client.page(&["imports", &id.to_string()])));
+    print_line(format_args!("{} uploaded: {}", upload.filename, client.page(&["imports", &id.to_string()])));
     within("the import completes", watched(client, id)).await
 }
 
 async fn watched(client: &Client, id: Uuid) -> Result<Job> {
     let mut watch = client.watch(id);
-    let mut said = String::new();
+    let mut last_message = String::new();
     loop {
-        let seen = watch.next().await?;
+        let event = watch.next().await?;
         let Some(job) = watch.job() else { continue };
-        let complete = matches!(seen, Seen::Completed);
+        let complete = matches!(event, WatchEvent::Completed);
         ensure!(complete == (job.percent == Some(100)), "100% is the end and nothing else: {:?}", job.percent);
-        if job.message != said {
-            said.clone_from(&job.message);
-            say(format_args!("{}: {said}", job.name.as_deref().unwrap_or_default()));
+        if job.message != last_message {
+            last_message.clone_from(&job.message);
+            print_line(format_args!("{}: {last_message}", job.name.as_deref().unwrap_or_default()));
         }
         if complete {
             return Ok(job.clone());
         }
-        ensure!(!matches!(seen, Seen::Removed), "the import was removed under our eyes");
+        ensure!(!matches!(event, WatchEvent::Removed), "the import was removed under our eyes");
     }
 }
 
@@ -179,7 +179,7 @@ async fn result_lines(client: &Client, root: Uuid) -> Result<Vec<i64>> {
 }
 
 /// Downloads the table of failures to a file.
-async fn take_home(client: &Client, root: Uuid, file: &Path) -> Result<()> {
+async fn download_failures(client: &Client, root: Uuid, file: &Path) -> Result<()> {
     let mut download = client.failures_file(root, RowFormat::Csv).await?;
     let mut bytes = Vec::new();
     while let Some(chunk) = download.chunk().await? {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use client::{Client, Document, ItemFilter, Made, Task, Unfinished, Worker};
+use client::{Client, CreateOutcome, Document, ItemFilter, Task, Unfinished, Worker};
 use domain::{
     Code, Item, ItemState, Job, Outcome, Time,
     api::{Claim, NewItem, NewJob, ResultBody},
@@ -29,7 +29,7 @@ use tokio::sync::Barrier;
 
 use crate::{
     downstream::{Caller, Downstream},
-    story::{Crew, complete, only, payload, prepare, refused, say},
+    scenario::{RunningWorker, complete, only, payload, prepare, print_line, refused},
 };
 
 const INVOICE: &str = "invoice-shipments";
@@ -140,11 +140,11 @@ pub async fn run(client: &Client) -> Result<Report> {
         let id = put(client, &shipment, |_| {}).await?.id;
         invoices.insert(shipment, id);
     }
-    say(format_args!("{INVOICES} invoices are put, every one twice, under ids of our own"));
+    print_line(format_args!("{INVOICES} invoices are put, every one twice, under ids of our own"));
 
     let worker = Worker::new(client.clone(), [INVOICE]).concurrency(3 * CAP).worker_id("invoice-office");
     let at_work = Arc::clone(&office);
-    let crew = Crew::hire(worker, move |task| {
+    let running_worker = RunningWorker::start(worker, move |task| {
         let office = Arc::clone(&at_work);
         async move { office.invoice(&task).await }
     });
@@ -162,20 +162,20 @@ pub async fn run(client: &Client) -> Result<Report> {
     ensure!(beyond == 0, "{beyond} invoices were handed out beyond the cap");
     let most_at_once = downstream.most_at_once(ACCOUNT);
     ensure!((1..=CAP).contains(&most_at_once), "{most_at_once} invoices at once");
-    say(format_args!("{invoiced} are out; while {CAP} were under way, nobody was given another"));
+    print_line(format_args!("{invoiced} are out; while {CAP} were under way, nobody was given another"));
 
     let failures = [("shp_3", 2, 3), ("shp_7", ATTEMPTS as i32, ATTEMPTS as i32), ("shp_11", 1, 1)];
     for (shipment, failures, attempts) in failures {
         let item = item_of(client, *invoices.get(shipment).context("an invoice")?).await?;
         ensure!((item.failures, item.attempts) == (failures, attempts), "{shipment}: {item:?}");
     }
-    say(format_args!("in an outage an invoice dies after {ATTEMPTS} failures, a returned shipment at once"));
+    print_line(format_args!("in an outage an invoice dies after {ATTEMPTS} failures, a returned shipment at once"));
     not_before_its_time(client, later).await?;
 
     let dead = *invoices.get("shp_7").context("an invoice")?;
     office.troubles().remove("shp_7");
     let replayed = is_replayed(client, dead, expired).await?;
-    crew.dismiss().await?;
+    running_worker.stop().await?;
     Ok(Report { invoiced: invoiced + 2, most_at_once, dead, replayed, later, expired, unknown })
 }
 
@@ -202,7 +202,10 @@ async fn put(client: &Client, shipment: &str, change: impl FnOnce(&mut NewJob)) 
     let made = client.put_job(id, &new).await?;
     ensure!(made.is_new() && made.job().id == id, "{shipment} is new: {made:?}");
     let again = client.put_job(id, &new).await?;
-    ensure!(matches!(again, Made::Already(_)) && again.job().id == id, "{shipment} is there already: {again:?}");
+    ensure!(
+        matches!(again, CreateOutcome::Existing(_)) && again.job().id == id,
+        "{shipment} is there already: {again:?}"
+    );
     refused(client.put_job(id, &new_invoice("another")).await, Code::IdInUse, "another invoice under its id")?;
     Ok(again.job().clone())
 }
@@ -267,7 +270,7 @@ async fn goes_out_too_late(client: &Client, expires_at: Time) -> Result<Uuid> {
     let item = item_of(client, id).await?;
     ensure!(done.tree.outcome == Some(Outcome::Failed) && item.state == ItemState::Expired, "too late: {item:?}");
     ensure!(item.attempts == 0, "nobody was given it: {item:?}");
-    say("an invoice that nobody sent before its time was up has expired");
+    print_line("an invoice that nobody sent before its time was up has expired");
     Ok(id)
 }
 
@@ -278,7 +281,7 @@ async fn not_before_its_time(client: &Client, id: Uuid) -> Result<()> {
     let attempts = client.attempts(item.id).await?.data;
     let began = attempts.first().and_then(|first| first.started_at).context("an attempt")?;
     ensure!(Some(began) >= item.run_after, "it went out at {began}, which is before {:?}", item.run_after);
-    say("the invoice that had to wait went out when its time had come");
+    print_line("the invoice that had to wait went out when its time had come");
     Ok(())
 }
 
@@ -288,17 +291,18 @@ async fn is_charged_at_most_once(client: &Client) -> Result<Uuid> {
     let card = Document::of(&Shipment { shipment: "shp_1".to_owned() });
     let items = vec![NewItem { payload: Some(card), ..NewItem::default() }];
     client.put_job(id, &NewJob { items, sealed: true, ..NewJob::of(CHARGE) }).await?;
-    let held = claim(client, CHARGE).await?.pop().context("the card to be charged")?;
+    let assignment = claim(client, CHARGE).await?.pop().context("the card to be charged")?;
     let done = complete(client, id).await?;
     ensure!(done.tree.outcome == Some(Outcome::Failed), "nobody can say whether it was charged: {:?}", done.tree);
     let item = item_of(client, id).await?;
     let why = item.last_error.as_ref().and_then(|error| error.kind.as_deref());
     ensure!((item.state, why) == (ItemState::Dead, Some("outcome_unknown")), "it says so: {item:?}");
     ensure!(claim(client, CHARGE).await?.is_empty(), "it is not handed out again");
-    let late = refused(client.result(held.id, &ResultBody::default()).await, Code::AssignmentClosed, "a stale result")?;
+    let late =
+        refused(client.result(assignment.id, &ResultBody::default()).await, Code::AssignmentClosed, "a stale result")?;
     let closed = (late.item_state, late.ended_as);
     ensure!(closed == (Some(ItemState::Dead), Some(EndedAs::LeaseLost)), "the refusal says why: {late:?}");
-    say("a card was taken by a worker that went away: charged once or not at all, and never again");
+    print_line("a card was taken by a worker that went away: charged once or not at all, and never again");
     Ok(id)
 }
 
@@ -315,6 +319,6 @@ async fn is_replayed(client: &Client, dead: Uuid, expired: Uuid) -> Result<Uuid>
     ensure!(done.tree.outcome == Some(Outcome::Succeeded), "this time it went out: {:?}", done.tree);
     let old = client.job(dead).await?;
     ensure!(old.tree.outcome == Some(Outcome::Failed), "what happened then stays as it was: {:?}", old.tree);
-    say("the outage is over: the dead invoice was replayed and went out, the expired one stays expired");
+    print_line("the outage is over: the dead invoice was replayed and went out, the expired one stays expired");
     Ok(replayed.id)
 }

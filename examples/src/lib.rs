@@ -14,27 +14,27 @@ pub mod import; // a file with bad rows
 pub mod invoices; // types with attempts and caps, times, at most once, replay
 pub mod payroll; // trees that feed each other
 pub mod refund; // exactly once, although workers die
-pub mod site; // parallel and sequential tasks, repaired, cancelled, created again
-mod story; // shared helpers
+mod scenario;
+pub mod site; // parallel and sequential tasks, repaired, cancelled, created again // shared helpers
 
 /// Default address of Treeline.
-const USUAL_URL: &str = "http://127.0.0.1:3000";
+const DEFAULT_URL: &str = "http://127.0.0.1:3000";
 
 /// Runs an example against the server in the environment: `TREELINE_URL`, `TREELINE_TOKEN`. It succeeds if every
 /// promise held.
-pub async fn play<R: fmt::Display>(name: &str, tell: impl AsyncFnOnce(&Client) -> Result<R>) -> ExitCode {
+pub async fn run_scenario<R: fmt::Display>(name: &str, scenario: impl AsyncFnOnce(&Client) -> Result<R>) -> ExitCode {
     println!("{name}");
-    let played = async {
-        let url = std::env::var("TREELINE_URL").unwrap_or_else(|_| USUAL_URL.to_owned());
+    let result = async {
+        let url = std::env::var("TREELINE_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
         let token = std::env::var("TREELINE_TOKEN").context(
             "TREELINE_TOKEN is not set: start the server with TREELINE_BOOTSTRAP_TOKEN=<32 characters or more> \
              and give the same text here as TREELINE_TOKEN",
         )?;
         let client = Client::new(&url, Some(&token))?;
         client.me().await.context("Treeline does not know us")?;
-        tell(&client).await
+        scenario(&client).await
     };
-    match played.await {
+    match result.await {
         Ok(report) => {
             println!("{report}");
             ExitCode::SUCCESS

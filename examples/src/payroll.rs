@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::{
     downstream::{Caller, Downstream},
-    story::{Crew, complete, job, payload, prepare, read, refused, say, until},
+    scenario::{RunningWorker, complete, job, payload, prepare, print_line, read, refused, until},
 };
 
 const CALCULATE: &str = "payroll.calculate";
@@ -83,11 +83,11 @@ pub async fn run(client: &Client) -> Result<Report> {
     let made = client.create_job(&tree()).await?;
     let root = made.id;
     let payments = job(&made, "payments")?.id;
-    say(format_args!("made a tree of three levels, still empty: {}", client.page(&["jobs", &root.to_string()])));
+    print_line(format_args!("made a tree of three levels, still empty: {}", client.page(&["jobs", &root.to_string()])));
 
     let caller = bank.caller()?;
     let worker = Worker::new(client.clone(), [CALCULATE, PAY, BOOK]).concurrency(8).worker_id("payroll-office");
-    let crew = Crew::hire(worker, move |task| work(task, caller.clone()));
+    let running_worker = RunningWorker::start(worker, move |task| work(task, caller.clone()));
 
     let half = EMPLOYEES / 2;
     client.add_items(root, &timesheets(1..=half), false).await?;
@@ -96,7 +96,7 @@ pub async fn run(client: &Client) -> Result<Report> {
     })
     .await?;
     ensure!(!tree.sealed && !job(&tree, "payments")?.sealed, "nobody has sealed anything yet");
-    say("wages are being paid while half of the timesheets are still to come");
+    print_line("wages are being paid while half of the timesheets are still to come");
     refused(client.seal(payments).await, Code::JobIsFed, "sealing by hand what the engine feeds")?;
 
     refused(
@@ -108,8 +108,8 @@ pub async fn run(client: &Client) -> Result<Report> {
     ensure!(added.accepted == (EMPLOYEES - half) as i64 && added.sealed, "the second half is in: {added:?}");
 
     let done = complete(client, root).await?;
-    crew.dismiss().await?;
-    say(format_args!("{} ({} of a kind that no retry can heal)", done.message, done.counts.dead));
+    running_worker.stop().await?;
+    print_line(format_args!("{} ({} of a kind that no retry can heal)", done.message, done.counts.dead));
 
     let paid = EMPLOYEES - 1;
     let (payments, bookings) = (job(&done, "payments")?, job(&done, "bookings")?);
@@ -212,15 +212,15 @@ async fn in_order(client: &Client, payments: Uuid, bank: &Downstream) -> Result<
             .map(|item| item.id.to_string())
             .collect();
         let effects = bank.effects();
-        let carried_out: Vec<&str> = effects
+        let executed: Vec<&str> = effects
             .iter()
             .filter(|effect| effect.account == name)
             .map(|effect| effect.idempotency_key.as_str())
             .collect();
-        ensure!(accepted == carried_out, "{name} was given {accepted:?} and did {carried_out:?}");
+        ensure!(accepted == executed, "{name} was given {accepted:?} and did {executed:?}");
     }
     ensure!(items.iter().all(|item| item.state == ItemState::Succeeded), "every payment went out");
-    say("each bank has had its payments one at a time, in the order in which they came");
+    print_line("each bank has had its payments one at a time, in the order in which they came");
     Ok(())
 }
 
@@ -234,6 +234,6 @@ async fn balanced(client: &Client, root: Uuid, bookings: Uuid) -> Result<usize> 
         count += 1;
     }
     ensure!(count == 2 * (EMPLOYEES - 1) && sum == 0, "{count} bookings that make {sum}");
-    say("the results of the tree are its bookings, and they balance");
+    print_line("the results of the tree are its bookings, and they balance");
     Ok(count)
 }

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, fmt, future::pending};
 
 use anyhow::{Context as _, Result, ensure};
-use client::{Client, Document, Drain, ItemFilter, Made, Task, Unfinished, Worker};
+use client::{Client, CreateOutcome, Document, Drain, ItemFilter, Task, Unfinished, Worker};
 use domain::{
     Code, ItemState, Outcome,
     api::{NewItem, NewJob, RetryBody},
@@ -21,14 +21,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     downstream::{Caller, Downstream},
-    story::{Crew, complete, new_word, only, payload, prepare, read, refused, say, until},
+    scenario::{RunningWorker, complete, new_word, only, payload, prepare, print_line, read, refused, until},
 };
 
 const REFUND: &str = "refund";
 /// The steps, named like their downstream requests.
 const STEPS: [&str; 3] = ["refunds", "bookings", "letters"];
 /// Number of concurrent requests for the refund.
-const IMPATIENT: usize = 8;
+const PARALLEL_REQUESTS: usize = 8;
 
 /// Moment at which a worker dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,31 +87,37 @@ pub async fn run(client: &Client) -> Result<Report> {
         ..JobTypeSpec::named(REFUND)
     };
     prepare(client, &[spec]).await?;
-    let world = Downstream::open().await?;
+    let downstream = Downstream::open().await?;
     let word = new_word();
 
     let (key, request) = (format!("refund-{word}-a"), refund(&format!("order-{word}-a"), "ada"));
-    let root = asked_many_times(client, &key, &request).await?;
+    let root = request_many_times(client, &key, &request).await?;
     let item = only(client.items(&ItemFilter { root: Some(root), ..ItemFilter::default() }).await?)?.id;
-    say(format_args!("{IMPATIENT} asked at once, one refund was made: {}", client.page(&["jobs", &root.to_string()])));
+    print_line(format_args!(
+        "{PARALLEL_REQUESTS} asked at once, one refund was made: {}",
+        client.page(&["jobs", &root.to_string()])
+    ));
 
     for (nth, death) in DEATHS.into_iter().enumerate() {
-        let died = work(client, &world, &format!("clerk-{}", nth + 1), Some(death))?.gone().await?;
+        let died = work(client, &downstream, &format!("clerk-{}", nth + 1), Some(death))?.wait().await?;
         ensure!(died.unreported == 1, "clerk {} had to die over the refund: {died:?}", nth + 1);
-        say(match death {
+        print_line(match death {
             Moment::Done(step) => format!("a worker died with {step} done and not recorded"),
             Moment::Recorded(step) => format!("a worker died with {step} recorded"),
         });
         let again = client.create_job_once(&request, &key).await?;
-        ensure!(matches!(again, Made::UnderWay(_)) && again.job().id == root, "it is still the same refund");
+        ensure!(matches!(again, CreateOutcome::InProgress(_)) && again.job().id == root, "it is still the same refund");
     }
-    let crew = work(client, &world, "the-last-clerk", None)?;
+    let running_worker = work(client, &downstream, "the-last-clerk", None)?;
     let done = complete(client, root).await?;
     ensure!(done.tree.outcome == Some(Outcome::Succeeded), "the refund is made: {:?}", done.tree);
     let after = client.create_job_once(&request, &key).await?;
-    ensure!(matches!(after, Made::Already(_)) && after.job().id == root, "asked again, it is still the same refund");
+    ensure!(
+        matches!(after, CreateOutcome::Existing(_)) && after.job().id == root,
+        "asked again, it is still the same refund"
+    );
 
-    let (requests, effects) = (world.requests(), world.effects());
+    let (requests, effects) = (downstream.requests(), downstream.effects());
     ensure!(effects.iter().map(|effect| effect.what.as_str()).eq(STEPS), "each step once, in order: {effects:?}");
     ensure!(requests > effects.len(), "the one in the gap was asked for twice: {requests} requests");
     let receipts: Receipts = read(&client.item(item).await?.result.context("a result")?)?;
@@ -120,10 +126,14 @@ pub async fn run(client: &Client) -> Result<Report> {
     let lost = attempts.iter().filter(|attempt| attempt.ended_as == Some(EndedAs::LeaseLost)).count();
     ensure!(lost >= DEATHS.len(), "every death was noticed: {attempts:?}");
     ensure!(attempts.last().and_then(|last| last.ended_as) == Some(EndedAs::Succeeded), "{attempts:?}");
-    say(format_args!("{} attempts, {requests} requests downstream, {} effects there", attempts.len(), effects.len()));
+    print_line(format_args!(
+        "{} attempts, {requests} requests downstream, {} effects there",
+        attempts.len(),
+        effects.len()
+    ));
 
-    let (failed, instead) = fails_and_is_asked_for_again(client, &world, &word).await?;
-    crew.dismiss().await?;
+    let (failed, instead) = fails_and_is_requested_again(client, &downstream, &word).await?;
+    running_worker.stop().await?;
     Ok(Report { root, item, deaths: DEATHS.len(), requests, effects: effects.len(), failed, instead })
 }
 
@@ -139,9 +149,9 @@ fn refund(order: &str, account: &str) -> NewJob {
 }
 
 /// Sends the same request many times concurrently, which creates one tree.
-async fn asked_many_times(client: &Client, key: &str, request: &NewJob) -> Result<Uuid> {
-    let asked = join_all((0..IMPATIENT).map(|_| client.create_job_once(request, key))).await;
-    let answers = asked.into_iter().collect::<client::Result<Vec<Made>>>()?;
+async fn request_many_times(client: &Client, key: &str, request: &NewJob) -> Result<Uuid> {
+    let answers_or_errors = join_all((0..PARALLEL_REQUESTS).map(|_| client.create_job_once(request, key))).await;
+    let answers = answers_or_errors.into_iter().collect::<client::Result<Vec<CreateOutcome>>>()?;
     let root = answers[0].job().id;
     ensure!(answers.iter().all(|made| made.job().id == root), "one key made several trees: {answers:?}");
     ensure!(answers.iter().filter(|made| made.is_new()).count() == 1, "one of them has made it: {answers:?}");
@@ -154,17 +164,22 @@ async fn asked_many_times(client: &Client, key: &str, request: &NewJob) -> Resul
 }
 
 /// Starts a worker, which optionally dies at a given moment.
-fn work(client: &Client, world: &Downstream, name: &str, death: Option<Moment>) -> Result<Crew> {
-    let (caller, drain) = (world.caller()?, Drain::new());
+fn work(client: &Client, downstream: &Downstream, name: &str, death: Option<Moment>) -> Result<RunningWorker> {
+    let (caller, drain) = (downstream.caller()?, Drain::new());
     let end = drain.clone();
     let worker = Worker::new(client.clone(), [REFUND]).worker_id(name);
-    Ok(Crew::hire_until(worker, drain, move |task| {
+    Ok(RunningWorker::start_until(worker, drain, move |task| {
         let (caller, end) = (caller.clone(), end.clone());
         async move { make_refund(&task, &caller, death, &end).await }
     }))
 }
 
-async fn make_refund(task: &Task, world: &Caller, death: Option<Moment>, end: &Drain) -> Result<Document, Unfinished> {
+async fn make_refund(
+    task: &Task,
+    downstream: &Caller,
+    death: Option<Moment>,
+    end: &Drain,
+) -> Result<Document, Unfinished> {
     let order: Order = payload(task)?;
     let broken = |error: String| Unfinished::failed(error).kind("not_recorded");
     let mut receipts = Receipts::new();
@@ -174,7 +189,7 @@ async fn make_refund(task: &Task, world: &Caller, death: Option<Moment>, end: &D
         reached = STEPS.iter().position(|name| *name == step.name).map_or(0, |at| at + 1);
     }
     for step in STEPS.into_iter().skip(reached) {
-        let receipt = world.order(step, &order.account, &format!("{}:{step}", task.item().id)).await?;
+        let receipt = downstream.order(step, &order.account, &format!("{}:{step}", task.item().id)).await?;
         die_at(Moment::Done(step), death, end).await;
         receipts.insert(step.to_owned(), receipt);
         task.step(step, Some(Document::of(&receipts))).await.map_err(|error| broken(error.to_string()))?;
@@ -192,8 +207,8 @@ async fn die_at(now: Moment, death: Option<Moment>, end: &Drain) {
 
 /// A refund that fails for good becomes a dead letter with its reason. A request with the same key then creates a new
 /// tree, and the old one cannot be retried anymore.
-async fn fails_and_is_asked_for_again(client: &Client, world: &Downstream, word: &str) -> Result<(Uuid, Uuid)> {
-    world.close_account("bob");
+async fn fails_and_is_requested_again(client: &Client, downstream: &Downstream, word: &str) -> Result<(Uuid, Uuid)> {
+    downstream.close_account("bob");
     let (key, request) = (format!("refund-{word}-b"), refund(&format!("order-{word}-b"), "bob"));
     let failed = client.create_job_once(&request, &key).await?.job().id;
     let done = complete(client, failed).await?;
@@ -202,9 +217,9 @@ async fn fails_and_is_asked_for_again(client: &Client, world: &Downstream, word:
     let dead = only(client.items(&dead).await?)?;
     let why = dead.last_error.as_ref().context("a dead letter says why")?;
     ensure!(why.kind.as_deref() == Some("downstream_refused"), "it says why: {why:?}");
-    say(format_args!("a refund became a dead letter: {}", why.message));
+    print_line(format_args!("a refund became a dead letter: {}", why.message));
 
-    world.reopen_account("bob");
+    downstream.reopen_account("bob");
     let made = client.create_job_once(&request, &key).await?;
     let instead = made.job().id;
     ensure!(made.is_new() && made.job().replay_of == Some(failed), "a failed refund is made anew: {made:?}");
@@ -215,10 +230,10 @@ async fn fails_and_is_asked_for_again(client: &Client, world: &Downstream, word:
     )?;
     let done = complete(client, instead).await?;
     ensure!(done.tree.outcome == Some(Outcome::Succeeded), "bob has his money: {:?}", done.tree);
-    let for_bob = world.effects().iter().filter(|effect| effect.account == "bob").count();
-    ensure!(for_bob == STEPS.len(), "bob was refunded once: {:?}", world.effects());
+    let for_bob = downstream.effects().iter().filter(|effect| effect.account == "bob").count();
+    ensure!(for_bob == STEPS.len(), "bob was refunded once: {:?}", downstream.effects());
     let old = until(client, failed, "the old one names its successor", |old| old.superseded_by.is_some()).await?;
     ensure!(old.superseded_by == Some(instead), "the failed refund names the one that took its place");
-    say("asked for again with the same key, it was made anew and done");
+    print_line("asked for again with the same key, it was made anew and done");
     Ok((failed, instead))
 }

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use crate::story::{Crew, complete, job, new_word, only, payload, prepare, read, refused, say};
+use crate::scenario::{RunningWorker, complete, job, new_word, only, payload, prepare, print_line, read, refused};
 
 const SITE: &str = "site";
 const METADATA: &str = "site.metadata";
@@ -86,9 +86,9 @@ pub async fn run(client: &Client) -> Result<Report> {
     let platform = Arc::new(Platform { together: Barrier::new(PARALLEL.len()), done: Mutex::default() });
     let word = new_word();
 
-    let crew = builders(client, &platform);
+    let running_worker = builders(client, &platform);
     let repaired = dies_and_is_repaired(client, &platform, &format!("shop-{word}")).await?;
-    crew.dismiss().await?;
+    running_worker.stop().await?;
 
     let name = format!("blog-{word}");
     let (given_up, late) = is_given_up(client, &name).await?;
@@ -96,10 +96,10 @@ pub async fn run(client: &Client) -> Result<Report> {
     Ok(Report { repaired, given_up, anew })
 }
 
-fn builders(client: &Client, platform: &Arc<Platform>) -> Crew {
+fn builders(client: &Client, platform: &Arc<Platform>) -> RunningWorker {
     let platform = Arc::clone(platform);
     let worker = Worker::new(client.clone(), TASKS).concurrency(4).worker_id("builders");
-    Crew::hire(worker, move |task| {
+    RunningWorker::start(worker, move |task| {
         let platform = Arc::clone(&platform);
         async move { platform.build(&task).await }
     })
@@ -177,7 +177,7 @@ fn finish(task: &Task, site: &Site) -> Result<Document, Unfinished> {
 /// for it continues.
 async fn dies_and_is_repaired(client: &Client, platform: &Platform, name: &str) -> Result<Uuid> {
     let root = client.create_job(&tree(name, name)).await?.id;
-    say(format_args!("{name} is being built: {}", client.page(&["jobs", &root.to_string()])));
+    print_line(format_args!("{name} is being built: {}", client.page(&["jobs", &root.to_string()])));
     let stuck = complete(client, root).await?;
     ensure!(stuck.tree.outcome == Some(Outcome::Partial), "it cannot be finished: {:?}", stuck.tree);
     for key in ["bootstrap", "finish"] {
@@ -187,7 +187,7 @@ async fn dies_and_is_repaired(client: &Client, platform: &Platform, name: &str) 
     let dead = item_of(client, &stuck, "create-db").await?;
     let why = dead.last_error.context("a dead letter says why")?;
     ensure!(dead.state == ItemState::Dead && why.kind.as_deref() == Some("bad_name"), "create-db died: {why:?}");
-    say(format_args!("create-db died ({}), and what waited for it was called off", why.message));
+    print_line(format_args!("create-db died ({}), and what waited for it was called off", why.message));
 
     let mended = Site { domain: format!("{name}.example"), database: name.replace('-', "_") };
     let retry = RetryBody {
@@ -200,7 +200,7 @@ async fn dies_and_is_repaired(client: &Client, platform: &Platform, name: &str) 
     ensure!(reopened.tree.outcome.is_none() || reopened.completion == 2, "it goes on: {:?}", reopened.tree);
     let done = complete(client, root).await?;
     ensure!(done.tree.outcome == Some(Outcome::Succeeded) && done.completion == 2, "it runs: {:?}", done.tree);
-    say("a person mended it, and the tree finished");
+    print_line("a person mended it, and the tree finished");
 
     let order = platform.done(root);
     let at = |job_type: &str| order.iter().position(|done| done == job_type);
@@ -227,17 +227,17 @@ async fn is_given_up(client: &Client, name: &str) -> Result<(Uuid, Assignment)> 
     let taken = refused(client.create_job(&request).await, Code::Duplicate, "the same site a second time")?;
     ensure!(taken.id == Some(root), "the refusal names the one that is there: {taken:?}");
 
-    let held = claim(client, &PARALLEL).await?;
-    let [first, second, late] =
-        <[Assignment; 3]>::try_from(held).map_err(|held| anyhow::anyhow!("expected 3 tasks, got {}", held.len()))?;
+    let assignments = claim(client, &PARALLEL).await?;
+    let [first, second, late] = <[Assignment; 3]>::try_from(assignments)
+        .map_err(|assignments| anyhow::anyhow!("expected 3 tasks, got {}", assignments.len()))?;
     let cancelled = client.cancel_job(root, Some("the customer went away")).await?;
     ensure!(cancelled.tree.status == JobStatus::Cancelling, "three tasks still run: {}", cancelled.message);
     ensure!(claim(client, &TASKS).await?.is_empty(), "nothing of it is handed out any more");
     refused(client.delete_job(root, None).await, Code::JobNotComplete, "deleting what still runs")?;
-    say(format_args!("{name} is given up: {}", cancelled.message));
+    print_line(format_args!("{name} is given up: {}", cancelled.message));
 
-    let beat = client.heartbeat(first.id, &HeartbeatBody::default()).await?;
-    ensure!(beat.cancel, "a worker learns it from its next heartbeat");
+    let heartbeat = client.heartbeat(first.id, &HeartbeatBody::default()).await?;
+    ensure!(heartbeat.cancel, "a worker learns it from its next heartbeat");
     let stopped = FailureBody {
         error: WorkError { message: "stopped".to_owned(), kind: None, detail: None },
         retryable: true,
@@ -255,7 +255,7 @@ async fn is_given_up(client: &Client, name: &str) -> Result<(Uuid, Assignment)> 
     ensure!(done.tree.outcome == Some(Outcome::Cancelled), "nothing runs any more: {:?}", done.tree);
     let item = client.item(late.item.id).await?;
     ensure!(item.state == ItemState::Cancelled && item.result.is_none(), "what came late is not kept: {item:?}");
-    say("its last worker is gone, and what that brought was refused");
+    print_line("its last worker is gone, and what that brought was refused");
     Ok((root, late))
 }
 
@@ -286,13 +286,13 @@ async fn is_made_anew(
     client.delete_job(given_up, Some("never finished")).await?;
     refused(client.job(given_up).await, Code::JobRemoved, "reading what was deleted")?;
     let anew = client.create_job(&tree(name, "blog")).await?.id;
-    let crew = builders(client, platform);
+    let running_worker = builders(client, platform);
     let refusal = client.result(late.id, &made_late()).await.err().context("a late task reached a deleted tree")?;
     ensure!(matches!(refusal.status(), Some(404 | 409 | 410)), "a late task is refused: {refusal}");
     let done = complete(client, anew).await?;
-    crew.dismiss().await?;
+    running_worker.stop().await?;
     ensure!(done.tree.outcome == Some(Outcome::Succeeded), "the new one runs: {:?}", done.tree);
     ensure!(platform.done(anew).len() == TASKS.len() && platform.done(given_up).is_empty(), "and was built alone");
-    say(format_args!("{name} was deleted and made anew: {}", client.page(&["jobs", &anew.to_string()])));
+    print_line(format_args!("{name} was deleted and made anew: {}", client.page(&["jobs", &anew.to_string()])));
     Ok(anew)
 }

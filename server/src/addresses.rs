@@ -163,7 +163,7 @@ const CLOSED_PORTS: &[u16] = &[
 ];
 
 /// Returns the URL for display, without parts that may be secret.
-pub fn shown(url: &Url) -> String {
+pub fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     let quiet = url.set_username("").and_then(|()| url.set_password(None));
     let query = url.query().is_some();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_public_is_closed() {
+    fn non_public_addresses_are_closed() {
         for closed in [
             "http://127.0.0.1/x",
             "http://localhost:8080",
@@ -364,15 +364,15 @@ mod tests {
     }
 
     #[test]
-    fn posts_to_workers_reach_public_addresses_and_what_is_named() {
+    fn push_requests_reach_public_and_allowed_addresses() {
         let none = Reach::of_push("".parse().expect("a list"));
         assert!(none.check("http://127.0.0.1:9000").is_err() && !none.permits("a", ip("10.0.0.1")));
         assert!(none.check("https://example.com").is_ok());
         let named = Reach::of_push("workers.internal,192.168.7.0/24".parse().expect("a list"));
         assert!(named.permits("workers.internal", ip("10.0.0.1")) && named.check("http://192.168.7.1:8080").is_ok());
         assert!(named.check("https://example.com").is_ok() && named.check("http://127.0.0.1").is_err());
-        let said = named.check("http://127.0.0.1").expect_err("refused").detail;
-        assert!(said.contains("TREELINE_PUSH_ALLOW"), "{said}");
+        let detail = named.check("http://127.0.0.1").expect_err("refused").detail;
+        assert!(detail.contains("TREELINE_PUSH_ALLOW"), "{detail}");
     }
 
     #[test]
@@ -392,6 +392,6 @@ mod tests {
     #[test]
     fn a_url_is_shown_without_its_secrets() {
         let url: Url = "https://ann:secret@hooks.example:8443/done/1?key=secret#secret".parse().expect("a URL");
-        assert_eq!(shown(&url), "https://hooks.example:8443/done/1?…");
+        assert_eq!(display_url(&url), "https://hooks.example:8443/done/1?…");
     }
 }

@@ -4,9 +4,9 @@
 //! An action is recorded in its own transaction by its use case. This module writes the entries that belong to no
 //! transaction; their number is bounded, because repetitions are counted (`repeats`). Nothing here decides permissions.
 
+mod access;
 mod copy; // the log in order, for external copies
-mod repeats; // repetitions within one hour
-mod seen; // reads and refusals
+mod repeats; // repetitions within one hour // reads and refusals
 
 use std::net::IpAddr;
 
@@ -23,10 +23,12 @@ use crate::{
     store::{self, audit::AuditRow},
 };
 
-pub use copy::{Copied, Place, export, settled};
+pub(crate) use access::session_row;
+pub use access::{
+    AuditedRead, Object, record_export, record_read, record_refusal, record_refused_sign_in, record_share_use,
+};
+pub use copy::{FinalEntries, LogCursor, export, final_entries};
 pub use repeats::Repeats;
-pub(crate) use seen::session_row;
-pub use seen::{Asked, Object, look_for_refusal, record_export, record_read, record_refused_sign_in, record_share_use};
 
 impl AuditRow {
     /// Action of this caller.

@@ -34,7 +34,7 @@ impl Part {
         bytes == 0 || self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -64,7 +64,7 @@ impl BodyMemory {
 
     /// Creates the empty share of one request.
     pub fn share(&self) -> BodyShare {
-        BodyShare(Arc::new(Share { budget: self.clone(), held: Mutex::default() }))
+        BodyShare(Arc::new(Share { budget: self.clone(), counted: Mutex::default() }))
     }
 
     /// Number of bytes currently counted.
@@ -81,18 +81,18 @@ pub struct BodyShare(Arc<Share>);
 #[derive(Debug)]
 struct Share {
     budget: BodyMemory,
-    held: Mutex<Held>,
+    counted: Mutex<BytesByPart>,
 }
 
 /// Bytes of one request, by part of the budget.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct BytesByPart {
     unknown: usize,
     small: usize,
     large: usize,
 }
 
-impl Held {
+impl BytesByPart {
     fn of(bytes: usize, is_known: bool) -> Self {
         match is_known {
             false => Self { unknown: bytes, small: 0, large: 0 },
@@ -106,26 +106,26 @@ impl BodyShare {
     /// Sets the total bytes of this request, replacing the previous value. 503 `busy` and no change if they do not fit.
     pub fn hold(&self, bytes: usize, is_known: bool) -> Result<()> {
         let Parts { unknown, small, large } = &*self.0.budget.0;
-        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = Held::of(bytes, is_known);
+        let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = BytesByPart::of(bytes, is_known);
         let parts = [
-            (unknown, held.unknown, wanted.unknown),
-            (small, held.small, wanted.small),
-            (large, held.large, wanted.large),
+            (unknown, counted.unknown, wanted.unknown),
+            (small, counted.small, wanted.small),
+            (large, counted.large, wanted.large),
         ];
         for (at, (part, before, after)) in parts.iter().enumerate() {
             if !part.take(after.saturating_sub(*before)) {
                 for (part, before, after) in &parts[..at] {
-                    part.give_back(after.saturating_sub(*before));
+                    part.release(after.saturating_sub(*before));
                 }
                 metrics::counter!("treeline_bodies_refused_total").increment(1);
                 return Err(busy("Too much is being sent at this moment.").into());
             }
         }
         for (part, before, after) in &parts {
-            part.give_back(before.saturating_sub(*after));
+            part.release(before.saturating_sub(*after));
         }
-        *held = wanted;
+        *counted = wanted;
         Ok(())
     }
 }
@@ -133,10 +133,10 @@ impl BodyShare {
 impl Drop for Share {
     fn drop(&mut self) {
         let Parts { unknown, small, large } = &*self.budget.0;
-        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
-        unknown.give_back(held.unknown);
-        small.give_back(held.small);
-        large.give_back(held.large);
+        let counted = self.counted.get_mut().unwrap_or_else(PoisonError::into_inner);
+        unknown.release(counted.unknown);
+        small.release(counted.small);
+        large.release(counted.large);
     }
 }
 

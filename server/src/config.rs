@@ -6,7 +6,7 @@
 pub mod audit; // destination of the audit log
 pub mod broker; // RabbitMQ
 pub mod files; // file storage
-pub mod front; // connection limits
+pub mod http; // connection limits
 pub mod identity; // second factors, providers, trusted proxies
 pub mod limits; // limits per caller
 pub mod monitoring; // metrics endpoint
@@ -92,7 +92,7 @@ pub struct Config {
     pub callback_allow: Allowed,
 
     #[command(flatten)]
-    pub front: front::Front,
+    pub http_settings: http::HttpSettings,
 
     #[command(flatten)]
     pub proxies: proxies::Proxies,
@@ -175,9 +175,9 @@ impl Config {
         }
         for (name, url) in [("TREELINE_ALERT_URL", &self.alerts.url), ("TREELINE_AUDIT_URL", &self.audit.url)] {
             let Some(url) = url else { continue };
-            let known = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
+            let scheme = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
             ensure!(
-                known.is_some_and(|scheme| scheme == "http" || scheme == "https"),
+                scheme.is_some_and(|scheme| scheme == "http" || scheme == "https"),
                 "{name} is not a URL of http or https."
             );
         }
@@ -341,8 +341,9 @@ mod tests {
     #[test]
     fn secrets_do_not_show() {
         let token = "0123456789abcdef0123456789abcdef";
-        let shown = format!("{:?}", config(&["--bootstrap-token", token, "--database-url", "postgres://a:hidden@b/c"]));
-        assert!(!shown.contains(token) && !shown.contains("hidden"), "{shown}");
+        let debug_text =
+            format!("{:?}", config(&["--bootstrap-token", token, "--database-url", "postgres://a:hidden@b/c"]));
+        assert!(!debug_text.contains(token) && !debug_text.contains("hidden"), "{debug_text}");
     }
 
     #[test]

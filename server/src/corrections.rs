@@ -15,21 +15,21 @@ use crate::{
     auth::Caller,
     error::Result,
     jobs::{ItemFilter, Refused},
-    schema::{Schema, compiled, shown},
+    schema::{Schema, compiled, display_value},
     sheet,
     split::{CellKind, Head, json_of},
-    store::{contracts, finding::ItemOrder, results},
+    store::{definitions, item_list_scan::ItemOrder, results},
 };
 
 /// Maximum number of rows corrected on a page; more rows need a file.
-pub const MOST_ROWS: usize = 200;
+pub const MAX_ROWS: usize = 200;
 
 /// Failed rows of a job.
-pub struct Failed {
+pub struct FailedRows {
     pub job: Job,
     /// Names of the columns; numbers if there are none.
     pub names: Vec<String>,
-    /// Rows in order, at most [`MOST_ROWS`].
+    /// Rows in order, at most [`MAX_ROWS`].
     pub rows: Vec<FailedRow>,
     /// True if there are more rows.
     pub is_cut: bool,
@@ -54,12 +54,12 @@ pub enum Outcome {
     /// Rows were retried, except those that were refused.
     Done(Refused),
     /// Rows that do not match the schema, with reasons; nothing was retried.
-    Misfits(HashMap<Uuid, Misfit>),
+    RowFaults(HashMap<Uuid, RowFault>),
 }
 
 /// Mismatch of a corrected row.
 #[derive(Clone, Debug)]
-pub struct Misfit {
+pub struct RowFault {
     /// Index of the cell, if there is one.
     pub place: Option<usize>,
     /// Reason, as a sentence.
@@ -67,31 +67,31 @@ pub struct Misfit {
 }
 
 /// Returns the failed rows of a job that the caller may see.
-pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
+pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<FailedRows> {
     let job = app.engine.job(caller, id, false).await?;
     let listed = results::jobs(&app.pool, job.root_id).await?;
     let head = listed.iter().find(|listed| listed.job_id == id).and_then(|listed| listed.head.as_deref());
     let head: Option<Head> = head.and_then(|text| serde_json::from_str(text).ok()).filter(|head: &Head| head.width > 0);
     let columns = head.as_ref().and_then(Head::payload_columns).map(Cow::into_owned);
     let width = head.as_ref().map_or(0, Head::payload_width);
-    let contract = contracts::job_by_id(&app.pool, id).await?;
+    let contract = definitions::job_by_id(&app.pool, id).await?;
     let schema = contract.and_then(|job| job.payload_schema).and_then(|text| compiled(&text).ok());
     let kinds = schema.as_ref().map_or_else(Vec::new, |schema| schema.column_kinds(columns.as_deref(), width));
 
     let filter = ItemFilter { job: Some(id), states: vec![ItemState::Dead], ..ItemFilter::default() };
     let mut items: Vec<Item> = Vec::new();
     let mut place = None;
-    while items.len() <= MOST_ROWS {
+    while items.len() <= MAX_ROWS {
         let (page, next) =
-            app.engine.list_items(caller, &filter, ItemOrder::Oldest, place, MOST_ROWS as i64 + 1).await?;
+            app.engine.list_items(caller, &filter, ItemOrder::Oldest, place, MAX_ROWS as i64 + 1).await?;
         items.extend(page);
         place = next;
         if place.is_none() {
             break;
         }
     }
-    let is_cut = items.len() > MOST_ROWS;
-    items.truncate(MOST_ROWS);
+    let is_cut = items.len() > MAX_ROWS;
+    items.truncate(MAX_ROWS);
     let is_table = width > 0;
     let rows: Vec<FailedRow> = items.into_iter().map(|item| row(item, is_table, columns.as_deref())).collect();
     let names = match &columns {
@@ -99,7 +99,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Failed> {
         None if is_table => (1..=width).map(|place| format!("Column {place}")).collect(),
         None => vec!["Payload".to_owned()],
     };
-    Ok(Failed { job, names, rows, is_cut, columns, is_table, kinds, schema })
+    Ok(FailedRows { job, names, rows, is_cut, columns, is_table, kinds, schema })
 }
 
 fn row(item: Item, is_table: bool, columns: Option<&[String]>) -> FailedRow {
@@ -109,9 +109,9 @@ fn row(item: Item, is_table: bool, columns: Option<&[String]>) -> FailedRow {
     FailedRow { item_id: item.id, row: item.row, problem, cells, payload }
 }
 
-impl Failed {
+impl FailedRows {
     /// Retries rows: those in `typed` with their corrections; with `others`, the remaining ones unchanged.
-    pub async fn give_back(
+    pub async fn retry(
         &self,
         app: &App,
         caller: &Caller,
@@ -142,7 +142,7 @@ impl Failed {
             }
         }
         if !misfits.is_empty() {
-            return Ok(Outcome::Misfits(misfits));
+            return Ok(Outcome::RowFaults(misfits));
         }
         if bodies.is_empty() {
             let detail = "Nothing was changed: correct a row, or tick that the others are tried once more.";
@@ -152,7 +152,7 @@ impl Failed {
     }
 
     /// Builds the payload from the typed cells.
-    fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, Misfit> {
+    fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, RowFault> {
         let text = match &self.columns {
             Some(columns) => self.object(columns, row, typed),
             None if self.is_table => {
@@ -161,14 +161,17 @@ impl Failed {
             }
             None => typed.first().cloned().flatten().unwrap_or_default(),
         };
-        let payload =
-            Document::parse(text).map_err(|e| Misfit { place: Some(0), why: format!("Expected JSON; found {e}.") })?;
+        let payload = Document::parse(text)
+            .map_err(|e| RowFault { place: Some(0), why: format!("Expected JSON; found {e}.") })?;
         let Some(schema) = &self.schema else { return Ok(payload) };
         match schema.faults(&payload).into_iter().next() {
             None => Ok(payload),
             Some((pointer, expected)) => {
                 let (place, name) = self.cell_of(&pointer);
-                Err(Misfit { place, why: format!("{name}: {expected}, found {}.", shown(&payload, &pointer)) })
+                Err(RowFault {
+                    place,
+                    why: format!("{name}: {expected}, found {}.", display_value(&payload, &pointer)),
+                })
             }
         }
     }

@@ -77,8 +77,8 @@ impl Error {
             Self::Conflict(_) => true,
             Self::Database(sqlx::Error::Database(e)) => {
                 matches!(e.code().as_deref(), Some("40P01" | "40001"))
-                    // gate_counts: the job was canceled between a read without locks and the update of its state row.
-                    || matches!(e.constraint(), Some("claim_request_pkey" | "gate_counts"))
+                    // job_state_counts: the job was canceled between a read without locks and the update of its state row.
+                    || matches!(e.constraint(), Some("claim_request_pkey" | "job_state_counts"))
             }
             _ => false,
         }
@@ -87,7 +87,7 @@ impl Error {
     /// Returns true if the file that a job was to be created from has been deleted meanwhile.
     fn is_missing_file(&self) -> bool {
         let Self::Database(sqlx::Error::Database(e)) = self else { return false };
-        matches!(e.constraint(), Some("job_upload_id_fkey" | "split_upload_id_fkey"))
+        matches!(e.constraint(), Some("job_upload_id_fkey" | "import_cursor_upload_id_fkey"))
     }
 
     /// Converts the error to a response. Logs internal errors.

@@ -31,7 +31,7 @@ use crate::{
     sheet,
     split::{FAILURE_COLUMNS, Head},
     store::{
-        exports::{self, ItemRow},
+        exports::{self, ExportedItem},
         results::{self, FailureRow, ListedJob, ResultRow},
     },
 };
@@ -40,7 +40,7 @@ use crate::{
 pub struct Export {
     /// Suggested file name.
     pub filename: String,
-    walk: Walk,
+    cursor: ExportCursor,
     begin: Vec<u8>,
 }
 
@@ -57,14 +57,14 @@ impl Export {
     ) -> Result<Self> {
         let job = app.engine.job(caller, id, false).await?;
         let jobs = results::jobs(&app.pool, job.root_id).await?;
-        let jobs = below(jobs, id);
+        let jobs = with_descendants(jobs, id);
         let table = Table::of(&jobs);
         let jobs = if what == ExportWhat::Results { final_stage(jobs) } else { jobs };
         let (mut at, mut seq) = (0, 0);
         if let Some(after) = after {
             let unknown = || Problem::parameter("after", "expected the id of an item of this tree");
-            let (gate_id, place) = results::place(&app.pool, after).await?.ok_or_else(unknown)?;
-            at = jobs.iter().position(|job| job.gate_id == gate_id).ok_or_else(unknown)?;
+            let (job_key, place) = results::position(&app.pool, after).await?.ok_or_else(unknown)?;
+            at = jobs.iter().position(|job| job.job_key == job_key).ok_or_else(unknown)?;
             seq = place;
         }
         let name = job.name.unwrap_or(job.key);
@@ -72,20 +72,20 @@ impl Export {
         let filename = format!("{stem}-{}.{}", what.as_str(), format.as_str());
         let writer = Writer { what, format, table };
         let begin = if after.is_none() { writer.header()? } else { Vec::new() };
-        let walk = Walk { app: app.clone(), jobs, at, seq, writer, written: Arc::default() };
-        Ok(Self { filename, walk, begin })
+        let cursor = ExportCursor { app: app.clone(), jobs, at, seq, writer, written: Arc::default() };
+        Ok(Self { filename, cursor, begin })
     }
 
     /// Counter of written rows; grows while the pages are read.
     pub fn written(&self) -> Arc<AtomicI64> {
-        Arc::clone(&self.walk.written)
+        Arc::clone(&self.cursor.written)
     }
 
     /// Current number of rows.
     pub async fn total(&self) -> Result<i64> {
-        let gates: Vec<i64> = self.walk.jobs.iter().map(|job| job.gate_id).collect();
-        let totals = exports::totals(&self.walk.app.pool, &gates).await?;
-        Ok(match self.walk.writer.what {
+        let job_keys: Vec<i64> = self.cursor.jobs.iter().map(|job| job.job_key).collect();
+        let totals = exports::totals(&self.cursor.app.pool, &job_keys).await?;
+        Ok(match self.cursor.writer.what {
             ExportWhat::Results => totals.succeeded,
             ExportWhat::Failures => totals.failed,
             ExportWhat::Items => totals.all,
@@ -94,8 +94,8 @@ impl Export {
 
     /// Returns the bytes. Reads the first page at once, so that an error can still become a response status.
     pub async fn pages(self) -> Result<impl Stream<Item = Result<Bytes>> + Send + Unpin> {
-        let pages = stream::try_unfold(self.walk, |mut walk| async move {
-            Ok::<_, Error>(walk.next_page().await?.map(|page| (page, walk)))
+        let pages = stream::try_unfold(self.cursor, |mut cursor| async move {
+            Ok::<_, Error>(cursor.next_page().await?.map(|page| (page, cursor)))
         });
         let mut pages = Box::pin(pages);
         let first = pages.try_next().await?.unwrap_or_default();
@@ -104,7 +104,7 @@ impl Export {
 }
 
 /// Returns the job and its descendants, in order.
-fn below(jobs: Vec<ListedJob>, id: Uuid) -> Vec<ListedJob> {
+fn with_descendants(jobs: Vec<ListedJob>, id: Uuid) -> Vec<ListedJob> {
     let mut inside = HashSet::from([id]);
     jobs.into_iter()
         .filter(|job| {
@@ -122,7 +122,7 @@ fn final_stage(jobs: Vec<ListedJob>) -> Vec<ListedJob> {
 }
 
 /// Cursor through the items of several jobs.
-struct Walk {
+struct ExportCursor {
     app: App,
     jobs: Vec<ListedJob>,
     /// Index of the current job, and the last item read from it.
@@ -132,15 +132,15 @@ struct Walk {
     written: Arc<AtomicI64>,
 }
 
-impl Walk {
+impl ExportCursor {
     /// Returns the next non-empty page; `None` at the end.
     async fn next_page(&mut self) -> Result<Option<Bytes>> {
         while let Some(job) = self.jobs.get(self.at) {
-            let (pool, gate_id) = (&self.app.pool, job.gate_id);
+            let (pool, job_key) = (&self.app.pool, job.job_key);
             let mut text = Vec::new();
             let last = match self.writer.what {
                 ExportWhat::Results => {
-                    let rows = results::results(pool, gate_id, self.seq).await?;
+                    let rows = results::results(pool, job_key, self.seq).await?;
                     for row in &rows {
                         let written = self.writer.result(&mut text, job.job_id, row)?;
                         self.written.fetch_add(i64::from(written), Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl Walk {
                     rows.last().map(|row| row.seq)
                 }
                 ExportWhat::Failures => {
-                    let mut rows = results::failures(pool, gate_id, self.seq).await?;
+                    let mut rows = results::failures(pool, job_key, self.seq).await?;
                     for row in &mut rows {
                         if row.by_after {
                             let why = after_failed();
@@ -160,7 +160,7 @@ impl Walk {
                     rows.last().map(|row| row.seq)
                 }
                 ExportWhat::Items => {
-                    let rows = exports::items(pool, gate_id, self.seq).await?;
+                    let rows = exports::items(pool, job_key, self.seq).await?;
                     for row in &rows {
                         self.writer.item(&mut text, job.job_id, row)?;
                     }
@@ -287,7 +287,7 @@ impl Writer {
         self.record(text, &cells)
     }
 
-    fn item(&self, text: &mut Vec<u8>, job_id: Uuid, row: &ItemRow) -> Result<()> {
+    fn item(&self, text: &mut Vec<u8>, job_id: Uuid, row: &ExportedItem) -> Result<()> {
         let state = ItemState::from_code(row.state).unwrap_or(ItemState::Available);
         let payload = Document::trusted(row.payload.clone());
         if self.format == ExportFormat::Ndjson {

@@ -7,7 +7,7 @@
 //!
 //! While no batch finishes, queued commands are refused and may be sent again: none of their work was begun.
 
-mod pulse; // stall detector
+mod stall_detector; // stall detector
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use pulse::Pulse;
+use stall_detector::StallDetector;
 
 use crate::error::{Error, Result};
 
@@ -31,7 +31,7 @@ pub trait Batch: Send + Sync + 'static {
     type Done: Send + 'static;
 
     /// True if queued commands are refused when batches stall.
-    const TURNS_AWAY: bool = true;
+    const REFUSES_WHEN_STALLED: bool = true;
 
     /// Approximate number of rows of a command.
     fn weight(command: &Self::Command) -> usize;
@@ -48,7 +48,7 @@ pub trait Batch: Send + Sync + 'static {
 }
 
 /// Maximum number of rows in one flush; the rest waits for the next.
-const FULL: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 
 /// Number of committed but unanswered batches per flusher above which flushers wait.
 const UNANSWERED: usize = 4;
@@ -71,12 +71,12 @@ impl<B: Batch> Queued<B> {
 /// Queue of one family.
 pub struct Coalescer<B: Batch> {
     queue: mpsc::UnboundedSender<Queued<B>>,
-    pulse: Arc<Pulse>,
+    stall_detector: Arc<StallDetector>,
 }
 
 impl<B: Batch> Clone for Coalescer<B> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone(), pulse: Arc::clone(&self.pulse) }
+        Self { queue: self.queue.clone(), stall_detector: Arc::clone(&self.stall_detector) }
     }
 }
 
@@ -85,28 +85,28 @@ impl<B: Batch> Coalescer<B> {
     pub fn start(batch: B, flushers: usize) -> Self {
         let batch = Arc::new(batch);
         let (queue, commands) = mpsc::unbounded_channel();
-        let commands = Arc::new(Mutex::new(Intake { commands, held: None }));
+        let commands = Arc::new(Mutex::new(CommandQueue { commands, overflow: None }));
         let unanswered = Arc::new(Semaphore::new(flushers.max(1) * UNANSWERED));
-        let pulse = Arc::new(Pulse::default());
+        let stall_detector = Arc::new(StallDetector::default());
         for _ in 0..flushers.max(1) {
             let (batch, commands) = (Arc::clone(&batch), Arc::clone(&commands));
-            tokio::spawn(flush(batch, commands, Arc::clone(&pulse), Arc::clone(&unanswered)));
+            tokio::spawn(flush(batch, commands, Arc::clone(&stall_detector), Arc::clone(&unanswered)));
         }
-        Self { queue, pulse }
+        Self { queue, stall_detector }
     }
 
     /// Runs a command together with the other queued commands; returns after its commit.
     pub async fn run(&self, command: B::Command) -> Result<B::Answer> {
         let (answer, mut answered) = oneshot::channel();
         let gone = || Error::Broken("a flusher has stopped".to_owned());
-        let (decided, asked) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        let (decided, queued_at) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let queued = Queued { command, answer, decided: Arc::clone(&decided) };
         self.queue.send(queued).map_err(|_| gone())?;
-        if B::TURNS_AWAY {
+        if B::REFUSES_WHEN_STALLED {
             loop {
-                match timeout_at(self.pulse.missed_at(asked), &mut answered).await {
+                match timeout_at(self.stall_detector.deadline(queued_at), &mut answered).await {
                     Ok(answer) => return answer.map_err(|_| gone())?,
-                    Err(_) if self.pulse.missed_at(asked) > Instant::now() => {}
+                    Err(_) if self.stall_detector.deadline(queued_at) > Instant::now() => {}
                     Err(_) if decided.swap(true, Ordering::AcqRel) => break,
                     Err(_) => return Err(Error::Database(sqlx::Error::PoolTimedOut)),
                 }
@@ -116,27 +116,27 @@ impl<B: Batch> Coalescer<B> {
     }
 }
 
-struct Intake<B: Batch> {
+struct CommandQueue<B: Batch> {
     commands: mpsc::UnboundedReceiver<Queued<B>>,
     /// Command that did not fit into the previous batch.
-    held: Option<Queued<B>>,
+    overflow: Option<Queued<B>>,
 }
 
-impl<B: Batch> Intake<B> {
+impl<B: Batch> CommandQueue<B> {
     /// Waits for a command, then takes queued commands until the batch is full. Empty when the queue is closed.
     async fn take(&mut self) -> Vec<Queued<B>> {
         let mut batch = Vec::new();
         let mut rows = 0;
-        while rows < FULL {
-            let next = match self.held.take() {
-                Some(held) => Some(held),
+        while rows < MAX_ROWS {
+            let next = match self.overflow.take() {
+                Some(overflow) => Some(overflow),
                 None if batch.is_empty() => self.commands.recv().await,
                 None => self.commands.try_recv().ok(),
             };
             let Some(next) = next else { break };
             let weight = B::weight(&next.command);
-            if !batch.is_empty() && rows + weight > FULL {
-                self.held = Some(next);
+            if !batch.is_empty() && rows + weight > MAX_ROWS {
+                self.overflow = Some(next);
                 break;
             }
             if next.take() {
@@ -148,17 +148,22 @@ impl<B: Batch> Intake<B> {
     }
 }
 
-async fn flush<B: Batch>(batch: Arc<B>, intake: Arc<Mutex<Intake<B>>>, pulse: Arc<Pulse>, unanswered: Arc<Semaphore>) {
+async fn flush<B: Batch>(
+    batch: Arc<B>,
+    command_queue: Arc<Mutex<CommandQueue<B>>>,
+    stall_detector: Arc<StallDetector>,
+    unanswered: Arc<Semaphore>,
+) {
     loop {
         let Ok(permit) = Arc::clone(&unanswered).acquire_owned().await else { return };
-        let taken = intake.lock().await.take().await;
+        let taken = command_queue.lock().await.take().await;
         if taken.is_empty() {
             return;
         }
         let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
-        let beat = pulse.begin(commands.iter().map(|command| B::weight(command)).sum());
+        let timer = stall_detector.begin(commands.iter().map(|command| B::weight(command)).sum());
         let parts = run_in_halves(&*batch, &commands.iter().collect::<Vec<_>>()).await;
-        pulse.end(&beat, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
+        stall_detector.end(&timer, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
         let batch = Arc::clone(&batch);
         tokio::spawn(async move {
             let _permit = permit;
@@ -209,8 +214,8 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Par
             Some(e) if part.len() == 1 => parts.push(Part { n: 1, result: Err(e) }),
             Some(e) if e.is_database_away() => {
                 // Every half would only wait for the same unavailable database.
-                let again = || Error::Database(sqlx::Error::PoolTimedOut);
-                parts.extend(part.iter().skip(1).map(|_| Part { n: 1, result: Err(again()) }));
+                let unavailable = || Error::Database(sqlx::Error::PoolTimedOut);
+                parts.extend(part.iter().skip(1).map(|_| Part { n: 1, result: Err(unavailable()) }));
                 parts.push(Part { n: 1, result: Err(e) });
             }
             Some(_) => {
@@ -309,10 +314,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_behind_answers_that_do_not_come_is_told_to_come_again() {
+    async fn commands_are_refused_while_no_answer_arrives() {
         let closed = || Arc::new(tokio::sync::Semaphore::new(0));
-        let (gate, begun) = (closed(), closed());
-        let queue = Coalescer::start(Silent(Arc::clone(&gate), Arc::clone(&begun)), 1);
+        let (semaphore, begun) = (closed(), closed());
+        let queue = Coalescer::start(Silent(Arc::clone(&semaphore), Arc::clone(&begun)), 1);
         let mut run = Vec::new();
         for _ in 0..UNANSWERED {
             let queue = queue.clone();
@@ -321,7 +326,7 @@ mod tests {
         }
         let refused = queue.run(()).await.expect_err("nothing is answered");
         assert!(refused.is_database_away());
-        gate.add_permits(1);
+        semaphore.add_permits(1);
         for one in run {
             one.await.expect("a task").expect("what was run is answered");
         }
@@ -329,18 +334,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_while_nothing_ends_is_told_to_come_again_and_was_not_begun() {
-        let (gate, run) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::default());
-        let queue = Coalescer::start(Stuck(Arc::clone(&gate), Arc::clone(&run)), 1);
+    async fn commands_refused_while_batches_stall_were_not_begun() {
+        let (semaphore, run) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::default());
+        let queue = Coalescer::start(Stuck(Arc::clone(&semaphore), Arc::clone(&run)), 1);
         let first = tokio::spawn({
             let queue = queue.clone();
             async move { queue.run(()).await }
         });
         tokio::task::yield_now().await;
-        let asked = Instant::now();
+        let queued_at = Instant::now();
         let refused = queue.run(()).await.expect_err("nothing comes to its end");
-        assert!(refused.is_database_away() && asked.elapsed() < std::time::Duration::from_secs(4));
-        gate.add_permits(1);
+        assert!(refused.is_database_away() && queued_at.elapsed() < std::time::Duration::from_secs(4));
+        semaphore.add_permits(1);
         first.await.expect("a task").expect("what was begun is answered however long it takes");
         queue.run(()).await.expect("it goes on");
         assert_eq!(run.load(Ordering::Relaxed), 2, "who was refused was not begun");

@@ -21,14 +21,14 @@ use crate::{
     addresses::Reach,
     auth::{Caller, Scope, step_up},
     error::{Error, Result},
-    kept::Keeping,
     outbound::{stored::open_push, template},
     schema::{Schema, SchemaError},
     store::{
         audit::{self as log, AuditRow},
         job_types::{self as store, Deleted},
-        part::NamedPart,
+        pagination::NamedPageRange,
     },
+    stored_response::ResponseSlot,
     task::{heavy, in_task},
 };
 
@@ -36,25 +36,25 @@ use crate::{
 pub type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// Creates a type. 409 `duplicate` if the name is taken.
-pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, keeping: Keeping) -> Result<JobType> {
+pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, response_slot: ResponseSlot) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
     check(app, &spec)?;
     let (pool, by, sealer) = (app.pool.clone(), caller.clone(), app.sealer.clone());
-    let (_, secrets) = spec.executor.parted();
-    let made = in_task("making a job type", async move {
+    let (_, secrets) = spec.executor.split_secrets();
+    let created = in_task("making a job type", async move {
         let mut tx = pool.begin().await?;
-        let made = store::insert(&mut *tx, &sealer, &spec).await?.ok_or_else(|| {
+        let created = store::insert(&mut *tx, &sealer, &spec).await?.ok_or_else(|| {
             Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH.")
         })?;
-        log::record(&mut tx, &entry(&by, "job_type.create", None, Some((&made, &secrets)))).await?;
-        keeping.keep(&mut tx, &made).await?;
+        log::record(&mut tx, &entry(&by, "job_type.create", None, Some((&created, &secrets)))).await?;
+        response_slot.store(&mut tx, &created).await?;
         crate::store::commit(tx).await?;
-        Ok(made)
+        Ok(created)
     })
     .await?;
-    changed(app, caller, &made.name, "made").await?;
-    Ok(made)
+    changed(app, caller, &created.name, "made").await?;
+    Ok(created)
 }
 
 /// Finds a type by name.
@@ -63,7 +63,7 @@ pub async fn get(app: &App, name: &str) -> Result<JobType> {
 }
 
 /// Returns the type as this caller may see it: only admins see the URL, because its query may hold keys.
-pub fn shown_to(caller: &Caller, job_type: JobType) -> JobType {
+pub fn visible_to(caller: &Caller, job_type: JobType) -> JobType {
     if caller.require(Scope::Admin).is_ok() {
         return job_type;
     }
@@ -71,7 +71,7 @@ pub fn shown_to(caller: &Caller, job_type: JobType) -> JobType {
 }
 
 /// Returns a page of the list of types.
-pub async fn list(app: &App, part: &NamedPart) -> Result<Vec<JobType>> {
+pub async fn list(app: &App, part: &NamedPageRange) -> Result<Vec<JobType>> {
     Ok(store::list(&app.pool, &app.sealer, part).await?)
 }
 
@@ -80,7 +80,7 @@ pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Optio
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
     check(app, spec)?;
-    let (_, secrets) = spec.executor.parted();
+    let (_, secrets) = spec.executor.split_secrets();
     loop {
         let current = store::find(&app.pool, &app.sealer, &spec.name).await?;
         if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
@@ -106,7 +106,7 @@ pub async fn patch(app: &App, caller: &Caller, name: &str, fields: &Fields, expe
         }
         let spec = merged(&current, fields)?;
         check(app, &spec)?;
-        let secrets = kept(&current, stored_secrets(app, name).await?, &spec, fields)?;
+        let secrets = patched_secrets(&current, stored_secrets(app, name).await?, &spec, fields)?;
         if let Some(stored) = write(app, caller, Some(current), spec, secrets).await? {
             changed(app, caller, name, "changed").await?;
             return Ok(stored);
@@ -235,9 +235,9 @@ fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
 
 /// Secrets of the executor after a PATCH: absent ones are kept, because clients cannot read them to send them again.
 /// For another host they are dropped, because anyone who may change the URL could read them there.
-fn kept(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fields: &Fields) -> Result<PushSecrets> {
+fn patched_secrets(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fields: &Fields) -> Result<PushSecrets> {
     let Some(given) = fields.get("executor") else { return Ok(stored) };
-    let (_, mut secrets) = spec.executor.parted();
+    let (_, mut secrets) = spec.executor.split_secrets();
     if spec.executor.kind != ExecutorKind::Push {
         return Ok(secrets);
     }

@@ -22,7 +22,6 @@ pub mod body_memory; // byte budget of request bodies
 pub mod broker; // RabbitMQ
 pub mod config; // settings from the environment
 pub mod corrections; // failed rows, corrected by hand
-pub mod duties; // background tasks
 pub mod error; // errors of use cases
 pub mod exports; // results and failures as streams
 pub mod failpoints; // fault injection, in special builds
@@ -32,8 +31,8 @@ pub mod health; // health check of a running server
 pub mod http; // HTTP API and pages
 pub mod job_types; // use-cases on job types
 pub mod jobs; // use-cases on jobs, items, assignments
-pub mod kept; // stored responses of idempotent requests
 pub mod live; // event streams
+pub mod maintenance; // background tasks
 mod memory; // allocator
 pub mod outbound; // outbound HTTP
 pub mod postgres; // the private PostgreSQL
@@ -44,6 +43,7 @@ pub mod sealing; // secrets at rest
 pub mod sheet; // rows for spreadsheets
 pub mod split; // from files to rows
 pub mod store; // the only SQL
+pub mod stored_response; // stored responses of idempotent requests
 pub mod task; // tasks that survive client disconnects
 pub mod uploads; // use-cases on uploaded files
 pub mod workbook; // from Excel workbooks to lines
@@ -76,7 +76,7 @@ pub struct Shared {
     pub files: files::Files,
     pub hub: live::Hub,
     /// Number of dead items, for the sidebar of pages.
-    pub standing: http::ui::Standing,
+    pub dead_item_count: http::ui::DeadItemCount,
     /// Outbound HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
@@ -134,9 +134,9 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         _ => None,
     };
     for (variable, url) in [("DATABASE_URL", &config.database_url), ("AMQP_URL", &config.broker.amqp_url)] {
-        let said = url.as_ref().and_then(|url| config::transport::plaintext_warning(variable, url.reveal()));
-        if let Some(said) = said {
-            tracing::warn!("{said}");
+        let warning = url.as_ref().and_then(|url| config::transport::plaintext_warning(variable, url.reveal()));
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
         }
     }
 
@@ -185,30 +185,29 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         pool,
         files,
         hub,
-        standing: http::ui::Standing::default(),
+        dead_item_count: http::ui::DeadItemCount::default(),
         outgoing: Arc::new(outgoing),
         sealer,
         shutdown,
         tasks: TaskTracker::new(),
     }));
     http::metrics::start(&app);
-    duties::spawn(&app, &app.tasks);
+    maintenance::spawn(&app, &app.tasks);
     if let Some(private) = &database.private {
         app.tasks.spawn(postgres::watch(Arc::clone(private), app.shutdown.clone()));
     }
-    let front = app.config.front;
+    let http_settings = app.config.http_settings;
     let proxies = app.config.proxies.trusted_proxies.clone();
-    let router =
-        if app.config.roles.has(Role::Web) { http::router(&app) } else { http::probe_router(&app) };
+    let router = if app.config.roles.has(Role::Web) { http::router(&app) } else { http::probe_router(&app) };
     if let Some(tls) = &tls {
         app.tasks.spawn(tls.clone().watch(app.shutdown.clone()));
     }
     let stop = app.shutdown.clone();
-    let served = tokio::spawn(http::serve::serve(listener, tls.clone(), router, front, proxies.clone(), stop));
+    let served = tokio::spawn(http::serve::serve(listener, tls.clone(), router, http_settings, proxies.clone(), stop));
     let metrics_addr = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     if let Some(listener) = metrics_listener {
         let router = http::metrics::router(&app);
-        app.tasks.spawn(http::serve::serve(listener, tls, router, front, proxies, app.shutdown.clone()));
+        app.tasks.spawn(http::serve::serve(listener, tls, router, http_settings, proxies, app.shutdown.clone()));
     }
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
 }

@@ -15,7 +15,7 @@ use server::{
     auth::links,
     broker,
     config::Config,
-    outbound::own_key,
+    outbound::default_key,
     postgres,
     store::{
         audit::{self as entries, AuditRow},
@@ -112,7 +112,7 @@ async fn main() -> ExitCode {
         Some(Command::ExpireAudit { older_than_days }) => expire_audit(line.config, older_than_days).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
         Some(Command::ResetFactors { user }) => reset_factors(line.config, &user).await,
-        Some(Command::Openapi { older }) => say(&server::http::openapi_document(older)).map_err(Into::into),
+        Some(Command::Openapi { older }) => print_line(&server::http::openapi_document(older)).map_err(Into::into),
         Some(Command::SigningSecret { owner, job_type, audit, alerts }) => {
             signing_secret(line.config, owner, job_type, audit, alerts).await
         }
@@ -141,9 +141,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     if !server::http::assets::is_built() {
         tracing::warn!("built without the site: pages have no styles and no live updates");
     }
-    say(&format!("Treeline is listening on {}", running.url()))?;
+    print_line(&format!("Treeline is listening on {}", running.url()))?;
     if let Some(link) = &running.sign_in_link {
-        say(&format!("Sign in: {link}"))?;
+        print_line(&format!("Sign in: {link}"))?;
     }
     tokio::select! {
         _ = terminated.recv() => {}
@@ -169,7 +169,7 @@ async fn migrate(config: Config, status: bool, app_role: Option<String>) -> anyh
     }
     for migration in migrations::status(&database.pools.read).await? {
         let mark = if migration.applied { "applied" } else { "missing" };
-        say(&format!("{mark}  {:04}  {}", migration.version, migration.description))?;
+        print_line(&format!("{mark}  {:04}  {}", migration.version, migration.description))?;
     }
     database.close().await
 }
@@ -191,7 +191,7 @@ async fn expire_audit(config: Config, days: u32) -> anyhow::Result<()> {
         audit::record(&pool, &AuditRow::by_operator("audit.expire", None, Some(detail))).await?;
     }
     pool.close().await;
-    say(&format!("{removed} entries removed"))?;
+    print_line(&format!("{removed} entries removed"))?;
     database.close().await
 }
 
@@ -211,7 +211,7 @@ async fn sign_in_link(config: Config, user: Option<String>) -> anyhow::Result<()
     };
     audit::record(pool, &AuditRow::by_operator("user.sign_in_link", Some(owner_id), None)).await?;
     let link = links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
-    say(&format!("Sign in: {link}"))?;
+    print_line(&format!("Sign in: {link}"))?;
     database.close().await
 }
 
@@ -226,7 +226,7 @@ async fn signing_secret(
     let pool = &database.pools.read;
     database.migrate().await?;
     let sealer = server::open_sealer(&config, pool).await?;
-    let key = own_key(&config, pool, &sealer).await?;
+    let key = default_key(&config, pool, &sealer).await?;
     let (key, owner_id, detail) = match (owner, job_type) {
         _ if of_audit => (key.of_audit(), None, "of the posts of the audit log".to_owned()),
         _ if of_alerts => (key.of_purpose(server::jobs::ALERTS), None, "of messages about alerts".to_owned()),
@@ -240,7 +240,7 @@ async fn signing_secret(
         (None, None) => bail!("name an owner or a job type"),
     };
     audit::record(pool, &AuditRow::by_operator("signing_secret.show", owner_id, Some(detail))).await?;
-    say(&key.text())?;
+    print_line(&key.text())?;
     database.close().await
 }
 
@@ -250,7 +250,7 @@ async fn reset_factors(config: Config, user: &str) -> anyhow::Result<()> {
     database.migrate().await?;
     let owner_id = identity::find_user(pool, user).await?.with_context(|| format!("there is no user {user}"))?;
     let removed = server::auth::factors::reset_by_command(pool, owner_id).await.map_err(anyhow::Error::from)?;
-    say(&format!("{removed} second factors of {user} were removed, and the sessions ended"))?;
+    print_line(&format!("{removed} second factors of {user} were removed, and the sessions ended"))?;
     database.close().await
 }
 
@@ -259,14 +259,14 @@ async fn rotate_key(config: Config) -> anyhow::Result<()> {
     let pool = &database.pools.read;
     database.migrate().await?;
     let (id, changed) = server::rotation::rotate(&config, pool).await?;
-    say(&format!("{changed} secrets were sealed again; all are sealed with the key {id}"))?;
+    print_line(&format!("{changed} secrets were sealed again; all are sealed with the key {id}"))?;
     if config.sealing.secret_key_previous.is_some() {
-        say("TREELINE_SECRET_KEY_PREVIOUS is not needed any more.")?;
+        print_line("TREELINE_SECRET_KEY_PREVIOUS is not needed any more.")?;
     }
     database.close().await
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

@@ -33,10 +33,10 @@ const COUNT_EVERY: Duration = Duration::from_mins(1);
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Maximum cached owners, credentials and addresses; beyond it, those without requests in progress are dropped.
-const MOST_REMEMBERED: usize = 20_000;
+const CACHE_SIZE: usize = 20_000;
 
 /// Concurrent heavy searches of one credential.
-const MOST_SEARCHES: u32 = 4;
+const MAX_SEARCHES: u32 = 4;
 
 /// Quotas of a server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ struct Inner {
     settings: QuotaSettings,
     pool: PgPool,
     owners: Mutex<HashMap<Uuid, Owner>>,
-    callers: Mutex<HashMap<Caller, Busy>>,
+    callers: Mutex<HashMap<Caller, CallerUsage>>,
 }
 
 /// Counts of an owner.
@@ -66,7 +66,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn has(&self) -> Usage {
+    fn total(&self) -> Usage {
         self.counted + self.since + self.pending
     }
 
@@ -84,7 +84,7 @@ enum Caller {
 
 /// Recent requests of a caller.
 #[derive(Debug, Default)]
-struct Busy {
+struct CallerUsage {
     requests: rate::Window,
     searches: rate::Window,
     searching: u32,
@@ -100,7 +100,7 @@ pub enum Kind {
 
 /// Counted request; dropped when its response starts.
 #[derive(Debug)]
-pub struct UnderWay {
+pub struct CountedRequest {
     quotas: Quotas,
     owner_id: Uuid,
     searching: Option<Uuid>,
@@ -130,7 +130,7 @@ impl Quotas {
         self.0.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn callers(&self) -> MutexGuard<'_, HashMap<Caller, Busy>> {
+    fn callers(&self) -> MutexGuard<'_, HashMap<Caller, CallerUsage>> {
         self.0.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl Quotas {
     pub async fn take(&self, owner_id: Uuid, more: Usage) -> Result<Taken> {
         if self.try_take(owner_id, more).is_some() {
             // The count may be outdated: trees complete and files are deleted.
-            self.count_anew(owner_id).await?;
+            self.recount(owner_id).await?;
             if let Some(refused) = self.try_take(owner_id, more) {
                 return Err(refused.into());
             }
@@ -153,12 +153,12 @@ impl Quotas {
         let left = || {
             let owners = self.owners();
             let owner = owners.get(&owner_id).filter(|owner| owner.counted_at.is_some())?;
-            Some(limit.saturating_sub(owner.has().bytes.unsigned_abs()))
+            Some(limit.saturating_sub(owner.total().bytes.unsigned_abs()))
         };
         if let Some(now) = left().filter(|now| *now >= wanted) {
             return Ok(now);
         }
-        self.count_anew(owner_id).await?;
+        self.recount(owner_id).await?;
         Ok(left().unwrap_or(limit))
     }
 
@@ -172,11 +172,11 @@ impl Quotas {
     fn try_take(&self, owner_id: Uuid, more: Usage) -> Option<Problem> {
         let settings = &self.0.settings;
         let mut owners = self.owners();
-        if owners.len() >= MOST_REMEMBERED {
+        if owners.len() >= CACHE_SIZE {
             owners.retain(|_, owner| !owner.is_idle());
         }
         let owner = owners.entry(owner_id).or_default();
-        let after = owner.has() + more;
+        let after = owner.total() + more;
         let trees = i64::from(settings.open_trees);
         let items = i64::try_from(settings.waiting_items).unwrap_or(i64::MAX);
         if more.trees > 0 && after.trees > trees {
@@ -205,7 +205,7 @@ impl Quotas {
     }
 
     /// Waits for a count that starts after this call, possibly up to a second later.
-    async fn count_anew(&self, owner_id: Uuid) -> Result<()> {
+    async fn recount(&self, owner_id: Uuid) -> Result<()> {
         let now = Instant::now();
         loop {
             let pause = {
@@ -256,17 +256,22 @@ impl Quotas {
     }
 
     /// Counts a request of an authenticated caller, as concurrent and against its rate. 429 beyond the limits.
-    pub fn begin(&self, owner_id: Uuid, credential_id: Uuid, kind: Kind) -> Result<(UnderWay, RateStatus), Problem> {
+    pub fn begin(
+        &self,
+        owner_id: Uuid,
+        credential_id: Uuid,
+        kind: Kind,
+    ) -> Result<(CountedRequest, RateStatus), Problem> {
         let settings = &self.0.settings;
         let status = {
             let mut callers = self.callers();
-            make_room(&mut callers);
+            drop_idle(&mut callers);
             let busy = callers.entry(Caller::Credential(credential_id)).or_default();
             let all = busy.requests.count(Policy { name: "api", requests: settings.requests_per_minute })?;
             if kind == Kind::Search {
                 let status = busy.searches.count(Policy { name: "search", requests: settings.searches_per_minute })?;
-                if busy.searching >= MOST_SEARCHES {
-                    return Err(too_many(&format!("{MOST_SEARCHES} searches of yours are under way.")));
+                if busy.searching >= MAX_SEARCHES {
+                    return Err(too_many(&format!("{MAX_SEARCHES} searches of yours are under way.")));
                 }
                 busy.searching += 1;
                 status
@@ -275,7 +280,7 @@ impl Quotas {
             }
         };
         let searching = (kind == Kind::Search).then_some(credential_id);
-        let begun = UnderWay { quotas: self.clone(), owner_id, searching };
+        let begun = CountedRequest { quotas: self.clone(), owner_id, searching };
         let mut owners = self.owners();
         let owner = owners.entry(owner_id).or_default();
         owner.requests += 1;
@@ -291,7 +296,7 @@ impl Quotas {
     /// Counts a request that was refused for lack of a valid credential.
     pub fn refused(&self, address: IpAddr) {
         let mut callers = self.callers();
-        make_room(&mut callers);
+        drop_idle(&mut callers);
         let busy = callers.entry(Caller::Address(network_of(address))).or_default();
         let policy = Policy { name: "address", requests: self.0.settings.refusals_per_minute };
         let _ = busy.requests.count(policy);
@@ -330,7 +335,7 @@ impl Drop for Taken {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for CountedRequest {
     fn drop(&mut self) {
         if let Some(owner) = self.quotas.owners().get_mut(&self.owner_id) {
             owner.requests = owner.requests.saturating_sub(1);
@@ -350,12 +355,12 @@ impl Drop for OpenStream {
     }
 }
 
-fn make_room(callers: &mut HashMap<Caller, Busy>) {
-    if callers.len() >= MOST_REMEMBERED {
+fn drop_idle(callers: &mut HashMap<Caller, CallerUsage>) {
+    if callers.len() >= CACHE_SIZE {
         callers.retain(|_, busy| busy.searching > 0 || busy.requests.is_open() || busy.searches.is_open());
     }
     // More callers than this per minute: callers with so few requests are far below any limit.
-    if callers.len() >= MOST_REMEMBERED {
+    if callers.len() >= CACHE_SIZE {
         callers.retain(|_, busy| busy.searching > 0);
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     config::Config,
     error::Result,
     outbound::{
-        reseal_own_key,
+        reseal_default_key,
         stored::{open_push, reseal_target, seal_push},
     },
     sealing::{KeyFile, Sealer, SealingKey, is_sealed_with},
@@ -27,14 +27,14 @@ use crate::{
 };
 
 /// Interval at which a server looks for a new key.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Longest wait of a rotation for the servers.
 const SERVERS_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Reseals every stored secret with the current key. Returns the number that were changed.
 pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
-    let mut changed = u64::from(reseal_own_key(pool, sealer).await?);
+    let mut changed = u64::from(reseal_default_key(pool, sealer).await?);
     for row in rows::executors(pool).await? {
         let Ok(executor) = serde_json::from_str::<Executor>(&row.executor) else { continue };
         let secrets = open_push(sealer, row.secrets.as_deref())
@@ -42,7 +42,7 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         let is_sealed = row.secrets.as_ref().is_none_or(|stored| is_sealed_with(stored, &sealer.current_id()));
         let url = secrets.url.or(executor.url.clone());
         let whole = Executor { url, auth: secrets.auth, headers: secrets.headers, secret: secrets.secret, ..executor };
-        let (open, secrets) = whole.parted();
+        let (open, secrets) = whole.split_secrets();
         let open = Document::of(&open).text().to_owned();
         if is_sealed && open == row.executor {
             continue;
@@ -55,10 +55,10 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         let batch = rows::job_targets(pool, after).await?;
         let Some((last, _)) = batch.last() else { break };
         after = *last;
-        for (gate_id, old) in &batch {
+        for (job_key, old) in &batch {
             // A value that cannot be parsed was never a receiver.
             if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a callback")? {
-                changed += u64::from(rows::replace_job_target(pool, *gate_id, old, &new).await?);
+                changed += u64::from(rows::replace_job_target(pool, *job_key, old, &new).await?);
             }
         }
     }
@@ -149,7 +149,7 @@ async fn wait(pool: &PgPool, id: &str, left: impl Fn((i64, i64)) -> i64, what: &
         if Instant::now() >= until {
             bail!("{behind} running servers do not {what}. Nothing is lost; run this again afterwards.");
         }
-        tokio::time::sleep(LOOK / 4).await;
+        tokio::time::sleep(POLL_INTERVAL / 4).await;
     }
 }
 
@@ -158,7 +158,7 @@ pub async fn follow(app: App) {
     let server_id = Uuid::now_v7();
     let mut failed = false;
     while !app.shutdown.is_cancelled() {
-        match look(&app, server_id).await {
+        match sync_keys(&app, server_id).await {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
@@ -167,7 +167,7 @@ pub async fn follow(app: App) {
             Err(_) => {}
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = app.shutdown.cancelled() => {}
         }
     }
@@ -176,7 +176,7 @@ pub async fn follow(app: App) {
     }
 }
 
-async fn look(app: &App, server_id: Uuid) -> Result<()> {
+async fn sync_keys(app: &App, server_id: Uuid) -> Result<()> {
     let config = std::sync::Arc::clone(&app.config);
     let stored = tokio::task::spawn_blocking(move || KeyFile::of(&config)?.read()).await;
     if let Ok(Ok(stored)) = stored {
@@ -185,7 +185,10 @@ async fn look(app: &App, server_id: Uuid) -> Result<()> {
     if let Some(current) = keys::current(&app.pool).await?
         && !app.sealer.use_key(&current.id)
     {
-        tracing::error!(key = current.id, "sealing key missing: secrets are sealed with a key that this server does not have");
+        tracing::error!(
+            key = current.id,
+            "sealing key missing: secrets are sealed with a key that this server does not have"
+        );
     }
     Ok(keys::announce(&app.pool, server_id, &app.sealer.ids(), &app.sealer.current_id()).await?)
 }

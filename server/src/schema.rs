@@ -48,7 +48,7 @@ pub struct Schema {
     /// Cost with expanded references.
     cost: complexity::Cost,
     /// Separately compiled parts.
-    own: faults::Parts,
+    parts: faults::Parts,
 }
 
 /// Property of a payload.
@@ -102,7 +102,7 @@ impl Schema {
         let source: Value = serde_json::from_str(text).map_err(|e| SchemaError::Invalid(e.to_string()))?;
         let cost = complexity::measure(&source).map_err(SchemaError::TooComplex)?;
         let validator = options().build(&source).map_err(|e| SchemaError::Invalid(e.to_string()))?;
-        Ok(Self { validator, source, cost, own: faults::Parts::default() })
+        Ok(Self { validator, source, cost, parts: faults::Parts::default() })
     }
 
     /// Returns true if validating documents of `bytes` may take long and needs a blocking thread.
@@ -134,7 +134,7 @@ impl Schema {
         let mut faults: Vec<_> = if work <= ALL_FAULTS {
             self.validator.iter_errors(value).take(MOST_FAULTS).map(|e| fault(&e)).collect()
         } else {
-            faults::first(&self.source, &self.own, value)
+            faults::first(&self.source, &self.parts, value)
         };
         if faults.is_empty() {
             faults.push(anything());
@@ -184,8 +184,8 @@ impl Schema {
             Some(names) => names.iter().map(|name| self.kind(&schema["properties"][name.as_str()])).collect(),
             None => (0..width)
                 .map(|place| {
-                    let own = &schema["prefixItems"][place];
-                    self.kind(if own.is_null() { &schema["items"] } else { own })
+                    let element = &schema["prefixItems"][place];
+                    self.kind(if element.is_null() { &schema["items"] } else { element })
                 })
                 .collect(),
         }
@@ -256,7 +256,7 @@ impl Size {
 }
 
 /// Value at a pointer of a payload, shortened for a sentence; `nothing` if there is none.
-pub fn shown(payload: &Document, pointer: &str) -> String {
+pub fn display_value(payload: &Document, pointer: &str) -> String {
     let mut text = payload.text();
     for step in pointer.split('/').skip(1) {
         let name = step.replace("~1", "/").replace("~0", "~");

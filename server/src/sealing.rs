@@ -201,7 +201,7 @@ impl Sealer {
     pub fn learn(&self, keys: impl IntoIterator<Item = SealingKey>) {
         let mut ring = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
-            if ring.keys.iter().all(|known| known.id != key.id) {
+            if ring.keys.iter().all(|existing| existing.id != key.id) {
                 ring.keys.push(key);
             }
         }
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_opens_with_the_same_context_and_key_alone() {
+    fn a_sealed_text_opens_only_with_its_context_and_key() {
         let sealer = Sealer::new(SealingKey::generate(), []);
         let sealed = sealer.seal("executor", b"hunter2");
         assert!(is_sealed(&sealed) && is_sealed_with(&sealed, &sealer.current_id()) && !sealed.contains("hunter2"));

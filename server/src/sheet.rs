@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_run_is_harmless_and_comes_back() {
+    fn a_formula_is_escaped_and_comes_back_unchanged() {
         for cell in [
             "=1+1", "+a", "-a", "@x", "\tx", "\rx", "'=1", "''-a", "-1+1", "+", "-", "'-5", "-1e5x", "＝1", "＋1+1",
             "－a", "＠x",

@@ -88,15 +88,15 @@ where
     let (pool, files) = (app.pool.clone(), app.files.clone());
     // A separate task: a client disconnect leaves either the whole upload or nothing.
     in_task("keeping a file", async move {
-        let kept = match refused {
+        let stored = match refused {
             Some(refused) => Err(refused),
             None => keep(&pool, &files, &arrived, &new).await,
         };
-        if kept.is_err() {
+        if stored.is_err() {
             files.forget(&arrived).await?;
         }
         drop(taken);
-        kept
+        stored
     })
     .await
 }
@@ -145,13 +145,13 @@ pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUplo
         crate::store::commit(tx).await?;
         Ok(upload)
     };
-    let kept: Result<Upload> = row.await;
-    if kept.is_err() {
+    let stored: Result<Upload> = row.await;
+    if stored.is_err() {
         // The commit may have succeeded; then the file is missing and the upload reads as deleted, which matches the
         // error that the caller got.
         files.remove(arrived.id).await?;
     }
-    kept
+    stored
 }
 
 /// Refuses files whose first bytes contradict their format. They would become one dead row per line.
@@ -206,11 +206,11 @@ pub async fn find(pool: &PgPool, caller: &Caller, id: Uuid) -> Result<Upload> {
     let not_found = || Problem::not_found("upload");
     if let Err(forbidden) = caller.require(Scope::JobsRead) {
         caller.require(Scope::Work).map_err(|_| forbidden)?;
-        return Ok(uploads::find_held(pool, id, caller.credential_id).await?.ok_or_else(not_found)?);
+        return Ok(uploads::find_for_worker(pool, id, caller.credential_id).await?.ok_or_else(not_found)?);
     }
     match uploads::find(pool, id, caller.visible_owner()).await? {
         Some(found) => Ok(found),
-        None => Ok(uploads::find_held(pool, id, caller.credential_id).await?.ok_or_else(not_found)?),
+        None => Ok(uploads::find_for_worker(pool, id, caller.credential_id).await?.ok_or_else(not_found)?),
     }
 }
 
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_hostile_name_is_only_a_name() {
-        for (given, kept) in [
+        for (given, stored) in [
             ("a.csv", "a.csv"),
             ("../../etc/passwd", "passwd"),
             ("C:\\temp\\a.csv", "a.csv"),
@@ -344,7 +344,7 @@ mod tests {
             ("", "upload"),
             ("dir/", "upload"),
         ] {
-            assert_eq!(clean_filename(given), kept);
+            assert_eq!(clean_filename(given), stored);
         }
         let long = format!("{}.csv", "é".repeat(5_000));
         assert!(clean_filename(&long).ends_with("é.csv"));

@@ -37,7 +37,7 @@ static SMALL: Semaphore = Semaphore::const_new(2);
 const SMALL_FILE: u64 = 1 << 20;
 
 /// Owners with a conversion running or waiting.
-static TURNS: LazyLock<Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
+static OWNER_LOCKS: LazyLock<Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
 
 /// Bytes per chunk of output.
 const PIECE: usize = 256 << 10;
@@ -71,13 +71,13 @@ impl From<io::Error> for WorkbookError {
 }
 
 /// Waits until no other workbook is being converted for this owner.
-pub async fn turn(owner_id: Uuid) -> OwnedMutexGuard<()> {
-    let turn = {
-        let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(owner_id).or_default())
+pub async fn lock_owner(owner_id: Uuid) -> OwnedMutexGuard<()> {
+    let owner_lock = {
+        let mut owner_locks = OWNER_LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        owner_locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(owner_locks.entry(owner_id).or_default())
     };
-    turn.lock_owned().await
+    owner_lock.lock_owned().await
 }
 
 /// Converts one sheet, by default the first; the lines arrive in the store and the caller must keep them. Also returns

@@ -59,7 +59,7 @@ fn kill_postmaster(data_dir: &Path) {
 
 /// The account that runs PostgreSQL owns its folder, and must not gain root through files it puts there.
 #[tokio::test]
-async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
+async fn symlinks_of_the_service_account_are_not_followed() {
     use std::os::unix::fs::{MetadataExt, symlink};
     let folder = data_dir();
     PrivatePostgres::start(folder.path()).expect("made").stop().expect("stopped");
@@ -90,8 +90,8 @@ async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
 
     for link in ["cluster/postgresql.conf", "starting.lock", "in-use.lock", "start.log"] {
         let path = home.join(link);
-        let kept = path.with_extension("kept");
-        let was_there = std::fs::rename(&path, &kept).is_ok();
+        let backup = path.with_extension("kept");
+        let was_there = std::fs::rename(&path, &backup).is_ok();
         symlink(&file, &path).expect("as the account would");
         if let Ok(started) = PrivatePostgres::start(folder.path()) {
             started.stop().expect("stopped");
@@ -99,7 +99,7 @@ async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
         assert_eq!(state(), before, "{link}");
         let _ = std::fs::remove_file(&path);
         if was_there {
-            std::fs::rename(&kept, &path).expect("back");
+            std::fs::rename(&backup, &path).expect("back");
         }
     }
     std::fs::rename(&home, folder.path().join("postgres.old")).expect("moved");
@@ -111,7 +111,7 @@ async fn a_hostile_account_gains_nothing_by_links_in_its_folder() {
 /// The server's program on an empty data directory and no other setting, as `cargo xtask run` starts it: it makes its
 /// database, and finds it again at the next start.
 #[test]
-fn an_empty_data_directory_becomes_a_server_that_starts_again() {
+fn private_postgres_is_initialized_and_restarted() {
     let folder = data_dir();
     let program = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_treeline-server"));
@@ -143,7 +143,7 @@ fn an_empty_data_directory_becomes_a_server_that_starts_again() {
 
 /// The server's database role can neither run programs nor change the audit log.
 #[tokio::test]
-async fn the_server_is_no_superuser_of_its_own_cluster() {
+async fn server_role_is_not_a_superuser() {
     let folder = data_dir();
     let postgres = PrivatePostgres::start(folder.path()).expect("made");
     let mut connection = PgConnection::connect(&postgres.app_url()).await.expect("connects");
@@ -158,7 +158,7 @@ async fn the_server_is_no_superuser_of_its_own_cluster() {
 }
 
 #[tokio::test]
-async fn the_last_user_stops_it_and_what_was_committed_stays() {
+async fn last_server_stops_postgres_without_data_loss() {
     let folder = data_dir();
     let first = PrivatePostgres::start(folder.path()).expect("first");
     let url = first.url().to_owned();
@@ -200,7 +200,7 @@ async fn the_last_user_stops_it_and_what_was_committed_stays() {
 }
 
 #[tokio::test]
-async fn a_killed_server_leaves_it_running_and_the_next_one_takes_it_over() {
+async fn next_server_adopts_postgres_of_a_killed_server() {
     let folder = data_dir();
     let path = folder.path().to_str().expect("a path");
     let (mut killed, url) = subcommand(&["--data-dir", path]);
@@ -217,7 +217,7 @@ async fn a_killed_server_leaves_it_running_and_the_next_one_takes_it_over() {
 }
 
 #[tokio::test]
-async fn when_both_were_killed_it_recovers() {
+async fn postgres_recovers_after_both_are_killed() {
     let folder = data_dir();
     let path = folder.path().to_str().expect("a path");
     let (mut killed, url) = subcommand(&["--data-dir", path]);
@@ -236,10 +236,10 @@ async fn when_both_were_killed_it_recovers() {
 }
 
 #[tokio::test]
-async fn a_throwaway_goes_with_whoever_holds_its_input() {
-    let (mut held, url) = subcommand(&["--throwaway"]);
+async fn throwaway_postgres_ends_with_its_stdin() {
+    let (mut throwaway, url) = subcommand(&["--throwaway"]);
     assert_eq!(one(&url, "select 'here'").await.expect("it runs"), "here");
-    drop(held.stdin.take());
-    assert!(held.wait().expect("ends").success());
+    drop(throwaway.stdin.take());
+    assert!(throwaway.wait().expect("ends").success());
     one(&url, "select 'gone'").await.expect_err("it went");
 }

@@ -23,23 +23,23 @@ fn read(path: &str) -> String {
 
 /// Files below a folder with this ending.
 fn files(place: &str, ending: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     let mut folders = vec![root().join(place)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.path().is_dir() {
                 folders.push(entry.path());
             } else if entry.path().to_string_lossy().ends_with(ending) {
-                found.push(entry.path());
+                paths.push(entry.path());
             }
         }
     }
-    found
+    paths
 }
 
 /// Every test as `crate/…/file::name`, with `/` between folders.
 fn tests() -> HashSet<String> {
-    let mut found = HashSet::new();
+    let mut paths = HashSet::new();
     for place in ["domain", "server", "client", "examples"]
         .iter()
         .flat_map(|name| [format!("{name}/src"), format!("{name}/tests")])
@@ -53,17 +53,17 @@ fn tests() -> HashSet<String> {
                     is_test = true;
                 } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
                     let name = rest.split('(').next().unwrap_or_default();
-                    found.insert(format!("{}::{name}", path.display()));
+                    paths.insert(format!("{}::{name}", path.display()));
                     is_test = false;
                 }
             }
         }
     }
-    found
+    paths
 }
 
 #[test]
-fn every_test_that_is_named_exists() {
+fn cited_tests_exist() {
     let tests = tests();
     let browser: String = files("end2end/tests", ".test.mjs")
         .iter()
@@ -94,7 +94,7 @@ fn every_test_that_is_named_exists() {
 }
 
 #[test]
-fn every_promise_has_its_row() {
+fn every_promise_has_one_row() {
     let document = read(PROMISES_AND_FAULTS);
     let missing: Vec<String> = (1..=PROMISES)
         .map(|n| format!("| P{n} |"))
@@ -115,7 +115,18 @@ fn every_rule_has_tests() {
 
 #[test]
 fn rules_are_cited_by_name() {
-    let folders = ["app", "bench", "client", "domain", "docs", "examples", "faults", "fuzz", "server", "xtask"];
+    let folders = [
+        "app",
+        "client",
+        "domain",
+        "docs",
+        "examples",
+        "server",
+        "testing/bench",
+        "testing/faults",
+        "testing/fuzz",
+        "xtask",
+    ];
     let files = folders.iter().flat_map(|folder| files(folder, ".rs").into_iter().chain(files(folder, ".md")));
     let mut numbers = Vec::new();
     for file in files.filter(|file| !file.ends_with("promises.rs")) {

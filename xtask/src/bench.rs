@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::{
-    places,
+    paths,
     setup::{self, Need},
     step::{self, cargo},
 };
@@ -45,11 +45,11 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     setup::all(Need::Postgres)?;
     // The worker program is measured together with the server.
     step::run("build the benchmark", cargo(["build", "--release", "--package", "bench", "--package", "client"]))?;
-    let target = places::target()?;
+    let target = paths::target()?;
     let mut bench = Command::new(target.join("release").join("bench"));
     bench.args(["--length", name]);
     let aside = options.statements || options.only.is_some();
-    let docs = if aside { target.to_path_buf() } else { places::root().join("docs") };
+    let docs = if aside { target.to_path_buf() } else { paths::root().join("docs") };
     bench.arg("--out").arg(docs.join("benchmarks.md"));
     if options.statements {
         bench.arg("--statements");
@@ -59,7 +59,7 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     }
     if !options.alone {
         peers()?;
-        bench.arg("--peers").arg(places::root().join("bench/peers"));
+        bench.arg("--peers").arg(paths::root().join("testing/bench/peers"));
         bench.arg("--peers-built").arg(target.join("peers"));
     }
     step::show("measure", bench)
@@ -67,13 +67,13 @@ pub(crate) fn run(length: &Length) -> Result<()> {
 
 /// Fetches and builds other job queues. Failures are printed here, and again in the report.
 fn peers() -> Result<()> {
-    let folder = places::root().join("bench/peers");
+    let folder = paths::root().join("testing/bench/peers");
     for name in ["graphile-worker", "pg-boss"] {
         if let Err(error) = setup::npm_parts_of(&folder.join(name)) {
             println!("    {name} will not be measured: {error:#}");
         }
     }
-    let built = places::target()?.join("peers");
+    let built = paths::target()?.join("peers");
     for name in ["awa", "graphile_worker-rs"] {
         let mut build = cargo(["build", "--release", "--locked"]);
         build.arg("--manifest-path").arg(folder.join(name).join("Cargo.toml"));

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    places,
+    paths,
     postgres::throwaway::Throwaway,
     setup,
     step::{self, cargo},
@@ -20,11 +20,11 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
     // all of its dependencies twice.
     let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
     step::run("build the programs", cargo(programs))?;
-    let built = places::target()?.join("debug");
+    let built = paths::target()?.join("debug");
     let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
 
-    let folder = places::end2end().join("tests");
-    let files: Vec<_> = places::files_below(&folder)
+    let folder = paths::end2end().join("tests");
+    let files: Vec<_> = paths::files_below(&folder)
         .into_iter()
         .filter(|file| {
             let name = file.strip_prefix(&folder).unwrap_or(file).to_string_lossy().into_owned();
@@ -36,7 +36,7 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
     let mut node = Command::new("node");
     node.args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
         .args(files)
-        .current_dir(places::end2end())
+        .current_dir(paths::end2end())
         .env(TEST_POSTGRES, postgres.url())
         .env("TREELINE_PSQL", postgres.bin().join("psql"))
         .env("TREELINE_SERVER_BIN", built.join("treeline-server"))
@@ -48,14 +48,14 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
 
 /// Renders every page in its states and takes the pictures of docs/gallery.
 pub(crate) fn gallery() -> Result<()> {
-    let pages = places::target()?.join("gallery");
+    let pages = paths::target()?.join("gallery");
     let mut draw = cargo(["run", "--package", "app", "--features", "ssr", "--example", "gallery", "--"]);
     draw.arg(&pages);
     step::run("draw the pages", draw)?;
     let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
     let mut node = Command::new("node");
-    node.arg(places::end2end().join("gallery.mjs"))
-        .args([pages, places::root().join("site"), places::root().join("docs").join("gallery")])
+    node.arg(paths::end2end().join("gallery.mjs"))
+        .args([pages, paths::root().join("site"), paths::root().join("docs").join("gallery")])
         .env("TREELINE_CHROMIUM", chromium);
     step::run("take the pictures", node)
 }

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    places,
+    paths,
     postgres::throwaway::Throwaway,
     setup,
     step::{self, cargo},
@@ -27,7 +27,7 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// Folder of the generated clients and of the API documents that they are generated from.
 fn folder() -> PathBuf {
-    places::root().join("testing").join("clients")
+    paths::root().join("testing").join("clients")
 }
 
 /// Runs linters, generated clients and tus clients.
@@ -73,7 +73,7 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
 
 /// Checks sdk/typescript: generated types, compiled and published files, and scenarios against a server of its own.
 fn typescript_sdk(postgres: &Throwaway) -> Result<()> {
-    let package = places::root().join("sdk").join("typescript");
+    let package = paths::root().join("sdk").join("typescript");
     setup::npm_parts_of(&package)?;
     let command = |program: &str| {
         let mut command = Command::new(program);
@@ -97,7 +97,7 @@ fn typescript_sdk(postgres: &Throwaway) -> Result<()> {
 
 /// Checks sdk/python: generated files, types, scenarios against a server of its own, and the published files.
 fn python_sdk(postgres: &Throwaway, python: &Path) -> Result<()> {
-    let package = places::root().join("sdk").join("python");
+    let package = paths::root().join("sdk").join("python");
     let run = |what: &str, arguments: &[&str]| {
         let mut command = Command::new(python);
         command.args(arguments).current_dir(&package).env("PYTHONPATH", package.join("src"));
@@ -113,13 +113,13 @@ fn python_sdk(postgres: &Throwaway, python: &Path) -> Result<()> {
     tests.env("PYTHONPATH", package.join("src")).env("TREELINE_SERVER_BIN", program()?);
     tests.env("DATABASE_URL", fresh_database(postgres, "treeline_sdk")?);
     step::show("test sdk/python", tests)?;
-    let dist = places::target()?.join("sdk-python");
+    let dist = paths::target()?.join("sdk-python");
     if dist.exists() {
         std::fs::remove_dir_all(&dist)?;
     }
     let to = dist.to_str().context("the path of the target folder is not UTF-8")?;
     run("build sdk/python", &["-m", "build", "--no-isolation", "--outdir", to])?;
-    let built = places::files_below(&dist);
+    let built = paths::files_below(&dist);
     let built: Vec<&str> = built.iter().filter_map(|file| file.to_str()).collect();
     run("check the published files of sdk/python", &[&["-m", "twine", "check", "--strict"], &built[..]].concat())
 }
@@ -171,11 +171,11 @@ fn prepare() -> Result<()> {
 }
 
 fn program() -> Result<PathBuf> {
-    Ok(places::target()?.join("debug").join("treeline-server"))
+    Ok(paths::target()?.join("debug").join("treeline-server"))
 }
 
 fn rust_target() -> Result<PathBuf> {
-    Ok(places::target()?.join("clients"))
+    Ok(paths::target()?.join("clients"))
 }
 
 fn npm(what: &str, script: &str) -> Result<()> {
@@ -186,7 +186,7 @@ fn npm(what: &str, script: &str) -> Result<()> {
 
 /// Python with the packages of testing/clients/python/requirements.txt, in a folder next to the build.
 fn python() -> Result<PathBuf> {
-    let home = places::target()?.join("clients-python");
+    let home = paths::target()?.join("clients-python");
     let requirements = folder().join("python").join("requirements.txt");
     let wanted = std::fs::read_to_string(&requirements)?;
     let mark = home.join(".installed-from");
@@ -216,7 +216,7 @@ struct Server {
 impl Server {
     fn start(postgres: &Throwaway, database: &str) -> Result<Self> {
         let url = fresh_database(postgres, database)?;
-        let data = places::target()?.join("clients-data").join(database);
+        let data = paths::target()?.join("clients-data").join(database);
         if data.exists() {
             std::fs::remove_dir_all(&data)?;
         }
@@ -232,11 +232,11 @@ impl Server {
             .stderr(log)
             .spawn()
             .context("starting treeline-server")?;
-        let mut said = BufReader::new(child.stdout.take().context("the server has no output")?);
+        let mut output = BufReader::new(child.stdout.take().context("the server has no output")?);
         let mut line = String::new();
         let url = loop {
             line.clear();
-            if said.read_line(&mut line)? == 0 {
+            if output.read_line(&mut line)? == 0 {
                 let _ = child.wait();
                 let log = std::fs::read_to_string(data.join("server.log")).unwrap_or_default();
                 anyhow::bail!("the server did not start: {log}");
@@ -246,7 +246,7 @@ impl Server {
             }
         };
         // Drain the rest of its output, so that it never blocks on a full pipe.
-        std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
         Ok(Self { url, child })
     }
 

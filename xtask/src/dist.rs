@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    places,
+    paths,
     setup::{self, Need},
     site,
     step::{self, cargo},
@@ -44,7 +44,7 @@ pub(crate) fn run(binaries: Option<&Path>, verify: bool) -> Result<()> {
         Some(folder) => folder.to_owned(),
         None => programs()?,
     };
-    let dist = Dist::new(places::target()?.join("dist"), &binaries)?;
+    let dist = Dist::new(paths::target()?.join("dist"), &binaries)?;
     dist.make()?;
     if verify { verify::all(&dist, &binaries) } else { Ok(()) }
 }
@@ -55,7 +55,7 @@ fn programs() -> Result<PathBuf> {
     site::build(site::Kind::Release)?;
     let parts = ["build", "--release", "--locked", "--package", "server", "--package", "client", "--bins"];
     step::run("build the programs", cargo(parts))?;
-    Ok(places::target()?.join("release"))
+    Ok(paths::target()?.join("release"))
 }
 
 struct Dist {
@@ -74,10 +74,10 @@ impl Dist {
     fn new(folder: PathBuf, binaries: &Path) -> Result<Self> {
         let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(epoch) => epoch,
-            Err(_) => said_by("git", &["log", "-1", "--format=%ct"])?,
+            Err(_) => output_of("git", &["log", "-1", "--format=%ct"])?,
         };
-        let processor = said_by("dpkg", &["--print-architecture"])?;
-        let stage = places::target()?.join("dist-stage");
+        let processor = output_of("dpkg", &["--print-architecture"])?;
+        let stage = paths::target()?.join("dist-stage");
         for old in [&folder, &stage] {
             if old.exists() {
                 fs::remove_dir_all(old).with_context(|| format!("removing {}", old.display()))?;
@@ -91,7 +91,7 @@ impl Dist {
             strip.arg(binaries.join(program)).arg("-o").arg(dist.program(program));
             step::run(&format!("strip {program}"), strip)?;
         }
-        let date = said_by("date", &["--utc", "--rfc-email", "--date", &format!("@{}", dist.epoch)])?;
+        let date = output_of("date", &["--utc", "--rfc-email", "--date", &format!("@{}", dist.epoch)])?;
         let changelog = format!(
             "treeline ({VERSION}) stable; urgency=medium\n\n  * See CHANGELOG.md in the sources.\n\n -- The Treeline \
              authors <maintainers@treeline.example>  {date}\n"
@@ -157,7 +157,7 @@ impl Dist {
         let root = self.stage.join(format!("{name}-root.tar"));
         let mut debian = self.command("mmdebstrap");
         debian.args(["--variant=extract", "--include", packages, "--extract-hook"]);
-        debian.arg(places::root().join("packaging/images/prepare-root.sh")).arg(SUITE).arg(&root);
+        debian.arg(paths::root().join("packaging/images/prepare-root.sh")).arg(SUITE).arg(&root);
         step::run(&format!("extract the root of {name}"), debian)?;
 
         let tag = format!("{name}:{VERSION}");
@@ -178,7 +178,7 @@ impl Dist {
             fs::copy(self.program(program), context.join(program))?;
         }
         fs::rename(&root, context.join(name_of(&root)))?;
-        build.arg("--file").arg(places::root().join("packaging/images/Containerfile")).arg(&context);
+        build.arg("--file").arg(paths::root().join("packaging/images/Containerfile")).arg(&context);
         step::run(&format!("build the image {name}"), build)?;
 
         let layout = self.stage.join(format!("{name}-oci"));
@@ -205,7 +205,7 @@ impl Dist {
     /// Writes `SHA256SUMS`, as `sha256sum --check` reads it, and prints names and sizes.
     fn sums(&self) -> Result<()> {
         let mut sums = String::new();
-        for file in places::files_below(&self.folder) {
+        for file in paths::files_below(&self.folder) {
             let content = fs::read(&file)?;
             println!("    {:8.1} MB  {}", content.len() as f64 / 1e6, name_of(&file));
             let hash = supply::hex(&Sha256::digest(&content));
@@ -221,7 +221,7 @@ fn name_of(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn said_by(program: &str, arguments: &[&str]) -> Result<String> {
+fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).args(arguments).output().with_context(|| format!("running {program}"))?;
     ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())

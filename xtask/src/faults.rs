@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::{
-    places,
+    paths,
     setup::{self, Need},
     step::{self, cargo},
 };
@@ -46,8 +46,8 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     if let Some(seed) = choice.seed {
         more.extend(["--seed".to_owned(), seed.to_string()]);
     }
-    more.extend(["--out".to_owned(), places::root().join("docs/promises.md").display().to_string()]);
-    play(name, &more)
+    more.extend(["--out".to_owned(), paths::root().join("docs/promises.md").display().to_string()]);
+    run_faults(name, &more)
 }
 
 /// Faults of every build, in about three minutes: killed processes, PostgreSQL and RabbitMQ outages, a full disk, cut
@@ -57,16 +57,16 @@ const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,
 /// Runs the faults of every build; the table stays unchanged. Build machines are shared: being too slow twice is only
 /// reported; a broken promise fails the build.
 pub(crate) fn quick() -> Result<()> {
-    play("quick", &["--only", IN_EVERY_BUILD, "--tell-slow"].map(str::to_owned))
+    run_faults("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
 }
 
-fn play(length: &str, more: &[String]) -> Result<()> {
+fn run_faults(length: &str, more: &[String]) -> Result<()> {
     // Together, so that the server is compiled once.
     let parts = ["--package", "faults", "--package", "server", "--features", "server/failpoints"];
     let mut build = cargo(["build", "--release"]);
     build.args(parts);
     step::run("build a server that can crash, and the faults", build)?;
-    let target = places::target()?.join("release");
+    let target = paths::target()?.join("release");
     // The next ordinary build replaces the program; this copy stays.
     let server = target.join("treeline-server-failpoints");
     std::fs::copy(target.join("treeline-server"), &server)?;

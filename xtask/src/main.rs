@@ -8,7 +8,7 @@ mod browser;
 mod clients;
 mod dist;
 mod faults;
-mod places;
+mod paths;
 mod prepare;
 mod setup;
 mod site;
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
 }
 
 fn run(verb: Verb) -> Result<()> {
-    std::env::set_current_dir(places::root())?;
+    std::env::set_current_dir(paths::root())?;
     match verb {
         Verb::Setup => setup::all(Need::Everything),
         Verb::Build { release } => {
@@ -162,6 +162,6 @@ fn serve(arguments: &[String]) -> Result<()> {
     setup::all(Need::Run)?;
     site::build(site::Kind::Release)?;
     step::run("build the server", cargo(["build", "--release", "--package", "server", "--bin", "treeline-server"]))?;
-    let server = places::target()?.join("release").join("treeline-server");
+    let server = paths::target()?.join("release").join("treeline-server");
     Err(std::process::Command::new(server).args(arguments).exec().into())
 }

@@ -14,16 +14,16 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
-    places,
+    paths,
     postgres::throwaway::Throwaway,
     step::{self, cargo},
 };
 
 /// Replaces `.sqlx/`.
 pub(crate) fn write(postgres: &Throwaway) -> Result<()> {
-    let _alone = places::alone_at("sqlx-prepare")?;
-    let fresh = learn(postgres)?;
-    let committed = places::root().join(".sqlx");
+    let _alone = paths::lock("sqlx-prepare")?;
+    let fresh = compile_statements(postgres)?;
+    let committed = paths::root().join(".sqlx");
     let (old, new) = (cached(&committed)?, cached(&fresh)?);
     std::fs::create_dir_all(&committed)?;
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
@@ -43,8 +43,8 @@ pub(crate) fn check(postgres: &Throwaway) -> Result<()> {
     if std::fs::read_to_string(mark()?).is_ok_and(|checked| inputs().is_ok_and(|inputs| checked == inputs)) {
         return Ok(());
     }
-    let _alone = places::alone_at("sqlx-prepare")?;
-    let (old, new) = (cached(&places::root().join(".sqlx"))?, cached(&learn(postgres)?)?);
+    let _alone = paths::lock("sqlx-prepare")?;
+    let (old, new) = (cached(&paths::root().join(".sqlx"))?, cached(&compile_statements(postgres)?)?);
     let mut differences = Vec::new();
     differences.extend(new.iter().filter(|(n, _)| !old.contains_key(*n)).map(|(_, c)| ("missing", c)));
     differences.extend(old.iter().filter(|(n, _)| !new.contains_key(*n)).map(|(_, c)| ("not used any more", c)));
@@ -59,15 +59,15 @@ pub(crate) fn check(postgres: &Throwaway) -> Result<()> {
 }
 
 /// Compiles the server against a fresh schema; returns the folder of sqlx's results.
-fn learn(postgres: &Throwaway) -> Result<PathBuf> {
+fn compile_statements(postgres: &Throwaway) -> Result<PathBuf> {
     let url = step::time("apply the migrations", || migrated(postgres))?;
-    let folder = places::target()?.join("sqlx-prepare");
+    let folder = paths::target()?.join("sqlx-prepare");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
 
     // The macros write only when they run, and cargo runs them only for a source that is newer than its last build. The
     // modification time is restored afterwards, so that other builds of the same source stay fresh.
-    let source = File::options().append(true).open(places::root().join("server/src/lib.rs"))?;
+    let source = File::options().append(true).open(paths::root().join("server/src/lib.rs"))?;
     let written_at = source.metadata()?.modified()?;
     source.set_modified(std::time::SystemTime::now())?;
     let mut compile = cargo(["check", "--package", "server", "--all-targets"]);
@@ -95,7 +95,7 @@ fn migrated(postgres: &Throwaway) -> Result<String> {
 
     let (base, _) = postgres.url().rsplit_once('/').context("a URL without a database")?;
     let url = format!("{base}/statements");
-    for file in places::files_below(&places::root().join("migrations")) {
+    for file in paths::files_below(&paths::root().join("migrations")) {
         if file.extension().is_none_or(|extension| extension != "sql") {
             continue;
         }
@@ -112,7 +112,7 @@ fn migrated(postgres: &Throwaway) -> Result<String> {
 /// Statements of a folder, by file name.
 fn cached(folder: &Path) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
-    for file in places::files_below(folder) {
+    for file in paths::files_below(folder) {
         let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             bail!("{} has no name", file.display())
         };
@@ -124,15 +124,15 @@ fn cached(folder: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 fn mark() -> Result<PathBuf> {
-    Ok(places::target()?.join("sqlx-prepared"))
+    Ok(paths::target()?.join("sqlx-prepared"))
 }
 
 /// Fingerprint of everything that `.sqlx/` depends on, and of itself.
 fn inputs() -> Result<String> {
-    let root = places::root();
+    let root = paths::root();
     let mut files = vec![root.join("Cargo.lock"), root.join("server/Cargo.toml")];
     for folder in ["server/src", "server/tests", "migrations", ".sqlx"] {
-        files.extend(places::files_below(&root.join(folder)));
+        files.extend(paths::files_below(&root.join(folder)));
     }
-    places::fingerprint(&files, root)
+    paths::fingerprint(&files, root)
 }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
-    places,
+    paths,
     postgres::programs::{Error, Programs},
     step, supply,
 };
@@ -123,7 +123,7 @@ fn npm_parts() -> Result<()> {
          https://nodejs.org or your system's packages"
     );
 
-    npm_parts_of(&places::end2end())
+    npm_parts_of(&paths::end2end())
 }
 
 /// Installs the packages of a folder's lock file, once.

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    places,
+    paths,
     step::{self, cargo},
 };
 
@@ -61,17 +61,17 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
         "compile for the browser",
         cargo(["build", "--package", "frontend", "--target", "wasm32-unknown-unknown", "--profile", profile]),
     )?;
-    let wasm = places::target()?.join("wasm32-unknown-unknown").join(folder).join("frontend.wasm");
+    let wasm = paths::target()?.join("wasm32-unknown-unknown").join(folder).join("frontend.wasm");
 
     let mut inputs =
-        vec![wasm.clone(), places::end2end().join("package-lock.json"), places::end2end().join("bundle-css.mjs")];
-    inputs.push(places::root().join("xtask/src/site.rs"));
-    inputs.extend(places::files_below(&places::root().join("style")));
+        vec![wasm.clone(), paths::end2end().join("package-lock.json"), paths::end2end().join("bundle-css.mjs")];
+    inputs.push(paths::root().join("xtask/src/site.rs"));
+    inputs.extend(paths::files_below(&paths::root().join("style")));
     inputs.extend(PAGE_SCRIPTS.iter().map(|name| script(name)));
-    let inputs = format!("{kind:?} {}", places::fingerprint(&inputs, places::root())?);
+    let inputs = format!("{kind:?} {}", paths::fingerprint(&inputs, paths::root())?);
 
-    let site = places::root().join("site");
-    let mark = places::target()?.join("site-inputs");
+    let site = paths::root().join("site");
+    let mark = paths::target()?.join("site-inputs");
     let built = std::fs::read_to_string(site.join("hash")).ok();
     if let Some(hash) = &built
         && std::fs::read_to_string(&mark).is_ok_and(|text| text == format!("{inputs} {hash}"))
@@ -79,7 +79,7 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
         return Ok(());
     }
 
-    let new = places::root().join("target").join("site-new");
+    let new = paths::root().join("target").join("site-new");
     let _ = std::fs::remove_dir_all(&new);
     std::fs::create_dir_all(new.join("fonts"))?;
     step::time("bind to JavaScript", || bind(&wasm, &new))?;
@@ -91,12 +91,12 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
         PAGE_SCRIPTS.iter().map(|name| std::fs::read_to_string(script(name))).collect::<Result<_, _>>()?;
     std::fs::write(new.join("page.js"), scripts.concat())?;
     for (name, source) in FONTS {
-        let source = places::end2end().join("node_modules").join(source);
+        let source = paths::end2end().join("node_modules").join(source);
         std::fs::copy(&source, new.join("fonts").join(name))
             .with_context(|| format!("copying {}", source.display()))?;
     }
     step::time("pack", || pack(&new, kind))?;
-    let hash = places::fingerprint(&places::files_below(&new), &new)?;
+    let hash = paths::fingerprint(&paths::files_below(&new), &new)?;
     std::fs::write(new.join("hash"), &hash)?;
     if kind == Kind::Release {
         weigh(&new.join("treeline_bg.wasm"))?;
@@ -109,7 +109,7 @@ pub(crate) fn build(kind: Kind) -> Result<()> {
 }
 
 fn script(name: &str) -> PathBuf {
-    places::root().join("app/src/scripts").join(name)
+    paths::root().join("app/src/scripts").join(name)
 }
 
 fn bind(wasm: &Path, folder: &Path) -> Result<()> {
@@ -124,20 +124,20 @@ fn bind(wasm: &Path, folder: &Path) -> Result<()> {
 }
 
 fn shrink(wasm: &Path) -> Command {
-    let mut command = Command::new(places::npm_program("wasm-opt"));
+    let mut command = Command::new(paths::npm_program("wasm-opt"));
     command.args(["-Oz", "--converge"]).args(WASM_FEATURES).arg(wasm).arg("-o").arg(wasm);
     command
 }
 
 fn bundle(to: &Path) -> Command {
     let mut command = Command::new("node");
-    command.arg(places::end2end().join("bundle-css.mjs")).arg(places::root().join("style/main.css")).arg(to);
+    command.arg(paths::end2end().join("bundle-css.mjs")).arg(paths::root().join("style/main.css")).arg(to);
     command
 }
 
 /// Writes `.br` and `.gz` next to every file that becomes smaller.
 fn pack(folder: &Path, kind: Kind) -> Result<()> {
-    for file in places::files_below(folder) {
+    for file in paths::files_below(folder) {
         if file.extension().is_some_and(|extension| extension == "woff2") {
             continue;
         }

@@ -61,14 +61,14 @@ fn follow(name: &str, mut command: Command, shown: bool) -> Result<()> {
         child.stderr.take().map(|stream| reader(stream, sender)),
     ];
 
-    let mut said = String::new();
+    let mut output = String::new();
     let mut last = String::new();
     loop {
         match lines.recv_timeout(SIGN_OF_LIFE) {
             Ok(line) if shown => println!("{line}"),
             Ok(line) => {
-                said.push_str(&line);
-                said.push('\n');
+                output.push_str(&line);
+                output.push('\n');
                 last = line;
                 if stdout().is_terminal() {
                     let short: String = last.trim().chars().take(90).collect();
@@ -89,7 +89,7 @@ fn follow(name: &str, mut command: Command, shown: bool) -> Result<()> {
     let status = child.wait()?;
     line(name, began, status.success());
     if !status.success() {
-        print!("{said}");
+        print!("{output}");
         bail!("{name}: {program} ended with {status}");
     }
     Ok(())

@@ -15,7 +15,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{places, step};
+use crate::{paths, step};
 
 /// Version that matches the format of `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
@@ -35,12 +35,12 @@ pub(crate) fn cargo_deb() -> Result<PathBuf> {
 
 /// Installs a program from crates.io if it is missing. Not optimized: it builds in half the time and runs for seconds.
 fn tool(name: &str, version: &str) -> Result<PathBuf> {
-    let root = places::target()?.join("tools").join(format!("{name}-{version}"));
+    let root = paths::target()?.join("tools").join(format!("{name}-{version}"));
     let program = root.join("bin").join(name);
     if !program.is_file() {
         let mut command = Command::new("cargo");
         command.args(["install", "--debug", "--locked", "--quiet", name, "--version", version, "--root"]);
-        command.arg(&root).env("CARGO_TARGET_DIR", places::target()?.join("tools").join("build"));
+        command.arg(&root).env("CARGO_TARGET_DIR", paths::target()?.join("tools").join("build"));
         step::run(&format!("install {name}"), command)?;
         ensure!(program.is_file(), "{name} was installed but is not to be found");
     }
@@ -61,23 +61,23 @@ pub(crate) fn check() -> Result<()> {
         println!("    no advisory against any crate");
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("failed to fetch advisory database") || said.contains("failed to load advisory database") {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("failed to fetch advisory database") || errors.contains("failed to load advisory database") {
         println!("    SKIPPED: the database of advisories cannot be reached from here; nothing was checked against it");
         return Ok(());
     }
-    anyhow::bail!("an advisory stands against a crate:\n{said}")
+    anyhow::bail!("an advisory stands against a crate:\n{errors}")
 }
 
 /// Writes the bill of materials. Returns its SHA-256.
 pub(crate) fn sbom(output: Option<PathBuf>) -> Result<()> {
     let text = bill()?;
     ensure!(text == bill()?, "two bills of the same sources differ");
-    let home = places::root().display().to_string();
+    let home = paths::root().display().to_string();
     ensure!(!text.contains(&home) && !text.contains("file://"), "a path of this machine is in the bill of materials");
     let path = match output {
         Some(path) => path,
-        None => places::target()?.join("treeline.cdx.json"),
+        None => paths::target()?.join("treeline.cdx.json"),
     };
     std::fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
     println!("    {} {}", hex(&Sha256::digest(&text)), path.display());
@@ -118,7 +118,7 @@ fn bill() -> Result<String> {
         let needs = list(&node["deps"]).iter().filter_map(|dep| references.get(text(&dep["pkg"])).cloned());
         dependencies.entry(reference.clone()).or_default().extend(needs);
     }
-    let lock: Value = serde_json::from_str(&std::fs::read_to_string(places::end2end().join("package-lock.json"))?)?;
+    let lock: Value = serde_json::from_str(&std::fs::read_to_string(paths::end2end().join("package-lock.json"))?)?;
     for (path, package) in lock["packages"].as_object().unwrap_or(&Map::new()) {
         let Some((_, name)) = path.rsplit_once("node_modules/") else { continue };
         let version = text(&package["version"]);

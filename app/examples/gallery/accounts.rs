@@ -57,8 +57,8 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
         draw("person-disabled", || people::one(&person(3, None))),
         draw("services-empty", || services::page(&Services::default())),
         draw("services", || {
-            let made = Some(("night run".to_owned(), "trl_0000000000000000000000000000000000000000000".to_owned()));
-            services::page(&Services { services: programs(), tokens: tokens(), made, ..Services::default() })
+            let created = Some(("night run".to_owned(), "trl_0000000000000000000000000000000000000000000".to_owned()));
+            services::page(&Services { services: programs(), tokens: tokens(), created, ..Services::default() })
         }),
         draw("services-refused", || {
             let detail = "expected at least one of jobs:read, jobs:write, work, admin".to_owned();
@@ -138,13 +138,13 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
             audit::page(&Audit { filter, ..Audit::default() })
         }),
         draw("import-share", move || {
-            let made = Some("http://127.0.0.1:3000/s/0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce".to_owned());
-            let panel = SharePanel { shares: shares(), made, ..SharePanel::default() };
-            import::page_with(&partial, &groups, false, around(share::panel(&partial, &panel)))
+            let created = Some("http://127.0.0.1:3000/s/0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce".to_owned());
+            let panel = SharePanel { shares: shares(), created, ..SharePanel::default() };
+            import::page_with(&partial, &groups, false, import_context(share::panel(&partial, &panel)))
         }),
         draw("import-share-others", move || {
             let panel = SharePanel { shares: shares(), needs_reason: true, ..SharePanel::default() };
-            import::page_with(&again, &[], true, around(share::panel(&again, &panel)))
+            import::page_with(&again, &[], true, import_context(share::panel(&again, &panel)))
         }),
         draw("sign-out-shared", move || share::page(&shared_job, true, &shared_groups)),
         draw("trouble-share", || share::gone(&Problem::new(Code::LinkUsed, ""))),
@@ -293,6 +293,6 @@ fn entries() -> Vec<AuditEntry> {
     ]
 }
 
-fn around(panel: leptos::prelude::AnyView) -> import::Around {
-    import::Around { panel: Some(panel), ..import::Around::default() }
+fn import_context(panel: leptos::prelude::AnyView) -> import::ImportContext {
+    import::ImportContext { panel: Some(panel), ..import::ImportContext::default() }
 }

@@ -1,8 +1,8 @@
 //! Webhook deliveries of complete trees, in each state.
 
 use app::{
-    components::deed::Refused,
-    pages::deliveries::{Deliveries, Shown, list_page, page},
+    components::action_form::RefusedAction,
+    pages::deliveries::{Deliveries, DeliveryPageData, list_page, page},
 };
 use domain::{
     Code, Outcome, Problem,
@@ -10,10 +10,10 @@ use domain::{
     id::Uuid,
 };
 
-use crate::{Draw, made::at};
+use crate::{Draw, fixtures::at};
 
 /// Deliveries in each of their states.
-pub(crate) fn called() -> Vec<CallbackDelivery> {
+pub(crate) fn deliveries() -> Vec<CallbackDelivery> {
     let one = |n: u128, state, completion, url: &str, tries: Vec<DeliveryTry>, next: Option<&str>| CallbackDelivery {
         id: Uuid::from_u128((0x01a1_fcd8 << 96) + n),
         job_id: Uuid::from_u128(0x01a1_fcd8_0c63_710f_95ad_a94a_c199_316b),
@@ -82,7 +82,7 @@ pub(crate) fn called() -> Vec<CallbackDelivery> {
 
 /// Deliveries of a tree that was completed twice.
 pub(crate) fn twice() -> Vec<CallbackDelivery> {
-    called().drain(2..4).collect()
+    deliveries().drain(2..4).collect()
 }
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
@@ -93,20 +93,29 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         first: true,
         problem: None,
     };
-    add("deliveries", Box::new(move || list_page(&list("", called()))));
+    add("deliveries", Box::new(move || list_page(&list("", deliveries()))));
     add("deliveries-empty", Box::new(move || list_page(&list("", Vec::new()))));
     add("deliveries-nothing", Box::new(move || list_page(&list("failed", Vec::new()))));
-    let one =
-        |at: usize, own| Shown { one: called().remove(at), own, staff: true, open: false, refused: None, did: None };
-    add("delivery-pending", Box::new(move || page(&Shown { did: Some("resent".to_owned()), ..one(1, true) })));
-    add("delivery-given-up", Box::new(move || page(&Shown { open: true, ..one(5, false) })));
+    let one = |at: usize, own| DeliveryPageData {
+        one: deliveries().remove(at),
+        own,
+        staff: true,
+        open: false,
+        refused: None,
+        flash: None,
+    };
+    add(
+        "delivery-pending",
+        Box::new(move || page(&DeliveryPageData { flash: Some("resent".to_owned()), ..one(1, true) })),
+    );
+    add("delivery-given-up", Box::new(move || page(&DeliveryPageData { open: true, ..one(5, false) })));
     add("delivery-superseded", Box::new(move || page(&one(3, true))));
     add(
         "delivery-refused",
         Box::new(move || {
             let problem = Problem::new(Code::ReasonRequired, "This is somebody else's work: say why, as `reason`.");
-            let refused = Refused { deed: "resend", problem, reason: String::new() };
-            page(&Shown { refused: Some(refused), ..one(4, false) })
+            let refused = RefusedAction { action: "resend", problem, reason: String::new() };
+            page(&DeliveryPageData { refused: Some(refused), ..one(4, false) })
         }),
     );
 }

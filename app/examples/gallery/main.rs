@@ -8,7 +8,7 @@
 
 mod accounts; // people, services, the log
 mod callbacks; // who is told that a tree is complete
-mod made; // the data
+mod fixtures; // the data
 mod schedules; // jobs that start by themselves
 mod staff; // the pages of those who look after the work
 mod uploads; // files on their way
@@ -26,9 +26,9 @@ use domain::{
     id::Uuid,
     upload::{Upload, UploadFormat},
 };
-use made::{
-    at, complete, failed, form, groups, held, hostile, hostile_groups, in_flight, million, partial, running, tree,
-    waiting,
+use fixtures::{
+    at, complete, failed, form, groups, hostile, hostile_groups, in_flight, million, partial, running, tree, waiting,
+    waiting_reasons,
 };
 
 type Draw = Box<dyn FnOnce() -> Page>;
@@ -113,8 +113,9 @@ fn all() -> Vec<(&'static str, Draw)> {
     add(
         "import-waiting",
         Box::new(|| {
-            let around = pages::import::Around { held: held(), ..pages::import::Around::default() };
-            pages::import::page_with(&waiting(), &[], false, around)
+            let context =
+                pages::import::ImportContext { waiting: waiting_reasons(), ..pages::import::ImportContext::default() };
+            pages::import::page_with(&waiting(), &[], false, context)
         }),
     );
     add("import-partial", Box::new(|| pages::import::page(&partial(), &groups(), true)));
@@ -123,15 +124,17 @@ fn all() -> Vec<(&'static str, Draw)> {
     add("import-hostile", Box::new(|| pages::import::page(&hostile(), &hostile_groups(), true)));
     add(
         "job-tree",
-        Box::new(|| pages::job::page(&tree(), &groups(), &in_flight(), &held(), &[], &pages::job::Deeds::default())),
+        Box::new(|| {
+            pages::job::page(&tree(), &groups(), &in_flight(), &waiting_reasons(), &[], &pages::job::Actions::default())
+        }),
     );
     add(
         "job-running",
-        Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &[], &staff::own())),
+        Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &[], &staff::own_actions())),
     );
     add(
         "job-complete",
-        Box::new(|| pages::job::page(&complete(), &[], &[], &[], &callbacks::called()[..1], &staff::own())),
+        Box::new(|| pages::job::page(&complete(), &[], &[], &[], &callbacks::deliveries()[..1], &staff::own_actions())),
     );
     uploads::all(&mut add);
     staff::all(&mut add);
@@ -149,7 +152,7 @@ fn all() -> Vec<(&'static str, Draw)> {
             name,
             Box::new(move || {
                 let problem = Problem::new(code, "This page is for support staff.");
-                pages::trouble::page(&Problem { request_id: Some("0199-a3f2-77".to_owned()), ..problem })
+                pages::error_page::page(&Problem { request_id: Some("0199-a3f2-77".to_owned()), ..problem })
             }),
         );
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use app::pages::schedules::{Schedules, Shown, Typed, list_page, new_page, page};
+use app::pages::schedules::{SchedulePageData, Schedules, Typed, list_page, new_page, page};
 use domain::{
     Code, Document, Job, Problem,
     api::{CatchUp, Overlap, RunState, Schedule, ScheduleRun},
@@ -12,7 +12,7 @@ use domain::{
 
 use crate::{
     Draw,
-    made::{at, complete, running},
+    fixtures::{at, complete, running},
 };
 
 fn run(seq: i64, tick: &str, state: RunState, job: Option<&Job>) -> ScheduleRun {
@@ -87,7 +87,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
             new_page(&typed(Some(Problem::invalid_body(faults))))
         }),
     );
-    let one = Shown {
+    let one = SchedulePageData {
         one: schedule(1, "Nightly statements", "0 2 * * *", false, runs.first().cloned()),
         runs,
         jobs,
@@ -95,7 +95,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         others: false,
         typed: typed(None),
         refused: None,
-        did: None,
+        flash: None,
         open: None,
     };
     add("schedule", Box::new(move || page(&one)));

@@ -1,11 +1,11 @@
 //! Pages for staff, in their states.
 
 use app::{
-    components::{asking::Asked, deed::Refused},
+    components::{action_form::RefusedAction, filter_bar::ListFilter},
     pages::{
         self, bulk,
-        dead::Items,
-        item::{Deeds, Edit},
+        dead_letters::Items,
+        item::{Actions, Edit},
         jobs::Jobs,
     },
 };
@@ -20,27 +20,27 @@ use domain::{
 
 use crate::{
     Draw, callbacks,
-    made::{
+    fixtures::{
         at, attempts, cancelled, complete, dead_item, failed, groups, hostile, hostile_groups, item, million, partial,
         running, tree, types, waiting,
     },
 };
 
 /// Actions on the reader's own job.
-pub(crate) fn own() -> pages::job::Deeds {
-    pages::job::Deeds { own: true, ..Default::default() }
+pub(crate) fn own_actions() -> pages::job::Actions {
+    pages::job::Actions { own: true, ..Default::default() }
 }
 
-fn refused(deed: &'static str, problem: Problem) -> Refused {
-    Refused { deed, problem, reason: "the bank was down".to_owned() }
+fn refused(action: &'static str, problem: Problem) -> RefusedAction {
+    RefusedAction { action, problem, reason: "the bank was down".to_owned() }
 }
 
-fn asked(list: List, path: &'static str, typed: &str) -> Asked {
-    let asked = Asked { typed: typed.to_owned(), ..Asked::nothing(list, path) };
+fn list_filter(list: List, path: &'static str, typed: &str) -> ListFilter {
+    let list_filter = ListFilter { typed: typed.to_owned(), ..ListFilter::nothing(list, path) };
     let now = at("2026-11-20T14:03:07Z");
     match Filter::parse(typed).and_then(|filter| filter.parameters(list, now).map(|_| filter)) {
-        Ok(filter) => Asked { filter, ..asked },
-        Err(fault) => Asked { fault: Some(fault), ..asked },
+        Ok(filter) => ListFilter { filter, ..list_filter },
+        Err(fault) => ListFilter { fault: Some(fault), ..list_filter },
     }
 }
 
@@ -52,13 +52,17 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
 
 fn lists(add: &mut impl FnMut(&'static str, Draw)) {
     let jobs = |typed: &str| Jobs {
-        asked: asked(List::Jobs, "/jobs", typed),
+        list_filter: list_filter(List::Jobs, "/jobs", typed),
         job_types: types(),
         jobs: Vec::new(),
         next: None,
         first: true,
-        did: None,
-        watched: Some(pages::jobs::Watched { asked: Vec::new(), as_of: at("2026-11-20T14:03:07Z"), cursor: None }),
+        flash: None,
+        live_query: Some(pages::jobs::LiveQuery {
+            parameters: Vec::new(),
+            as_of: at("2026-11-20T14:03:07Z"),
+            cursor: None,
+        }),
     };
     add("jobs-empty", Box::new(move || pages::jobs::page(&jobs(""))));
     add("jobs-nothing", Box::new(move || pages::jobs::page(&jobs("payroll created:<2h"))));
@@ -69,11 +73,11 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             let shown =
                 vec![running(), tree(), million(), partial(), waiting(), complete(), cancelled(), failed(), hostile()];
             let next = Some("?after=x".to_owned());
-            pages::jobs::page(&Jobs { jobs: shown, next, did: Some("deleted".to_owned()), ..jobs("") })
+            pages::jobs::page(&Jobs { jobs: shown, next, flash: Some("deleted".to_owned()), ..jobs("") })
         }),
     );
     let dead = |typed: &str, groups: Option<Vec<ErrorGroup>>, items: Vec<Item>| Items {
-        asked: asked(List::Dead, "/dead", typed),
+        list_filter: list_filter(List::Dead, "/dead", typed),
         types: types(),
         groups,
         exact: None,
@@ -81,22 +85,22 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         items,
         next: None,
         first: true,
-        did: None,
+        flash: None,
     };
-    add("dead-empty", Box::new(move || pages::dead::page(&dead("", None, Vec::new()))));
-    add("dead-nothing", Box::new(move || pages::dead::page(&dead("type:import row:7", None, Vec::new()))));
+    add("dead-empty", Box::new(move || pages::dead_letters::page(&dead("", None, Vec::new()))));
+    add("dead-nothing", Box::new(move || pages::dead_letters::page(&dead("type:import row:7", None, Vec::new()))));
     add(
         "dead",
         Box::new(move || {
             let mut all = groups();
             all.extend(hostile_groups());
             all[0].count = 12_431;
-            pages::dead::page(&Items { next: Some("?".to_owned()), ..dead("", Some(all), dead_items()) })
+            pages::dead_letters::page(&Items { next: Some("?".to_owned()), ..dead("", Some(all), dead_items()) })
         }),
     );
     add(
         "dead-filtered",
-        Box::new(move || pages::dead::page(&dead("type:import latitude worker:w-1", None, dead_items()))),
+        Box::new(move || pages::dead_letters::page(&dead("type:import latitude worker:w-1", None, dead_items()))),
     );
     add(
         "dead-group",
@@ -104,34 +108,38 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             let mut one = groups();
             one.truncate(1);
             let typed = "error:5f3a99c0 type:import";
-            pages::dead::page(&Items { next: Some("?".to_owned()), ..dead(typed, Some(one), dead_items()) })
+            pages::dead_letters::page(&Items { next: Some("?".to_owned()), ..dead(typed, Some(one), dead_items()) })
         }),
     );
     add(
         "items-nothing",
         Box::new(move || {
-            let asked = asked(List::Items, "/items", "4711");
-            pages::dead::items_page(&Items { asked, ..dead("", None, Vec::new()) })
+            let list_filter = list_filter(List::Items, "/items", "4711");
+            pages::dead_letters::items_page(&Items { list_filter, ..dead("", None, Vec::new()) })
         }),
     );
     add(
         "items",
         Box::new(move || {
-            let asked = asked(List::Items, "/items", "state:running");
+            let list_filter = list_filter(List::Items, "/items", "state:running");
             let running = vec![item(31, 2_042, None), item(32, 2_043, None)];
-            pages::dead::items_page(&Items { asked, ..dead("", None, running) })
+            pages::dead_letters::items_page(&Items { list_filter, ..dead("", None, running) })
         }),
     );
-    let cancel = |deeds: pages::job::Deeds| move || pages::job::page(&running(), &groups()[..1], &[], &[], &[], &deeds);
+    let cancel =
+        |actions: pages::job::Actions| move || pages::job::page(&running(), &groups()[..1], &[], &[], &[], &actions);
     let problem = Problem::new(
         Code::ReasonRequired,
         "This is somebody else's work: say why, as `reason`. It is kept in the audit log.",
     );
     add(
         "job-refused",
-        Box::new(cancel(pages::job::Deeds { refused: Some(refused("cancel", problem)), ..Default::default() })),
+        Box::new(cancel(pages::job::Actions { refused: Some(refused("cancel", problem)), ..Default::default() })),
     );
-    add("job-partial", Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &callbacks::twice(), &own())));
+    add(
+        "job-partial",
+        Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &callbacks::twice(), &own_actions())),
+    );
 }
 
 /// Beginning of a payload.
@@ -148,18 +156,21 @@ fn dead_items() -> Vec<Item> {
 }
 
 /// Actions for a reader who sees everything, on an item of a named job.
-fn known() -> Deeds {
-    Deeds {
+fn item_actions() -> Actions {
+    Actions {
         staff: true,
         job: Some("send-check".to_owned()),
         root: Some("Payroll, March".to_owned()),
         owner: Some("Ada Lovelace".to_owned()),
-        ..Deeds::default()
+        ..Actions::default()
     }
 }
 
 fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
-    add("item-dead", Box::new(|| pages::item::page(&dead_item(), &attempts(), &Deeds { own: true, ..known() })));
+    add(
+        "item-dead",
+        Box::new(|| pages::item::page(&dead_item(), &attempts(), &Actions { own: true, ..item_actions() })),
+    );
     add(
         "item-edited",
         Box::new(|| {
@@ -174,21 +185,21 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
                 dedupe_key: Some("order-4711".to_owned()),
                 ..dead_item()
             };
-            pages::item::page(&item, &attempts(), &known())
+            pages::item::page(&item, &attempts(), &item_actions())
         }),
     );
     add(
         "item-cancel",
         Box::new(|| {
-            let deeds = Deeds { open: Some("cancel".to_owned()), ..known() };
-            pages::item::page(&item(41, 13, None), &attempts()[2..], &deeds)
+            let actions = Actions { open: Some("cancel".to_owned()), ..item_actions() };
+            pages::item::page(&item(41, 13, None), &attempts()[2..], &actions)
         }),
     );
     add(
         "item-retry",
         Box::new(|| {
-            let deeds = Deeds { open: Some("retry".to_owned()), ..known() };
-            pages::item::page(&dead_item(), &attempts(), &deeds)
+            let actions = Actions { open: Some("retry".to_owned()), ..item_actions() };
+            pages::item::page(&dead_item(), &attempts(), &actions)
         }),
     );
     add(
@@ -203,7 +214,7 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             pages::item::page(
                 &dead_item(),
                 &attempts(),
-                &Deeds { refused: Some(refused("retry", problem)), edit, ..known() },
+                &Actions { refused: Some(refused("retry", problem)), edit, ..item_actions() },
             )
         }),
     );
@@ -217,7 +228,7 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             });
             let item =
                 Item { state: ItemState::Available, attempts: 0, assignment: None, waiting_for, ..item(40, 12, None) };
-            pages::item::page(&item, &[], &Deeds { did: Some("retried".to_owned()), ..known() })
+            pages::item::page(&item, &[], &Actions { flash: Some("retried".to_owned()), ..item_actions() })
         }),
     );
     add(
@@ -226,10 +237,10 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             let waiting_for =
                 Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: Some(at("2026-11-20T14:05:00Z")) });
             let item = Item { state: ItemState::Retryable, assignment: None, waiting_for, ..dead_item() };
-            pages::item::page(&item, &attempts(), &known())
+            pages::item::page(&item, &attempts(), &item_actions())
         }),
     );
-    add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &known())));
+    add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &item_actions())));
 }
 
 fn operation(state: BulkState, dry_run: bool) -> BulkOperation {
@@ -273,11 +284,11 @@ fn operation(state: BulkState, dry_run: bool) -> BulkOperation {
 }
 
 fn operations(add: &mut impl FnMut(&'static str, Draw)) {
-    let shown = |one: BulkOperation| bulk::Shown {
+    let shown = |one: BulkOperation| bulk::OperationPageData {
         one,
         own: true,
         staff: true,
-        did: None,
+        flash: None,
         stops: false,
         refused: None,
         reason: String::new(),
@@ -305,7 +316,7 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
                 .expect("a filter")
                 .parameters(List::Items, at("2026-11-20T14:03:07Z"))
                 .err();
-            bulk::new_page(&bulk::Asking {
+            bulk::new_page(&bulk::NewOperationForm {
                 action: BulkAction::Cancel,
                 target: BulkTarget::Items,
                 q: "state:dead colour:red".to_owned(),
@@ -324,7 +335,7 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
                 "expected set /place value, or remove /place, found \"put /a 1\"".to_owned(),
             )]);
             let refused = Some(refused("start", problem));
-            bulk::page(&bulk::Shown {
+            bulk::page(&bulk::OperationPageData {
                 refused,
                 edits: "put /a 1".to_owned(),
                 rate: "50".to_owned(),
@@ -342,7 +353,7 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
                 skipped: vec![BulkSkipped { reason: "forbidden".to_owned(), count: 21 }],
                 ..operation(BulkState::Ready, true)
             };
-            bulk::page(&bulk::Shown { before: Some(54), ..shown(one) })
+            bulk::page(&bulk::OperationPageData { before: Some(54), ..shown(one) })
         }),
     );
     add(
@@ -373,12 +384,18 @@ fn operations(add: &mut impl FnMut(&'static str, Draw)) {
                 ],
             };
             let edits = "set /zip 10115".to_owned();
-            bulk::page(&bulk::Shown { edited: Some(edited), edits, ..shown(operation(BulkState::Ready, true)) })
+            bulk::page(&bulk::OperationPageData {
+                edited: Some(edited),
+                edits,
+                ..shown(operation(BulkState::Ready, true))
+            })
         }),
     );
     add(
         "bulk-stop",
-        Box::new(move || bulk::page(&bulk::Shown { stops: true, ..shown(operation(BulkState::Running, false)) })),
+        Box::new(move || {
+            bulk::page(&bulk::OperationPageData { stops: true, ..shown(operation(BulkState::Running, false)) })
+        }),
     );
     add("bulk-running", Box::new(move || bulk::page(&shown(operation(BulkState::Running, false)))));
     add("bulk-completed", Box::new(move || bulk::page(&shown(operation(BulkState::Completed, false)))));

@@ -3,7 +3,7 @@
 use app::pages::{
     self,
     correct::{Correct, CorrectRow},
-    import::{Actions, Around},
+    import::{Actions, ImportContext},
     new_import::{Corrects, ImportForm},
     share::{SharePanel, panel},
 };
@@ -19,7 +19,7 @@ use domain::{
 
 use crate::{
     Draw,
-    made::{at, cancelled, complete, form, groups, partial, running},
+    fixtures::{at, cancelled, complete, form, groups, partial, running},
 };
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
@@ -36,40 +36,40 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     add(
         "import-corrected",
         Box::new(|| {
-            let around = Around { corrects: Some(first()), corrected_by: vec![first()], ..mine() };
-            pages::import::page_with(&partial(), &groups(), false, around)
+            let context = ImportContext { corrects: Some(first()), corrected_by: vec![first()], ..mine() };
+            pages::import::page_with(&partial(), &groups(), false, context)
         }),
     );
     add(
         "import-mine",
         Box::new(|| {
             let links = panel(&running(), &SharePanel::default());
-            let around = Around { panel: Some(links), ..mine() };
-            pages::import::page_with(&running(), &groups()[..1], false, around)
+            let context = ImportContext { panel: Some(links), ..mine() };
+            pages::import::page_with(&running(), &groups()[..1], false, context)
         }),
     );
     add(
         "import-others",
         Box::new(|| {
-            let shown = SharePanel { needs_reason: true, ..SharePanel::default() };
+            let share_panel = SharePanel { needs_reason: true, ..SharePanel::default() };
             let actions = Actions { needs_reason: true, open: Some("cancel".to_owned()), ..Actions::default() };
-            let links = panel(&running(), &shown);
-            let around = Around { own: false, panel: Some(links), actions, ..mine() };
-            pages::import::page_with(&running(), &groups()[..1], true, around)
+            let links = panel(&running(), &share_panel);
+            let context = ImportContext { own: false, panel: Some(links), actions, ..mine() };
+            pages::import::page_with(&running(), &groups()[..1], true, context)
         }),
     );
     add(
         "import-canceled",
         Box::new(|| {
-            let actions = Actions { may_delete: true, did: Some("canceled".to_owned()), ..Actions::default() };
-            pages::import::page_with(&cancelled(), &[], false, Around { actions, ..mine() })
+            let actions = Actions { may_delete: true, flash: Some("canceled".to_owned()), ..Actions::default() };
+            pages::import::page_with(&cancelled(), &[], false, ImportContext { actions, ..mine() })
         }),
     );
 }
 
 /// Context of an import for its owner.
-fn mine() -> Around {
-    Around { own: true, may_change: true, ..Around::default() }
+fn mine() -> ImportContext {
+    ImportContext { own: true, may_change: true, ..ImportContext::default() }
 }
 
 /// File with German column names, three of which differ from those of the type.

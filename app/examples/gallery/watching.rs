@@ -5,7 +5,7 @@ use app::{
     pages::{
         self,
         overview::Overview,
-        types::{Shown, Typed},
+        types::{JobTypePageData, Typed},
     },
 };
 use domain::{
@@ -20,7 +20,7 @@ use domain::{
 
 use crate::{
     Draw,
-    made::{at, counts},
+    fixtures::{at, counts},
 };
 
 /// One hour of history with a wave of work, fifteen minutes of failures, and a minute that has just started.
@@ -166,19 +166,19 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         ]
     };
     add("types", Box::new(move || pages::types::list_page(&kinds())));
-    let shown = move |admin, problem| {
+    let page_data = move |admin, problem| {
         let [_, job_type] = kinds();
         let typed = Typed::of(&job_type);
-        Shown { job_type, history: history(1.0), admin, did: None, problem, typed }
+        JobTypePageData { job_type, history: history(1.0), admin, flash: None, problem, typed }
     };
-    add("type", Box::new(move || pages::types::page(&shown(true, None))));
-    add("type-support", Box::new(move || pages::types::page(&shown(false, None))));
+    add("type", Box::new(move || pages::types::page(&page_data(true, None))));
+    add("type-support", Box::new(move || pages::types::page(&page_data(false, None))));
     add(
         "type-refused",
         Box::new(move || {
             let problem =
                 Problem::invalid_body([("/backoff/factor".to_owned(), "expected a number from 1 to 1000".to_owned())]);
-            pages::types::page(&shown(true, Some(problem)))
+            pages::types::page(&page_data(true, Some(problem)))
         }),
     );
     add("shortcuts", Box::new(pages::shortcuts::page));

@@ -10,7 +10,7 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::moment::clock;
+use super::timestamp::clock;
 use crate::pace::duration;
 
 /// Height of the drawing; its width is one [`COLUMN`] for each point. The page stretches both.

@@ -7,7 +7,7 @@ use domain::{Counts, progress::grouped};
 use leptos::prelude::*;
 
 use super::{
-    deed::{Refused, trouble},
+    action_form::{RefusedAction, problem_notice},
     state::icon,
 };
 
@@ -35,11 +35,11 @@ pub struct Confirm {
 
 impl Confirm {
     /// Renders the form; open if a link asks for it or if it was refused.
-    pub fn view(self, open: Option<&str>, refused: Option<&Refused>) -> AnyView {
-        let here = refused.filter(|refused| refused.deed == self.id);
+    pub fn view(self, open: Option<&str>, refused: Option<&RefusedAction>) -> AnyView {
+        let here = refused.filter(|refused| refused.action == self.id);
         let open = here.is_some() || open == Some(self.id);
         let typed = here.map(|refused| refused.reason.clone()).unwrap_or_default();
-        let refusal = here.map(|refused| trouble(&refused.problem));
+        let refusal = here.map(|refused| problem_notice(&refused.problem));
         let field = format!("{}-reason", self.id);
         let reason = self.others.map(|owner| {
             view! {

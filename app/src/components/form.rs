@@ -85,8 +85,8 @@ impl Field {
 
 /// Sentence of a problem about the field at a pointer.
 pub fn fault(problem: Option<&Problem>, pointer: &str) -> Option<String> {
-    let said = &problem?.errors.iter().find(|fault| fault.pointer == pointer)?.detail;
-    let mut letters = said.chars();
+    let detail = &problem?.errors.iter().find(|fault| fault.pointer == pointer)?.detail;
+    let mut letters = detail.chars();
     letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 

@@ -27,7 +27,7 @@ const FOLDS: usize = 8;
 pub fn viewer(id: &str, label: &str, document: &Document, raw: Option<&str>) -> AnyView {
     let text = document.text();
     let cut = text.len() > MOST_BYTES;
-    let shown = &text[..text.floor_char_boundary(MOST_BYTES)];
+    let excerpt = &text[..text.floor_char_boundary(MOST_BYTES)];
     let more = cut.then(|| {
         let link = raw.map(|raw| view! { " " <a href=raw.to_owned()>"Open raw JSON"</a> });
         view! { <p class="doc-cut">"Showing the first 32 KB." {link}</p> }
@@ -37,7 +37,7 @@ pub fn viewer(id: &str, label: &str, document: &Document, raw: Option<&str>) -> 
         view! { <textarea id=format!("{id}-source") hidden=true readonly=true inner_html=format!("\n{}", escaped(text))></textarea> }
     });
     view! {
-        <div class="doc" id=id.to_owned() tabindex="0" role="group" aria-label=label.to_owned() inner_html=html(shown)></div>
+        <div class="doc" id=id.to_owned() tabindex="0" role="group" aria-label=label.to_owned() inner_html=html(excerpt)></div>
         {source}
         {more}
     }
@@ -90,8 +90,8 @@ fn html(text: &str) -> String {
                     (_, 1) => "1 element",
                     _ => "elements",
                 };
-                let held = if n == 1 { unit.to_owned() } else { format!("{n} {unit}") };
-                write!(html, "<details open><summary data-held=\"{held}\">{indent}{key}{bracket}</summary>")
+                let length = if n == 1 { unit.to_owned() } else { format!("{n} {unit}") };
+                write!(html, "<details open><summary data-length=\"{length}\">{indent}{key}{bracket}</summary>")
             }
             Piece::Open(bracket, _) => writeln!(html, "{indent}{key}{bracket}"),
             Piece::Close(bracket) if folds && open > 0 => {
@@ -120,33 +120,33 @@ mod tests {
 
     #[test]
     fn documents_are_readable_fold_and_keep_their_digits() {
-        let drawn =
+        let rendered =
             html(r#"{"name":"M\u00fcller","n":1.10,"big":9007199254740993,"runways":[{"lit":null}],"none":[]}"#);
         for part in [
             "<span class=\"j-k\">\"name\"</span>: <span class=\"j-s\">\"Müller\"</span>,\n",
             "<span class=\"j-n\">1.10</span>",
             "<span class=\"j-n\">9007199254740993</span>",
-            "<summary data-held=\"1 element\">  <span class=\"j-k\">\"runways\"</span>: [</summary>",
+            "<summary data-length=\"1 element\">  <span class=\"j-k\">\"runways\"</span>: [</summary>",
             "<span class=\"j-w\">null</span>",
             ": []\n",
         ] {
-            assert!(drawn.contains(part), "{part} in {drawn}");
+            assert!(rendered.contains(part), "{part} in {rendered}");
         }
-        assert_eq!(drawn.matches("<details").count(), drawn.matches("</details>").count());
+        assert_eq!(rendered.matches("<details").count(), rendered.matches("</details>").count());
     }
 
     #[test]
-    fn nothing_in_a_document_is_markup() {
-        let drawn = html(r#"{"</div><script>alert(1)</script>":"\u003cimg src=x onerror=alert(1)\u003e"}"#);
-        assert!(!drawn.contains("<script") && !drawn.contains("<img"), "{drawn}");
+    fn documents_are_escaped() {
+        let rendered = html(r#"{"</div><script>alert(1)</script>":"\u003cimg src=x onerror=alert(1)\u003e"}"#);
+        assert!(!rendered.contains("<script") && !rendered.contains("<img"), "{rendered}");
     }
 
     #[test]
-    fn a_document_that_is_cut_is_drawn_as_far_as_it_goes() {
+    fn truncated_document_renders_up_to_the_cut() {
         let whole = r#"{"a":[{"b":"text"},{"c":[1,2,{"d":"long"#;
         for at in 0..=whole.len() {
-            let drawn = html(&whole[..at]);
-            assert_eq!(drawn.matches("<details").count(), drawn.matches("</details>").count(), "{drawn}");
+            let rendered = html(&whole[..at]);
+            assert_eq!(rendered.matches("<details").count(), rendered.matches("</details>").count(), "{rendered}");
         }
     }
 }

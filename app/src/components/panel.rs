@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::{mark::treeline, state::icon};
+use super::{logo::treeline, state::icon};
 
 /// A section with a heading. Links and refreshes find it by `id`.
 pub fn section(id: &'static str, heading: &'static str, content: AnyView) -> AnyView {

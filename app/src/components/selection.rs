@@ -38,7 +38,7 @@ pub fn pick_page() -> impl IntoView {
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Value of the form and text of the button: `("retry items", "Retry selected…")`.
-    pub deeds: &'static [(&'static str, &'static str)],
+    pub actions: &'static [(&'static str, &'static str)],
     /// Filter that matches all rows of the list, if there is one.
     pub matching: Option<String>,
     /// Exact number of them, if known.
@@ -47,7 +47,7 @@ pub struct Selection {
 
 /// The form, which stays visible below the list.
 pub fn form(selection: Selection) -> AnyView {
-    let Selection { deeds, matching, exact } = selection;
+    let Selection { actions, matching, exact } = selection;
     let all = matching.filter(|_| exact != Some(0)).map(|matching| {
         let words = exact
             .map_or_else(|| "Select all that match".to_owned(), |n| format!("Select all {} that match", grouped(n)));
@@ -59,12 +59,12 @@ pub fn form(selection: Selection) -> AnyView {
             <input type="hidden" name="matching" value=matching />
         }
     });
-    let buttons = deeds
+    let buttons = actions
         .iter()
         .map(|(what, word)| view! { <button class="btn" type="submit" name="what" value=*what>{*word}</button> })
         .collect_view();
     view! {
-        <p class="vh" role="status" id="selection-told"></p>
+        <p class="vh" role="status" id="selection-status"></p>
         <form class="action-bar selection" id=FORM method="post" action="/bulk" aria-label="The selected">
             <input type="hidden" name="selection" value="yes" />
             <p class="selection-count">"Select rows, then choose an action"</p>

@@ -3,7 +3,7 @@
 use domain::{Counts, ItemState, JobStatus, Outcome, progress::grouped};
 use leptos::prelude::*;
 
-use crate::reading::{job_shape, job_word};
+use crate::job_view::{job_shape, job_word};
 
 /// An icon of the sprite, for decoration beside a word.
 pub fn icon(name: &str) -> impl IntoView + use<> {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_ends_it_and_nothing_is_lost() {
+    fn content_round_trips_and_cannot_close_the_element() {
         let text = "\n{\"n\": 9007199254740993, \"x\": \"</textarea><script>alert(1)</script>&amp;\"}";
         let html = Owner::new().with(|| text_area("payload", "payload", text, "help", false).to_html());
         assert!(html.contains(

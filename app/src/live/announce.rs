@@ -6,7 +6,7 @@
 use domain::{JobStatus, progress::grouped};
 
 use super::liveness::Liveness;
-use crate::reading::Head;
+use crate::job_view::Head;
 
 /// Milliseconds between two announcements.
 const PAUSE: f64 = 5_000.0;
@@ -14,7 +14,7 @@ const PAUSE: f64 = 5_000.0;
 /// State of the last announcement.
 #[derive(Clone, Debug, Default)]
 pub struct Announcer {
-    said_at: Option<f64>,
+    announced_at: Option<f64>,
     quarter: u8,
     failed: bool,
     completed: bool,
@@ -25,7 +25,7 @@ impl Announcer {
     /// An announcer that treats the state on the page as announced.
     pub fn from(head: &Head) -> Self {
         Self {
-            said_at: None,
+            announced_at: None,
             quarter: quarter(head),
             failed: head.meter.counts.dead > 0,
             completed: head.completed(),
@@ -35,15 +35,15 @@ impl Announcer {
 
     /// Returns the announcement at `now` milliseconds, if there is one.
     pub fn consider(&mut self, now: f64, head: &Head, liveness: Liveness) -> Option<String> {
-        if self.said_at.is_some_and(|at| now - at < PAUSE) {
+        if self.announced_at.is_some_and(|at| now - at < PAUSE) {
             return None;
         }
-        let text = self.news(head, liveness)?;
-        self.said_at = Some(now);
+        let text = self.next_text(head, liveness)?;
+        self.announced_at = Some(now);
         Some(text)
     }
 
-    fn news(&mut self, head: &Head, liveness: Liveness) -> Option<String> {
+    fn next_text(&mut self, head: &Head, liveness: Liveness) -> Option<String> {
         let lost = matches!(liveness, Liveness::Stale | Liveness::SignedOut | Liveness::Removed | Liveness::Closed);
         if head.completed() != self.completed {
             self.completed = head.completed();
@@ -104,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_run_says_little_and_always_the_end() {
+    fn fast_run_makes_few_announcements_and_always_the_last() {
         let mut announcer = Announcer::from(&head(0, 0));
-        let said: Vec<String> = (0..=100u8)
+        let announcements: Vec<String> = (0..=100u8)
             .chain([100; 60])
             .enumerate()
             .filter_map(|(step, percent)| {
@@ -114,12 +114,15 @@ mod tests {
                 announcer.consider(step as f64 * 100.0, &head(percent, dead), Liveness::Live)
             })
             .collect();
-        assert!(said.len() <= 4, "{said:?}");
-        assert_eq!(said.last().map(String::as_str), Some("98 of 100 rows are imported. 2 rows need your attention."));
+        assert!(announcements.len() <= 4, "{announcements:?}");
+        assert_eq!(
+            announcements.last().map(String::as_str),
+            Some("98 of 100 rows are imported. 2 rows need your attention.")
+        );
     }
 
     #[test]
-    fn a_lost_connection_is_told_once() {
+    fn lost_connection_is_announced_once() {
         let mut announcer = Announcer::from(&head(10, 0));
         let mut at = |now, liveness| announcer.consider(now, &head(10, 0), liveness);
         assert_eq!(at(0.0, Liveness::Reconnecting), None);

@@ -4,29 +4,29 @@ use domain::id::Uuid;
 use leptos::prelude::*;
 
 use super::{
-    board::Board,
     liveness::{pill, warning},
+    signals::LiveSignals,
 };
 use crate::{
     components::{
         bar::{Size, bar, in_percent},
-        moment::ago,
         state::legend,
+        timestamp::ago,
     },
+    job_view::Head,
     pace::duration,
-    reading::Head,
 };
 
 /// The live part of `/imports/{id}`. `label` names the bar.
 #[island]
 pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
-    let board = Board::new(head, Vec::new(), 0, Vec::new());
-    wake(id, board);
-    let head = board.head;
+    let signals = LiveSignals::new(head, Vec::new(), 0, Vec::new());
+    wake(id, signals);
+    let head = signals.head;
     let meter = Signal::derive(move || head.with(|head| head.meter));
     let completed = move || head.with(Head::completed);
     view! {
-        <section class="card hero live" data-live=move || board.liveness.get().as_str()>
+        <section class="card hero live" data-live=move || signals.liveness.get().as_str()>
             <div class="row-wrap hero-top">
                 <div class="stack-1 grow">
                     <p class="hero-num meter-number" hidden=completed>
@@ -39,7 +39,7 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
                         {move || head.with(Head::stage_in_words)}
                     </p>
                 </div>
-                {pill(board.liveness)}
+                {pill(signals.liveness)}
             </div>
             <svg class="wood hero-wood" aria-hidden="true" focusable="false">
                 <g transform="translate(0 -8)">
@@ -54,18 +54,18 @@ pub fn LiveImport(id: Uuid, label: String, head: Head) -> impl IntoView {
             {bar(meter, Size::Tall, label)}
             {legend(Signal::derive(move || meter.with(|meter| meter.counts)), true, None)}
             <p class="advice small soft">{move || head.with(Head::advice)}</p>
-            {warning(board.liveness)}
-            {facts(board)}
+            {warning(signals.liveness)}
+            {facts(signals)}
             <div class="vh" role="status">
-                {move || board.announcement.get()}
+                {move || signals.announcement.get()}
             </div>
         </section>
     }
 }
 
 /// Start, rate, and time taken, in one line of small print.
-pub(super) fn facts(board: Board) -> impl IntoView {
-    let head = board.head;
+pub(super) fn facts(signals: LiveSignals) -> impl IntoView {
+    let head = signals.head;
     let started = move || head.with(|head| head.started_at);
     let took = move || {
         head.with(|head| {
@@ -73,7 +73,7 @@ pub(super) fn facts(board: Board) -> impl IntoView {
             Some(took_in_words(completed.seconds_since(started), head.meter.counts.finished(), head.reopened))
         })
     };
-    let going = move || took().or_else(|| board.pace.get()).unwrap_or_default();
+    let going = move || took().or_else(|| signals.pace.get()).unwrap_or_default();
     view! {
         <p class="facts">
             {move || started().map(|at| view! { <span>"Started " {ago(at)}</span> })}
@@ -96,20 +96,20 @@ fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
 }
 
 #[cfg(feature = "hydrate")]
-pub(super) fn wake(job: Uuid, board: Board) {
+pub(super) fn wake(job: Uuid, signals: LiveSignals) {
     // Hydration assumes that the signals match the page, so they may change only after it.
-    queue_microtask(move || super::session::start(job, board));
+    queue_microtask(move || super::session::start(job, signals));
 }
 
 #[cfg(not(feature = "hydrate"))]
-pub(super) const fn wake(_job: Uuid, _board: Board) {}
+pub(super) const fn wake(_job: Uuid, _signals: LiveSignals) {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_told_only_where_it_is_known() {
+    fn average_rate_is_shown_only_if_known() {
         assert_eq!(took_in_words(20.0, 2_000, false), "Took 20 s, 100/s on average");
         assert_eq!(took_in_words(0.4, 2_000, false), "Took under 1 s");
         assert_eq!(took_in_words(240.0, 2_000, true), "Took 4 min, including later retries");

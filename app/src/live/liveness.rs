@@ -131,7 +131,7 @@ pub fn warning(liveness: RwSignal<Liveness>) -> impl IntoView {
 
 #[cfg(feature = "hydrate")]
 fn pause_or_resume() {
-    super::link::pause_or_resume();
+    super::connection::pause_or_resume();
 }
 
 #[cfg(not(feature = "hydrate"))]

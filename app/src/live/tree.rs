@@ -8,26 +8,26 @@ use std::collections::HashSet;
 use domain::{id::Uuid, progress::grouped};
 use leptos::{ev::KeyboardEvent, prelude::*, tachys::html::attribute::custom::custom_attribute};
 
-use super::board::{Board, Kept};
+use super::signals::{KeyedSignal, LiveSignals};
 use crate::{
     components::{
         bar::{Size, bar},
         state::{icon, job_badge},
     },
-    reading::Line,
+    job_view::Line,
 };
 
 /// Collapsed rows. One per tree.
 #[derive(Clone, Copy)]
-struct Closed(RwSignal<HashSet<Uuid>>);
+struct CollapsedRows(RwSignal<HashSet<Uuid>>);
 
 /// Renders the lines of the tree.
-pub fn tree(board: Board) -> impl IntoView {
-    let closed = Closed(RwSignal::new(HashSet::new()));
-    let left_out = move || board.left_out.get();
+pub fn tree(signals: LiveSignals) -> impl IntoView {
+    let collapsed = CollapsedRows(RwSignal::new(HashSet::new()));
+    let left_out = move || signals.left_out.get();
     view! {
         <div class="table-wrap" tabindex="0" role="region" aria-label="Tree">
-            <table class="table cards tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| steer(&event, closed)>
+            <table class="table cards tree" role="treegrid" aria-label="Jobs of this tree" on:keydown=move |event| handle_key(&event, collapsed)>
                 <thead role="rowgroup">
                     <tr role="row">
                         <th scope="col" role="columnheader">"Job"</th>
@@ -40,7 +40,7 @@ pub fn tree(board: Board) -> impl IntoView {
                     </tr>
                 </thead>
                 <tbody role="rowgroup">
-                    <For each=move || board.lines.get() key=|kept| kept.id children=move |kept| row(board, closed, kept) />
+                    <For each=move || signals.lines.get() key=|entry| entry.id children=move |entry| row(signals, collapsed, entry) />
                 </tbody>
             </table>
         </div>
@@ -50,13 +50,13 @@ pub fn tree(board: Board) -> impl IntoView {
     }
 }
 
-fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
-    let id = kept.id;
-    let line = RwSignal::from(kept.now);
+fn row(signals: LiveSignals, collapsed: CollapsedRows, entry: KeyedSignal<Line>) -> impl IntoView {
+    let id = entry.id;
+    let line = RwSignal::from(entry.value_signal);
     let first = line.get_untracked();
-    let ancestors = ancestors(board, first.parent_id);
-    let hidden = move || closed.0.with(|closed| ancestors.iter().any(|above| closed.contains(above)));
-    let open = move || !closed.0.with(|closed| closed.contains(&id));
+    let ancestors = ancestors(signals, first.parent_id);
+    let hidden = move || collapsed.0.with(|collapsed| ancestors.iter().any(|above| collapsed.contains(above)));
+    let open = move || !collapsed.0.with(|collapsed| collapsed.contains(&id));
     let count = move |of: fn(&Line) -> i64| move || grouped(line.with(of));
     let root = first.level == 1;
     view! {
@@ -83,7 +83,7 @@ fn row(board: Board, closed: Closed, kept: Kept<Line>) -> impl IntoView {
                                     type="button"
                                     tabindex="-1"
                                     aria-label=format!("Open or close {}", first.name)
-                                    on:click=move |_| toggle(closed, id)
+                                    on:click=move |_| toggle(collapsed, id)
                                 >
                                     {icon("chevron-down")}
                                 </button>
@@ -117,38 +117,40 @@ fn indent(level: u16) -> impl IntoView {
 }
 
 /// Ancestors of a job, as far as they are shown.
-fn ancestors(board: Board, parent: Option<Uuid>) -> Vec<Uuid> {
-    board.lines.with_untracked(|lines| {
+fn ancestors(signals: LiveSignals, parent: Option<Uuid>) -> Vec<Uuid> {
+    signals.lines.with_untracked(|lines| {
         let mut above = Vec::new();
         let mut next = parent;
         while let Some(id) = next.filter(|id| !above.contains(id)) {
             above.push(id);
-            next =
-                lines.iter().find(|kept| kept.id == id).and_then(|kept| kept.now.with_untracked(|line| line.parent_id));
+            next = lines
+                .iter()
+                .find(|entry| entry.id == id)
+                .and_then(|entry| entry.value_signal.with_untracked(|line| line.parent_id));
         }
         above
     })
 }
 
-fn toggle(closed: Closed, id: Uuid) {
-    closed.0.update(|closed| {
-        if !closed.remove(&id) {
-            closed.insert(id);
+fn toggle(collapsed: CollapsedRows, id: Uuid) {
+    collapsed.0.update(|collapsed| {
+        if !collapsed.remove(&id) {
+            collapsed.insert(id);
         }
     });
 }
 
 #[cfg(feature = "hydrate")]
-fn steer(event: &KeyboardEvent, closed: Closed) {
+fn handle_key(event: &KeyboardEvent, collapsed: CollapsedRows) {
     use wasm_bindgen::JsCast;
     use web_sys::{Element, HtmlElement};
 
     let Some(target) = event.target().and_then(|target| target.dyn_into::<Element>().ok()) else { return };
     let Ok(Some(row)) = target.closest("tbody tr") else { return };
-    let shown = |row: &Element| !row.has_attribute("hidden");
-    let beside = |from: &Element, forward: bool| {
+    let is_visible = |row: &Element| !row.has_attribute("hidden");
+    let neighbor = |from: &Element, forward: bool| {
         let step = |row: &Element| if forward { row.next_element_sibling() } else { row.previous_element_sibling() };
-        std::iter::successors(step(from), step).find(shown)
+        std::iter::successors(step(from), step).find(is_visible)
     };
     let level =
         |row: &Element| row.get_attribute("aria-level").and_then(|level| level.parse::<u16>().ok()).unwrap_or(1);
@@ -156,19 +158,19 @@ fn steer(event: &KeyboardEvent, closed: Closed) {
     let expanded = row.get_attribute("aria-expanded");
     let body = row.parent_element();
     let to = match event.key().as_str() {
-        "ArrowDown" => beside(&row, true),
-        "ArrowUp" => beside(&row, false),
+        "ArrowDown" => neighbor(&row, true),
+        "ArrowUp" => neighbor(&row, false),
         "Home" => body.and_then(|body| body.first_element_child()),
         "End" => body
             .and_then(|body| body.last_element_child())
-            .and_then(|last| if shown(&last) { Some(last) } else { beside(&last, false) }),
+            .and_then(|last| if is_visible(&last) { Some(last) } else { neighbor(&last, false) }),
         "ArrowRight" if expanded.as_deref() == Some("false") => {
-            id.inspect(|&id| toggle(closed, id));
+            id.inspect(|&id| toggle(collapsed, id));
             Some(row.clone())
         }
-        "ArrowRight" if expanded.as_deref() == Some("true") => beside(&row, true),
+        "ArrowRight" if expanded.as_deref() == Some("true") => neighbor(&row, true),
         "ArrowLeft" if expanded.as_deref() == Some("true") => {
-            id.inspect(|&id| toggle(closed, id));
+            id.inspect(|&id| toggle(collapsed, id));
             Some(row.clone())
         }
         "ArrowLeft" => std::iter::successors(row.previous_element_sibling(), Element::previous_element_sibling)
@@ -190,4 +192,4 @@ fn steer(event: &KeyboardEvent, closed: Closed) {
 }
 
 #[cfg(not(feature = "hydrate"))]
-const fn steer(_event: &KeyboardEvent, _closed: Closed) {}
+const fn handle_key(_event: &KeyboardEvent, _collapsed: CollapsedRows) {}

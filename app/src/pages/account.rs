@@ -10,10 +10,10 @@ use leptos::prelude::*;
 use crate::{
     components::{
         form::{Field, press},
-        moment::ago,
         panel::{next_page, note, refusal, section},
+        timestamp::ago,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// Content of the page.
@@ -62,7 +62,7 @@ pub fn page(account: &Account) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Account".to_owned(), place: Place::Account, content, lives: false }
+    Page { title: "Account".to_owned(), nav_section: NavSection::Account, content, is_live: false }
 }
 
 fn fact(term: &'static str, text: String) -> impl IntoView {
@@ -77,13 +77,13 @@ fn fact(term: &'static str, text: String) -> impl IntoView {
 fn password(account: &Account) -> AnyView {
     let problem = account.problem.as_ref();
     if account.user.email.is_none() {
-        let way = if account.user.role == "admin" {
+        let email_link = if account.user.role == "admin" {
             let to = format!("/people/{}", account.user.id);
             view! { <a href=to>"Add an email address"</a> }.into_any()
         } else {
             "An admin can add one under People.".into_any()
         };
-        return note(view! { "A password needs an email address, and this account has none. " {way} });
+        return note(view! { "A password needs an email address, and this account has none. " {email_link} });
     }
     let current = account.asks_current.then(|| {
         Field::new("Current password", "current_password", "password")

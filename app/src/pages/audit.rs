@@ -10,11 +10,11 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        moment::second,
         panel::{empty, next_page, refusal},
         table::{self, words},
+        timestamp::second,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 use super::people::encoded;
@@ -71,7 +71,7 @@ pub fn page(audit: &Audit) -> Page {
         {list}
     }
     .into_any();
-    Page { title: "Audit log".to_owned(), place: Place::Audit, content, lives: false }
+    Page { title: "Audit log".to_owned(), nav_section: NavSection::Audit, content, is_live: false }
 }
 
 fn filter_form(filter: &Filter) -> impl IntoView + use<> {
@@ -132,8 +132,8 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
         ActorKind::Operator => format!("{} (command line)", entry.actor.name).into_any(),
         ActorKind::User | ActorKind::Service => {
             let service = if entry.actor.kind == ActorKind::Service { " (service)" } else { "" };
-            let shown = format!("{}{service}", entry.actor.name);
-            view! { <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{shown}</a> }.into_any()
+            let actor_name = format!("{}{service}", entry.actor.name);
+            view! { <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{actor_name}</a> }.into_any()
         }
     };
     let credential = entry.credential_id.map(|id| {

@@ -4,10 +4,10 @@
 //! Every operation starts as a dry run, which counts exactly and shows a sample. The page of the dry run has the form
 //! that starts the real operation, over the same filter with every age resolved to a timestamp.
 
-mod new;
-mod one;
-mod skip_words;
-mod start;
+mod new_operation;
+mod operation;
+mod skip_reasons;
+mod start_form;
 
 use domain::{
     api::{BulkAction, BulkOperation, BulkState, BulkTarget},
@@ -16,32 +16,32 @@ use domain::{
 };
 use leptos::prelude::*;
 
-pub use new::{Asking, new_page};
-pub use one::{Shown, edit, page};
-pub use start::Edited;
+pub use new_operation::{NewOperationForm, new_page};
+pub use operation::{OperationPageData, edit, page};
+pub use start_form::Edited;
 
 use crate::{
     components::{
-        asking::brief,
-        moment::ago,
+        filter_bar::brief,
         panel::{empty, next_page},
         state::icon,
         table::{
             self,
             Head::{Number, Words},
         },
+        timestamp::ago,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// `/bulk`.
 pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: bool) -> Page {
     let list = if operations.is_empty() {
-        let way = view! { <a class="btn" href="/dead">"Review failures"</a> }.into_any();
+        let next_step = view! { <a class="btn" href="/dead">"Review failures"</a> }.into_any();
         if first {
             let text =
                 "Actions on many items or jobs at once appear here: who did it, why, and what became of each one.";
-            empty("No operations yet", text, way)
+            empty("No operations yet", text, next_step)
         } else {
             empty("That was the last page", "There are no older operations.", ().into_any())
         }
@@ -64,7 +64,7 @@ pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: boo
         </div>
     }
     .into_any();
-    Page { title: "Operations".to_owned(), place: Place::Bulk, content, lives: false }
+    Page { title: "Operations".to_owned(), nav_section: NavSection::Bulk, content, is_live: false }
 }
 
 fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
@@ -101,7 +101,7 @@ fn row(one: &BulkOperation) -> impl IntoView + use<> {
             <th scope="row" role="rowheader" class="name">
                 <span class="two">
                     <a href=format!("/bulk/{}", one.id)>{name(one)}</a>
-                    <span class="mono clip">{told(&filter(one))}</span>
+                    <span class="mono clip">{filter_text(&filter(one))}</span>
                 </span>
             </th>
             <td role="cell" class="fit">{badge(one)}</td>
@@ -236,13 +236,13 @@ fn filter(one: &BulkOperation) -> Filter {
 }
 
 /// Filter as displayed text.
-fn told(filter: &Filter) -> String {
+fn filter_text(filter: &Filter) -> String {
     filter.terms.iter().map(brief).collect::<Vec<_>>().join(" ")
 }
 
 /// Filter of the operation as parameters of the list.
 fn parameters(one: &BulkOperation) -> Vec<(String, String)> {
-    use domain::document::walk::{elements, members};
+    use domain::document::pointer::{elements, members};
     let text = |value: &str| serde_json::from_str::<String>(value).unwrap_or_else(|_| value.to_owned());
     let mut pairs = Vec::new();
     for (name, value) in members(one.filter.text()).unwrap_or_default() {

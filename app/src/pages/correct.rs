@@ -9,12 +9,12 @@ use leptos::prelude::*;
 use super::import;
 use crate::{
     components::{
-        crumbs::crumbs,
-        deed::{reason, trouble},
+        action_form::{problem_notice, reason},
+        breadcrumbs::breadcrumbs,
         panel::{empty, note},
         state::icon,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// Content of the page.
@@ -48,9 +48,9 @@ pub struct CorrectRow {
     pub bad: Option<usize>,
 }
 
-pub fn page(job: &Job, shown: &Correct) -> Page {
+pub fn page(job: &Job, page_data: &Correct) -> Page {
     let name = import::name(job);
-    let content = if shown.rows.is_empty() {
+    let content = if page_data.rows.is_empty() {
         let back = view! {
             <a class="btn" href=format!("/imports/{}", job.id)>
                 "Back to the import"
@@ -58,14 +58,14 @@ pub fn page(job: &Job, shown: &Correct) -> Page {
         };
         empty("Nothing to fix", "No row of this import has failed, or all of them are being retried.", back.into_any())
     } else {
-        form(job, shown)
+        form(job, page_data)
     };
-    let heading = match shown.rows.len() {
+    let heading = match page_data.rows.len() {
         0 => "Fix failed rows".to_owned(),
         1 => "Fix 1 row".to_owned(),
         n => format!("Fix {n} rows"),
     };
-    crumbs(&[("/imports", "Imports"), (&format!("/imports/{}", job.id), &name)], heading.clone());
+    breadcrumbs(&[("/imports", "Imports"), (&format!("/imports/{}", job.id), &name)], heading.clone());
     let content = view! {
         <div class="page-head">
             <h1>{heading}</h1>
@@ -74,15 +74,15 @@ pub fn page(job: &Job, shown: &Correct) -> Page {
         {content}
     }
     .into_any();
-    let title = if shown.problem.is_some() { "Nothing was retried: fix failed rows" } else { "Fix failed rows" };
-    Page { title: format!("{title} of {name}"), place: Place::Imports, content, lives: false }
+    let title = if page_data.problem.is_some() { "Nothing was retried: fix failed rows" } else { "Fix failed rows" };
+    Page { title: format!("{title} of {name}"), nav_section: NavSection::Imports, content, is_live: false }
 }
 
-fn form(job: &Job, shown: &Correct) -> AnyView {
+fn form(job: &Job, page_data: &Correct) -> AnyView {
     let id = job.id;
-    let cut = shown.is_cut.then(|| {
+    let cut = page_data.is_cut.then(|| {
         note(view! {
-            "Showing the first " {grouped(shown.rows.len() as i64)} " of " {grouped(job.counts.dead)}
+            "Showing the first " {grouped(page_data.rows.len() as i64)} " of " {grouped(job.counts.dead)}
             " failed rows. For many it is easier to "
             <a href=format!("/api/v1/jobs/{id}/failures?format=csv")>"download them"</a>
             ", fix them there, and "
@@ -90,11 +90,11 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
             "."
         })
     });
-    let names = shown.columns.iter().map(|name| view! { <th scope="col">{name.clone()}</th> }).collect_view();
-    let width = (shown.columns.len() + 1).to_string();
-    let rows = shown.rows.iter().map(|row| one(row, &shown.columns, &width)).collect_view();
+    let names = page_data.columns.iter().map(|name| view! { <th scope="col">{name.clone()}</th> }).collect_view();
+    let width = (page_data.columns.len() + 1).to_string();
+    let rows = page_data.rows.iter().map(|row| one(row, &page_data.columns, &width)).collect_view();
     view! {
-        {shown.problem.as_ref().map(trouble)}
+        {page_data.problem.as_ref().map(problem_notice)}
         {cut}
         <form class="card correct-form" method="post" action=format!("/imports/{id}/correct")>
             <div class="table-wrap scroll" tabindex="0" role="region" aria-label="Failed rows">
@@ -113,10 +113,10 @@ fn form(job: &Job, shown: &Correct) -> AnyView {
             <div class="card-body">
                 <div class="stack">
                     <label class="check">
-                        <input type="checkbox" name="others" value="yes" checked=shown.others_too />
+                        <input type="checkbox" name="others" value="yes" checked=page_data.others_too />
                         <span>"Also retry the rows I did not change"</span>
                     </label>
-                    {shown.needs_reason.then(|| reason("correct", &shown.reason, true))}
+                    {page_data.needs_reason.then(|| reason("correct", &page_data.reason, true))}
                 </div>
             </div>
             <div class="card-foot">
@@ -161,7 +161,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
             }
         })
         .collect_view();
-    let said = row.fault.clone().unwrap_or_else(|| row.problem.clone());
+    let message = row.fault.clone().unwrap_or_else(|| row.problem.clone());
     view! {
         <tbody>
             <tr>
@@ -177,7 +177,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
                 <td colspan=width.to_owned() class="cell-bad" id=why>
                     {icon("dead")}
                     " "
-                    {said}
+                    {message}
                 </td>
             </tr>
         </tbody>

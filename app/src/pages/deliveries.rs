@@ -10,15 +10,15 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        crumbs::crumbs,
-        deed::{Deed, Refused, deed_open, told},
-        moment::{ago, clock},
+        action_form::{ActionForm, RefusedAction, action_form_open, flash},
+        breadcrumbs::breadcrumbs,
         panel::{empty, next_page, note, refusal, section},
         state::icon,
         table::{self, Head::Words, words},
+        timestamp::{ago, clock},
     },
-    frame::{Page, Place},
-    reading::{job_shape, job_word},
+    frame::{NavSection, Page},
+    job_view::{job_shape, job_word},
 };
 
 /// Content of the list.
@@ -35,14 +35,14 @@ pub struct Deliveries {
 }
 
 /// `/deliveries`.
-pub fn list_page(shown: &Deliveries) -> Page {
-    let list = match (&shown.problem, shown.all.is_empty()) {
+pub fn list_page(page_data: &Deliveries) -> Page {
+    let list = match (&page_data.problem, page_data.all.is_empty()) {
         (Some(problem), _) => refusal("There is no such list", problem),
         (None, false) => {
-            let next = next_page(shown.next.as_ref(), "Older");
-            view! { <div class="card">{table(&shown.all, true)}</div> {next} }.into_any()
+            let next = next_page(page_data.next.as_ref(), "Older");
+            view! { <div class="card">{table(&page_data.all, true)}</div> {next} }.into_any()
         }
-        (None, true) if !shown.state.is_empty() || !shown.first => empty(
+        (None, true) if !page_data.state.is_empty() || !page_data.first => empty(
             "No webhooks match",
             "No webhook is in this state.",
             view! {
@@ -63,20 +63,20 @@ pub fn list_page(shown: &Deliveries) -> Page {
             <h1>"Webhooks"</h1>
             <p class="sub">"Messages to your systems when jobs complete. Retried until they arrive; every try is kept for 30 days after its job."</p>
         </div>
-        {filter(&shown.state)}
+        {filter(&page_data.state)}
         <div class="stack gap-4" id="callbacks" data-refresh="" data-topics="deliveries">
             {list}
         </div>
     }
     .into_any();
-    Page { title: "Webhooks".to_owned(), place: Place::Webhooks, content, lives: false }
+    Page { title: "Webhooks".to_owned(), nav_section: NavSection::Webhooks, content, is_live: false }
 }
 
-fn filter(asked: &str) -> AnyView {
+fn filter(selected: &str) -> AnyView {
     let link = |word: &'static str, state: &'static str| {
         let there = if state.is_empty() { "/deliveries".to_owned() } else { format!("/deliveries?state={state}") };
         view! {
-            <a href=there aria-current=(state == asked).then_some("true")>
+            <a href=there aria-current=(state == selected).then_some("true")>
                 {word}
             </a>
         }
@@ -130,7 +130,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
 
 /// Content of the page of one delivery.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct DeliveryPageData {
     pub one: CallbackDelivery,
     /// The tree is the reader's own.
     pub own: bool,
@@ -138,26 +138,26 @@ pub struct Shown {
     pub staff: bool,
     /// True if the form is open.
     pub open: bool,
-    pub refused: Option<Refused>,
-    pub did: Option<String>,
+    pub refused: Option<RefusedAction>,
+    pub flash: Option<String>,
 }
 
 /// `/deliveries/{id}`.
-pub fn page(shown: &Shown) -> Page {
-    let one = &shown.one;
+pub fn page(page_data: &DeliveryPageData) -> Page {
+    let one = &page_data.one;
     let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
     let above = format!("/jobs/{}", one.job_id);
-    if shown.staff {
-        crumbs(&[("/deliveries", "Webhooks")], receiver(one));
+    if page_data.staff {
+        breadcrumbs(&[("/deliveries", "Webhooks")], receiver(one));
     } else {
-        crumbs(&[(&above, one.job_name.as_deref().unwrap_or("Job"))], "Webhook");
+        breadcrumbs(&[(&above, one.job_name.as_deref().unwrap_or("Job"))], "Webhook");
     }
-    let deed = match one.state {
+    let action = match one.state {
         DeliveryState::Superseded => {
             note("The job completed again since. Its newest webhook says how it ended, and that one can be sent again.")
         }
         _ if one.url.is_none() => note("The job names no address any more."),
-        _ => resend(one, shown.own, shown.open, shown.refused.as_ref()),
+        _ => resend(one, page_data.own, page_data.open, page_data.refused.as_ref()),
     };
     let content = view! {
         <div class="page-head">
@@ -166,12 +166,12 @@ pub fn page(shown: &Shown) -> Page {
                 {badge(one.state)}
             </span>
         </div>
-        {told(shown.did.as_deref())}
+        {flash(page_data.flash.as_deref())}
         <div id="tries-part" data-refresh="" data-topics="deliveries">
             {section("tries", "Tries", tries(one))}
         </div>
-        <div class="bare" id="ways-on" data-refresh="">
-            {section("deeds", "Actions", view! { <div class="deeds">{deed}</div> }.into_any())}
+        <div class="bare" id="page-actions" data-refresh="">
+            {section("actions", "Actions", view! { <div class="action-forms">{action}</div> }.into_any())}
         </div>
         {section(
             "details",
@@ -193,7 +193,7 @@ pub fn page(shown: &Shown) -> Page {
         )}
     }
     .into_any();
-    Page { title: format!("Webhook to {}", receiver(one)), place: Place::Webhooks, content, lives: false }
+    Page { title: format!("Webhook to {}", receiver(one)), nav_section: NavSection::Webhooks, content, is_live: false }
 }
 
 fn tries(one: &CallbackDelivery) -> AnyView {
@@ -206,7 +206,7 @@ fn tries(one: &CallbackDelivery) -> AnyView {
         .enumerate()
         .rev()
         .map(|(at, one)| {
-            let (shape, said) = match one.status {
+            let (shape, status_text) = match one.status {
                 Some(status) if (200..300).contains(&status) => ("succeeded", status.to_string()),
                 Some(status) => ("dead", status.to_string()),
                 None => ("dead", "no answer".to_owned()),
@@ -215,7 +215,7 @@ fn tries(one: &CallbackDelivery) -> AnyView {
                 <tr role="row">
                     <th scope="row" role="rowheader">{(at + 1).to_string()}</th>
                     <td role="cell" data-label="At">{clock(one.at)}</td>
-                    <td role="cell"><span class=format!("state s-{shape} badge")>{icon(shape)} " " {said}</span></td>
+                    <td role="cell"><span class=format!("state s-{shape} badge")>{icon(shape)} " " {status_text}</span></td>
                     <td role="cell" class="wrap" data-label="Why">{one.error.clone().unwrap_or_else(|| "\u{2013}".to_owned())}</td>
                 </tr>
             }
@@ -228,18 +228,18 @@ fn tries(one: &CallbackDelivery) -> AnyView {
 /// Section on the page of a job; `None` if its tree has no deliveries.
 pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> Option<AnyView> {
     let newest = all.first()?;
-    let again = (newest.state != DeliveryState::Superseded && newest.url.is_some())
-        .then(|| view! { <div class="deeds">{resend(newest, own, false, None)}</div> });
+    let resend_form = (newest.state != DeliveryState::Superseded && newest.url.is_some())
+        .then(|| view! { <div class="action-forms">{resend(newest, own, false, None)}</div> });
     let content = view! {
-        <div id="called" data-refresh="" data-topics="deliveries">
+        <div id="deliveries" data-refresh="" data-topics="deliveries">
             {table(all, false)}
         </div>
-        {again}
+        {resend_form}
     };
     Some(section("callbacks", "Webhooks", content.into_any()))
 }
 
-fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refused>) -> AnyView {
+fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&RefusedAction>) -> AnyView {
     let text = match one.state {
         DeliveryState::Pending => {
             "It is sent now instead of at its next try. If it fails, it is retried like a new one."
@@ -249,9 +249,9 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
         }
         _ => "It is sent now with the same ID. If it fails, it is retried like a new one.",
     };
-    let form = Deed {
-        deed: "resend",
-        action: format!("/deliveries/{}/resend", one.id),
+    let form = ActionForm {
+        action: "resend",
+        url: format!("/deliveries/{}/resend", one.id),
         verb: "Send again…",
         text: text.into_any(),
         fields: None,
@@ -259,7 +259,7 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
         dangerous: false,
         others: !own,
     };
-    deed_open(form, refused, open)
+    action_form_open(form, refused, open)
 }
 
 /// Link to the job, by its name if it has one.

@@ -12,10 +12,10 @@ use leptos::prelude::*;
 use crate::{
     components::{
         form::{Field, press},
-        moment::ago,
         panel::{note, refusal, section},
+        timestamp::ago,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// Section on the account page. `passkeys`: true if browsers support passkeys for this host.
@@ -285,5 +285,5 @@ pub fn recovery_codes(codes: &[String]) -> Page {
 }
 
 pub(super) fn page(title: &str, content: AnyView) -> Page {
-    Page { title: title.to_owned(), place: Place::Account, content, lives: false }
+    Page { title: title.to_owned(), nav_section: NavSection::Account, content, is_live: false }
 }

@@ -4,15 +4,15 @@ mod actions; // share, cancel, delete
 mod downloads; // results and failed rows
 mod rows; // failed rows by error group
 
-use domain::{Job, JobStatus, Outcome, api::ErrorGroup, hold::Held, progress::grouped};
+use domain::{Job, JobStatus, Outcome, api::ErrorGroup, progress::grouped, waiting_reason::WaitingItems};
 use leptos::prelude::*;
 
 use super::{job::holds::holds_of_import, new_import::Corrects};
 use crate::{
-    components::{crumbs::crumbs, moment::clock, state::icon},
-    frame::{Page, Place},
+    components::{breadcrumbs::breadcrumbs, state::icon, timestamp::clock},
+    frame::{NavSection, Page},
+    job_view::{Head, job_shape},
     live::import::LiveImport,
-    reading::{Head, job_shape},
 };
 
 pub use actions::Actions;
@@ -76,16 +76,16 @@ pub(super) fn state(job: &Job, file: bool) -> AnyView {
 }
 
 pub fn page(job: &Job, groups: &[ErrorGroup], staff: bool) -> Page {
-    page_with(job, groups, staff, Around { own: true, ..Around::default() })
+    page_with(job, groups, staff, ImportContext { own: true, ..ImportContext::default() })
 }
 
 /// Related state of an import.
 #[derive(Default)]
-pub struct Around {
+pub struct ImportContext {
     /// The import is the reader's own.
     pub own: bool,
     /// Reasons why its rows are not processed.
-    pub held: Vec<Held>,
+    pub waiting: Vec<WaitingItems>,
     /// Panel of share links.
     pub panel: Option<AnyView>,
     /// True if the reader may change it.
@@ -100,17 +100,17 @@ pub struct Around {
 const FEW: i64 = 200;
 
 /// The page with its context.
-pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) -> Page {
+pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, context: ImportContext) -> Page {
     let name = name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let dead = job.tree.counts.dead;
-    let Around { own, held, panel, may_change, actions, corrects, corrected_by } = around;
+    let ImportContext { own, waiting, panel, may_change, actions, corrects, corrected_by } = context;
     let fixes = may_change && dead > 0;
     let file = job.upload_id.is_some();
-    crumbs(&[("/imports", "Imports")], name.as_str());
+    breadcrumbs(&[("/imports", "Imports")], name.as_str());
     let content = view! {
         {woods()}
-        {actions.told()}
+        {actions.flash()}
         // Rendered by the server, and refreshed when the state changes.
         <div class="job-title" id="title" data-refresh="">
             <h1>{name.clone()}</h1>
@@ -120,11 +120,11 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
         <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
         // A reason to wait, such as a paused type, may change without an event of the job.
         <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
-            {holds_of_import(&held)}
+            {holds_of_import(&waiting)}
             {(fixes && completed).then(|| next_step(job))}
             <div class="grid">
                 <div class="c8 stack gap-4">{failed(job, file, groups, fixes)}</div>
-                <div class="c4 stack gap-4">{downloads_card(job, file, completed)} {(fixes && completed).then(|| again(job))}</div>
+                <div class="c4 stack gap-4">{downloads_card(job, file, completed)} {(fixes && completed).then(|| corrections_card(job))}</div>
             </div>
             {related(corrects.as_ref(), &corrected_by)}
         </div>
@@ -136,7 +136,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, around: Around) 
         </p>
     }
     .into_any();
-    Page { title: name, place: Place::Imports, content, lives: true }
+    Page { title: name, nav_section: NavSection::Imports, content, is_live: true }
 }
 
 /// Main action when rows have failed.
@@ -169,7 +169,7 @@ fn next_step(job: &Job) -> AnyView {
 }
 
 /// Card that accepts a list of rows that were corrected elsewhere.
-fn again(job: &Job) -> AnyView {
+fn corrections_card(job: &Job) -> AnyView {
     view! {
         <section class="card" id="correct" aria-labelledby="correct-heading">
             <div class="card-head">

@@ -10,11 +10,11 @@ use super::{
 use crate::{
     components::{
         bar::{Size, still_bar},
-        mark::treeline,
-        moment::ago,
+        logo::treeline,
         state::icon,
+        timestamp::ago,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
     meter::Meter,
     pace::duration,
     upload::UploadForm,
@@ -79,8 +79,8 @@ pub fn page(imports: &Imports) -> Page {
         </section>
     }
     .into_any();
-    let lives = imports.may_upload && imports.first;
-    Page { title: "Imports".to_owned(), place: Place::Imports, content, lives }
+    let is_live = imports.may_upload && imports.first;
+    Page { title: "Imports".to_owned(), nav_section: NavSection::Imports, content, is_live }
 }
 
 /// Empty list: no imports, or none on this page.

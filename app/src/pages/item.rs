@@ -3,8 +3,8 @@
 //!
 //! Each action has its own form (`?open=retry`), which replaces the rest of the page.
 
+mod actions;
 mod attempts;
-mod deeds;
 mod facts;
 mod logs;
 mod path;
@@ -17,56 +17,56 @@ use domain::{
 };
 use leptos::prelude::*;
 
-pub use deeds::{Deeds, Edit};
+pub use actions::{Actions, Edit};
 
 use crate::{
     components::{
-        crumbs::crumbs,
-        deed::told,
+        action_form::flash,
+        breadcrumbs::breadcrumbs,
         json,
-        moment::{ago, clock, since},
         state::{icon, item_badge},
+        timestamp::{ago, clock, since},
     },
-    frame::{Page, Place},
-    reading::Flight,
+    frame::{NavSection, Page},
+    job_view::ActiveItem,
 };
 
-pub fn page(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Page {
-    let title = Flight::of(item, |_| None).label;
-    let form = deeds::form_of(item, deeds);
+pub fn page(item: &Item, attempts: &[Attempt], actions: &Actions) -> Page {
+    let title = ActiveItem::of(item, |_| None).label;
+    let form = actions::form_of(item, actions);
     let is_form = form.is_some();
-    let main = form.unwrap_or_else(|| shown(item, attempts, deeds));
-    let job = deeds.job.clone().unwrap_or_else(|| "Job".to_owned());
-    let (root, own) = (format!("/jobs/{}", item.root_id), format!("/jobs/{}", item.job_id));
+    let main = form.unwrap_or_else(|| sections(item, attempts, actions));
+    let job = actions.job.clone().unwrap_or_else(|| "Job".to_owned());
+    let (root, job_link) = (format!("/jobs/{}", item.root_id), format!("/jobs/{}", item.job_id));
     let mut above = vec![("/jobs", "Jobs")];
     if item.root_id != item.job_id {
-        above.push((&root, deeds.root.as_deref().unwrap_or("Root job")));
+        above.push((&root, actions.root.as_deref().unwrap_or("Root job")));
     }
-    above.push((&own, &job));
+    above.push((&job_link, &job));
     let here = format!("/items/{}", item.id);
     if is_form {
         above.push((&here, &title));
     }
-    crumbs(&above, if is_form { "Edit" } else { &title });
+    breadcrumbs(&above, if is_form { "Edit" } else { &title });
     let content = view! {
         <div class="job-title">
             <h1>{title.clone()}</h1>
             <span id="state" data-refresh="">
                 {item_badge(item.state)}
             </span>
-            <div class="actions" id="ways-on" data-refresh="">
-                {(!is_form).then(|| deeds::buttons(item, deeds))}
+            <div class="actions" id="page-actions" data-refresh="">
+                {(!is_form).then(|| actions::buttons(item, actions))}
             </div>
         </div>
-        {told(deeds.did.as_deref())}
+        {flash(actions.flash.as_deref())}
         {main}
     }
     .into_any();
-    Page { title, place: Place::Jobs, content, lives: false }
+    Page { title, nav_section: NavSection::Jobs, content, is_live: false }
 }
 
 /// All sections about the item.
-fn shown(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> AnyView {
+fn sections(item: &Item, attempts: &[Attempt], actions: &Actions) -> AnyView {
     view! {
         <div
             class="stack gap-4"
@@ -81,15 +81,15 @@ fn shown(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> AnyView {
         </div>
         <div class="grid" id="about" data-refresh="">
             <div class="c8 stack gap-4">
-                {error(item, attempts, deeds)}
-                {deeds.log.as_ref().map(|log| logs::card(item.id, log))}
+                {error(item, attempts, actions)}
+                {actions.log.as_ref().map(|log| logs::card(item.id, log))}
                 {payload(item)}
                 {step(item)}
                 {item.result.as_ref().map(|result| part(item, "result", "Result", None, result, None))}
             </div>
             <div class="c4 stack gap-4">
                 {attempts::card(item, attempts)}
-                {facts::card(item, deeds)}
+                {facts::card(item, actions)}
                 {facts::metadata(item)}
             </div>
         </div>
@@ -183,7 +183,7 @@ fn step(item: &Item) -> Option<AnyView> {
 }
 
 /// The last error.
-fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
+fn error(item: &Item, attempts: &[Attempt], actions: &Actions) -> Option<AnyView> {
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded)?;
     let last = attempts.first();
     let most = match item.max_failures {
@@ -192,7 +192,7 @@ fn error(item: &Item, attempts: &[Attempt], deeds: &Deeds) -> Option<AnyView> {
     };
     let attempt = last.map(|last| format!("Attempt {}{most}, ", last.attempt));
     let worker = last.and_then(|last| last.worker_id.clone()).map(|worker| {
-        view! { " on " {facts::worker(&worker, deeds)} }
+        view! { " on " {facts::worker(&worker, actions)} }
     });
     let sentence = (item.state == ItemState::Dead).then(|| {
         let sentence = match item.max_failures {
@@ -279,7 +279,7 @@ fn why(item: &Item) -> Option<AnyView> {
             view! {
                 <p class="why soft">
                     "In progress on " <span class="mono">{holder.worker_id.clone()}</span> " for " {since(holder.since)}
-                    ", last heartbeat " <span data-beat="">{ago(holder.last_heartbeat_at)}</span> "." {stopping}
+                    ", last heartbeat " <span data-heartbeat="">{ago(holder.last_heartbeat_at)}</span> "." {stopping}
                 </p>
             }
             .into_any(),
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forty_names_are_not_a_sentence() {
+    fn long_lists_of_names_are_shortened() {
         let names: Vec<String> = (0..40).map(|n| format!("site-{n}")).collect();
         let detail = format!("Waits for {}.", names.join(", "));
         assert_eq!(brief_list(&detail), "Waits for site-0, site-1, site-2 and 37 more");

@@ -1,24 +1,24 @@
 //! `/jobs/{id}`: a job for staff: progress and actions; errors, tree and active items; downloads and details beside
 //! them.
 
-mod deeds;
+mod actions;
 pub mod holds;
 mod timeline;
 
 use domain::{
-    Item, Job, JobStatus, api::ErrorGroup, delivery::CallbackDelivery, filter::lists::List, hold::Held,
-    progress::grouped,
+    Item, Job, JobStatus, api::ErrorGroup, delivery::CallbackDelivery, filter::lists::List, progress::grouped,
+    waiting_reason::WaitingItems,
 };
 use leptos::prelude::*;
 
-pub use deeds::Deeds;
+pub use actions::Actions;
 
-use super::{dead, deliveries, problems};
+use super::{dead_letters, deliveries, error_groups};
 use crate::{
-    components::{copied::copied, crumbs::crumbs, deed::told, moment::clock},
-    frame::{Page, Place},
-    live::job::{First, LiveJob},
-    reading::{Flight, Head, Line},
+    components::{action_form::flash, breadcrumbs::breadcrumbs, copyable_id::copyable_id, timestamp::clock},
+    frame::{NavSection, Page},
+    job_view::{ActiveItem, Head, Line},
+    live::job::{InitialState, LiveJob},
 };
 
 /// Renders the page.
@@ -26,32 +26,33 @@ pub fn page(
     job: &Job,
     groups: &[ErrorGroup],
     in_flight: &[Item],
-    held: &[Held],
+    waiting: &[WaitingItems],
     callbacks: &[CallbackDelivery],
-    deeds: &Deeds,
+    actions: &Actions,
 ) -> Page {
     let name = super::import::name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let file = job.upload_id.is_some();
     let (lines, left_out) = Line::of_tree(job);
-    let first = First { head: Head::of(job), lines, left_out, flights: Flight::of_items(job, in_flight) };
-    let holds = holds::holds(held);
+    let initial =
+        InitialState { head: Head::of(job), lines, left_out, active_items: ActiveItem::of_items(job, in_flight) };
+    let holds = holds::holds(waiting);
     let errors = errors(job, groups, !completed);
-    let (term, _) = deeds::reach(job);
-    let list = dead::rows_of("/items", List::Items, vec![term]);
+    let (term, _) = actions::reach(job);
+    let list = dead_letters::rows_of("/items", List::Items, vec![term]);
     let tree = format!("/jobs/{}", job.root_id);
     match job.parent_id {
-        None => crumbs(&[("/jobs", "Jobs")], name.as_str()),
-        Some(_) => crumbs(&[("/jobs", "Jobs"), (&tree, "Whole tree")], name.as_str()),
+        None => breadcrumbs(&[("/jobs", "Jobs")], name.as_str()),
+        Some(_) => breadcrumbs(&[("/jobs", "Jobs"), (&tree, "Whole tree")], name.as_str()),
     }
     let content = view! {
-        {told(deeds.did.as_deref())}
-        <div class="job-title" id="ways-on" data-refresh="">
+        {flash(actions.flash.as_deref())}
+        <div class="job-title" id="page-actions" data-refresh="">
             <h1 class="file-name">{name.clone()}</h1>
-            {deeds::actions(job, deeds)}
+            {actions::actions(job, actions)}
         </div>
         <div class="job-page">
-            <LiveJob id=job.id label=format!("Progress of {name}") list first>
+            <LiveJob id=job.id label=format!("Progress of {name}") list initial>
                 // A reason to wait, such as a paused type, may change without an event of the job.
                 <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
                     {holds}
@@ -59,23 +60,23 @@ pub fn page(
                 </div>
             </LiveJob>
             <div class="job-side stack gap-4">
-                <div id="take-home" data-refresh="">{super::import::downloads_card(job, file, completed)}</div>
+                <div id="downloads-part" data-refresh="">{super::import::downloads_card(job, file, completed)}</div>
                 <div id="facts" data-refresh="">{details(job)}</div>
             </div>
             <div class="job-when stack gap-4">
-                {deliveries::of_job(callbacks, deeds.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
+                {deliveries::of_job(callbacks, actions.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
             </div>
         </div>
     }
     .into_any();
-    Page { title: name, place: Place::Jobs, content, lives: true }
+    Page { title: name, nav_section: NavSection::Jobs, content, is_live: true }
 }
 
 /// Error groups, each with a link to its items and a button that retries all of them.
 fn errors(job: &Job, groups: &[ErrorGroup], running: bool) -> Option<AnyView> {
     let dead = job.tree.counts.dead;
-    let (term, _) = deeds::reach(job);
-    let all = dead::rows_of("/dead", List::Dead, vec![term.clone()]);
+    let (term, _) = actions::reach(job);
+    let all = dead_letters::rows_of("/dead", List::Dead, vec![term.clone()]);
     let first = groups.iter().min_by_key(|group| group.first_seen_at).filter(|_| dead > 1);
     let first = first.map(|group| {
         view! { <a href=format!("/items/{}", group.sample_item_id)>"First failure"</a> }
@@ -94,7 +95,7 @@ fn errors(job: &Job, groups: &[ErrorGroup], running: bool) -> Option<AnyView> {
                     <span class="sub">{note}</span>
                     <div class="end">{first} <a href=all>"See all"</a></div>
                 </div>
-                {problems::groups_of(groups, dead, running, &term)}
+                {error_groups::groups_of(groups, dead, running, &term)}
             </section>
         }
         .into_any()
@@ -116,7 +117,7 @@ fn details(job: &Job) -> AnyView {
                 <dl class="kv">
                     {fact("Owner", text(job.owner.name.clone()))}
                     {job.initiated_by.clone().map(|by| fact("Started by", text(by)))}
-                    {fact("Job ID", copied("job-id", "job ID", job.id.to_string()))}
+                    {fact("Job ID", copyable_id("job-id", "job ID", job.id.to_string()))}
                     {fact("Job type", mono(job.job_type.clone()))} {fact("Key", mono(job.key.clone()))}
                     {job.dedupe_key.clone().map(|key| fact("Dedupe key", mono(key)))}
                     {job.idempotency_key.clone().map(|key| fact("Idempotency key", mono(key)))}

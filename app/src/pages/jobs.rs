@@ -6,10 +6,9 @@ use leptos::prelude::*;
 use crate::{
     address::address,
     components::{
-        asking::{Asked, bar},
+        action_form::flash,
         bar::{Size, still_bar},
-        deed::told,
-        moment::ago,
+        filter_bar::{ListFilter, bar},
         panel::{empty, next_page},
         selection::{Selection, form, pick},
         state::{icon, job_badge},
@@ -17,32 +16,33 @@ use crate::{
             self,
             Head::{Number, Picks, Words},
         },
+        timestamp::ago,
     },
-    frame::{Page, Place},
-    live::rows::LiveJobs,
+    frame::{NavSection, Page},
+    live::job_list::LiveJobs,
     meter::Meter,
 };
 
 /// Content of the page.
 #[derive(Clone, Debug)]
 pub struct Jobs {
-    pub asked: Asked,
+    pub list_filter: ListFilter,
     pub job_types: Vec<String>,
     pub jobs: Vec<Job>,
     /// Address of the next page.
     pub next: Option<String>,
     /// True on the first page.
     pub first: bool,
-    pub did: Option<String>,
+    pub flash: Option<String>,
     /// Query of the live list; `None` if it is not live.
-    pub watched: Option<Watched>,
+    pub live_query: Option<LiveQuery>,
 }
 
 /// Query of a live list.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct LiveQuery {
     /// Parameters of `GET /jobs`; ages are points in time.
-    pub asked: Vec<(String, String)>,
+    pub parameters: Vec<(String, String)>,
     /// Time of the request.
     pub as_of: Time,
     /// Cursor of the page.
@@ -50,7 +50,7 @@ pub struct Watched {
 }
 
 pub fn page(jobs: &Jobs) -> Page {
-    let fault = jobs.asked.fault.is_some();
+    let fault = jobs.list_filter.fault.is_some();
     let list = if fault { ().into_any() } else { list(jobs) };
     let status = |word: &str| Some(Term::is("status", word));
     let outcome = |word: &str| Some(Term::is("outcome", word));
@@ -75,12 +75,17 @@ pub fn page(jobs: &Jobs) -> Page {
                 </a>
             </div>
         </div>
-        {told(jobs.did.as_deref())}
-        {bar(&jobs.asked, "Filter jobs", &shortcuts, &jobs.job_types)}
+        {flash(jobs.flash.as_deref())}
+        {bar(&jobs.list_filter, "Filter jobs", &shortcuts, &jobs.job_types)}
         {list}
     }
     .into_any();
-    Page { title: "Jobs".to_owned(), place: Place::Jobs, content, lives: jobs.watched.is_some() && !fault }
+    Page {
+        title: "Jobs".to_owned(),
+        nav_section: NavSection::Jobs,
+        content,
+        is_live: jobs.live_query.is_some() && !fault,
+    }
 }
 
 fn nothing(jobs: &Jobs) -> AnyView {
@@ -98,18 +103,18 @@ fn nothing(jobs: &Jobs) -> AnyView {
     }
     if !jobs.first {
         let back = view! {
-            <a class="btn" href=jobs.asked.link(&jobs.asked.filter)>
+            <a class="btn" href=jobs.list_filter.link(&jobs.list_filter.filter)>
                 "Newest"
             </a>
         };
         return empty("That was the last page", "There are no older jobs.", back.into_any());
     }
-    if !jobs.asked.is_empty() {
+    if !jobs.list_filter.is_empty() {
         let clear = view! {
             <a class="btn" href="/jobs">
                 "Clear filter"
             </a>
-            <a class="btn" href=address("/search", &[("q", &jobs.asked.typed)])>
+            <a class="btn" href=address("/search", &[("q", &jobs.list_filter.typed)])>
                 "Search everything"
             </a>
         };
@@ -136,14 +141,14 @@ fn nothing(jobs: &Jobs) -> AnyView {
 
 /// Elements below the rows.
 fn below(jobs: &Jobs) -> AnyView {
-    let mut filter = jobs.asked.filter.clone();
+    let mut filter = jobs.list_filter.filter.clone();
     // The page shows only roots unless the filter says otherwise, so the bulk action must do the same.
-    if !jobs.asked.is_within() {
+    if !jobs.list_filter.is_within() {
         filter = filter.with(Term::is("root", "yes"));
     }
     let selection = Selection {
-        deeds: &[("cancel jobs", "Cancel selected…"), ("delete jobs", "Delete selected…")],
-        matching: (!jobs.asked.filter.is_empty()).then(|| filter.to_string()),
+        actions: &[("cancel jobs", "Cancel selected…"), ("delete jobs", "Delete selected…")],
+        matching: (!jobs.list_filter.filter.is_empty()).then(|| filter.to_string()),
         exact: None,
     };
     view! {
@@ -160,26 +165,26 @@ fn list(jobs: &Jobs) -> AnyView {
     } else {
         view! { <div class="card">{table(&jobs.jobs)}</div> {below(jobs)} }.into_any()
     };
-    let Some(watched) = &jobs.watched else { return content };
-    let last = jobs.jobs.last().map_or(watched.as_of, |job| job.created_at);
-    let q = jobs.asked.filter.to_string();
-    let cursor = watched.cursor.as_deref().unwrap_or_default();
-    let again = address(jobs.asked.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
-    let newest = jobs.asked.link(&jobs.asked.filter);
+    let Some(live_query) = &jobs.live_query else { return content };
+    let last = jobs.jobs.last().map_or(live_query.as_of, |job| job.created_at);
+    let q = jobs.list_filter.filter.to_string();
+    let cursor = live_query.cursor.as_deref().unwrap_or_default();
+    let refresh_url = address(jobs.list_filter.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
+    let newest = jobs.list_filter.link(&jobs.list_filter.filter);
     // `live::job_row` reads the query from here.
-    let asked: Vec<&String> = watched.asked.iter().flat_map(|(name, value)| [name, value]).collect();
-    let asked = serde_json::to_string(&asked).unwrap_or_default();
+    let parameters: Vec<&String> = live_query.parameters.iter().flat_map(|(name, value)| [name, value]).collect();
+    let parameters = serde_json::to_string(&parameters).unwrap_or_default();
     let after = jobs.next.is_some().then(|| last.to_rfc3339());
-    let as_of = jobs.first.then(|| watched.as_of.to_rfc3339());
+    let as_of = jobs.first.then(|| live_query.as_of.to_rfc3339());
     view! {
         <LiveJobs>
-            <p class="fresh">
-                <a class="btn" id="fresh" href=newest data-asked=asked data-after=after data-as-of=as_of hidden></a>
-                <a class="only-still" href=again>
+            <p class="new-jobs">
+                <a class="btn" id="new-jobs" href=newest data-query=parameters data-after=after data-as-of=as_of hidden></a>
+                <a class="only-still" href=refresh_url>
                     "Every 10 s"
                 </a>
             </p>
-            <div class="vh" role="status" id="fresh-told"></div>
+            <div class="vh" role="status" id="new-jobs-status"></div>
             {content}
         </LiveJobs>
     }

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 
 use crate::{
-    frame::{Page, Person, Place},
+    frame::{NavSection, Page, Person},
     shell,
 };
 
@@ -35,5 +35,5 @@ pub fn page(person: &Person) -> Page {
         </section>
     }
     .into_any();
-    Page { title: "Menu".to_owned(), place: Place::Menu, content, lives: false }
+    Page { title: "Menu".to_owned(), nav_section: NavSection::Menu, content, is_live: false }
 }

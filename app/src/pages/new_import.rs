@@ -23,8 +23,8 @@ use domain::{
 use leptos::prelude::*;
 
 use crate::{
-    components::{crumbs::crumbs, state::icon},
-    frame::{Page, Place},
+    components::{breadcrumbs::breadcrumbs, state::icon},
+    frame::{NavSection, Page},
     upload::{UploadForm, size},
 };
 
@@ -119,7 +119,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         None => upload(form),
         Some(upload) => review(form, upload, problem),
     };
-    crumbs(&[("/imports", "Imports")], "New import");
+    breadcrumbs(&[("/imports", "Imports")], "New import");
     let content = view! {
         <div class=if form.upload.is_some() { "stack gap-4" } else { "narrow" }>
             <div class="page-head">
@@ -134,7 +134,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     }
     .into_any();
     let title = if problem.is_some() { format!("Not started: {heading}") } else { heading.to_owned() };
-    Page { title, place: Place::Imports, content, lives: form.upload.is_none() }
+    Page { title, nav_section: NavSection::Imports, content, is_live: form.upload.is_none() }
 }
 
 fn steps(at: usize) -> impl IntoView {
@@ -241,12 +241,12 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
     let rows = match (&form.check, &form.preview) {
         (Some(check), _) => grid::section(check, form),
         (None, Some(preview)) => view! {
-            {grid::carried(&form.edits, form)}
+            {grid::hidden_edits(&form.edits, form)}
             {readable.then(preview::unchecked)}
             {preview::table(preview, form.header)}
         }
         .into_any(),
-        (None, None) => grid::carried(&form.edits, form),
+        (None, None) => grid::hidden_edits(&form.edits, form),
     };
     // Of checked rows there is a button in their section.
     let plain = form.check.is_none().then(|| {

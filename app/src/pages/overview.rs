@@ -11,19 +11,19 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::dead::rows_of;
+use super::dead_letters::rows_of;
 use crate::{
     components::{
         chart::{self, History},
-        moment::{ago, clock},
         panel::{next_page, section},
         state::icon,
         table::{
             self,
             Head::{Number, Words},
         },
+        timestamp::{ago, clock},
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
     pace::duration,
 };
 
@@ -50,7 +50,7 @@ pub fn page(overview: &Overview) -> Page {
             </p>
         </div>
         <div class="stack gap-4" id="overview" data-refresh="" data-topics="overview">
-            {figures(overview)}
+            {kpi_strip(overview)}
             {chart::ranges("/", overview.history.range)}
             <div class="grid">
                 <div class="c8">{chart::throughput(&overview.history)}</div>
@@ -64,11 +64,11 @@ pub fn page(overview: &Overview) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Overview".to_owned(), place: Place::Overview, content, lives: false }
+    Page { title: "Overview".to_owned(), nav_section: NavSection::Overview, content, is_live: false }
 }
 
 /// One tile of the strip: its label, shape, value, and link.
-struct Figure {
+struct Kpi {
     label: &'static str,
     shape: &'static str,
     value: String,
@@ -77,7 +77,7 @@ struct Figure {
     to: Option<String>,
 }
 
-impl Figure {
+impl Kpi {
     fn view(self) -> AnyView {
         let content = view! {
             <span class="kpi-label row">
@@ -102,26 +102,26 @@ impl Figure {
 }
 
 /// Strip of key figures. Rates cover the last minute.
-fn figures(overview: &Overview) -> AnyView {
+fn kpi_strip(overview: &Overview) -> AnyView {
     let types = &overview.stats.data;
     let sum = |of: fn(&TypeStats) -> i64| types.iter().map(of).sum::<i64>();
     let rate = |of: fn(&domain::api::Rate) -> f64| types.iter().filter_map(|it| it.rates.first()).map(of).sum::<f64>();
     let busy = overview.workers.len();
     let workers = if overview.more_workers { format!("{busy}+") } else { grouped(busy as i64) };
     let items = |state: &str| Some(rows_of("/items", List::Items, vec![Term::is("state", state)]));
-    let figure = |label, shape, value, to| Figure { label, shape, value, unit: "", note: "", to };
+    let kpi = |label, shape, value, to| Kpi { label, shape, value, unit: "", note: "", to };
     let speed =
-        |label, shape, value| Figure { unit: "/s", note: "over the last minute", ..figure(label, shape, value, None) };
+        |label, shape, value| Kpi { unit: "/s", note: "over the last minute", ..kpi(label, shape, value, None) };
     let strip = [
         speed("Added", "available", per_second(rate(|rate| rate.in_per_second))),
         speed("Completed", "succeeded", per_second(rate(|rate| rate.out_per_second))),
-        figure("In progress", "running", grouped(sum(|it| it.open)), items("running")),
-        figure("Waiting", "available", grouped(sum(|it| it.counts.available)), items("available")),
-        figure("Retrying", "retryable", grouped(sum(|it| it.counts.retryable)), items("retryable")),
-        figure("Failed", "dead", grouped(sum(|it| it.counts.dead)), Some("/dead".to_owned())),
-        figure("Workers", "live", workers, Some("/workers".to_owned())),
+        kpi("In progress", "running", grouped(sum(|it| it.open)), items("running")),
+        kpi("Waiting", "available", grouped(sum(|it| it.counts.available)), items("available")),
+        kpi("Retrying", "retryable", grouped(sum(|it| it.counts.retryable)), items("retryable")),
+        kpi("Failed", "dead", grouped(sum(|it| it.counts.dead)), Some("/dead".to_owned())),
+        kpi("Workers", "live", workers, Some("/workers".to_owned())),
     ];
-    view! { <div class="kpis close">{strip.into_iter().map(Figure::view).collect_view()}</div> }.into_any()
+    view! { <div class="kpis close">{strip.into_iter().map(Kpi::view).collect_view()}</div> }.into_any()
 }
 
 /// Rate with one decimal, if that is significant.
@@ -212,7 +212,7 @@ fn types(types: &[TypeStats]) -> AnyView {
             let rate = it.rates.first().copied().unwrap_or_default();
             let dead = rows_of("/dead", List::Dead, vec![Term::is("type", &it.job_type)]);
             let oldest = it.oldest_waiting_seconds.map_or_else(|| "–".to_owned(), duration);
-            let asked = match it.last_asked_at {
+            let last_claim = match it.last_asked_at {
                 Some(at) => ago(at).into_any(),
                 None => "–".into_any(),
             };
@@ -228,7 +228,7 @@ fn types(types: &[TypeStats]) -> AnyView {
                     <td role="cell" class="num" data-label="Failed">
                         {if counts.dead > 0 { view! { <a class="bad" href=dead>{grouped(counts.dead)}</a> }.into_any() } else { "0".into_any() }}
                     </td>
-                    <td role="cell" data-label="Last claim">{asked}</td>
+                    <td role="cell" data-label="Last claim">{last_claim}</td>
                 </tr>
             }
         })
@@ -267,9 +267,9 @@ fn broker(broker: &BrokerStats) -> AnyView {
         1 => "1 queue".to_owned(),
         n => format!("{} queues", grouped(n as i64)),
     };
-    let (shape, stands) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Unreachable") };
+    let (shape, status) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Unreachable") };
     let fault = broker.fault.clone().map(|fault| view! { <p class="small wrap">{fault}</p> });
-    let lies = if broker.up {
+    let message_count = if broker.up {
         format!("{} wake-ups in {queues}", grouped(messages))
     } else {
         "Nothing is lost: workers are woken without it, a little later".to_owned()
@@ -280,11 +280,11 @@ fn broker(broker: &BrokerStats) -> AnyView {
     });
     view! {
         <p>
-            <span class=format!("state s-{shape}")>{icon(shape)} {stands}</span>
+            <span class=format!("state s-{shape}")>{icon(shape)} {status}</span>
             <span class="soft small">", since " {ago(broker.since)}</span>
         </p>
         {fault}
-        <p class="xs soft">{lies} {waiting}</p>
+        <p class="xs soft">{message_count} {waiting}</p>
     }
     .into_any()
 }
@@ -292,11 +292,11 @@ fn broker(broker: &BrokerStats) -> AnyView {
 /// `/workers`: workers and the items that they are processing.
 pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> Page {
     let list = if workers.is_empty() && first {
-        let way = view! { <a class="btn" href="/api/docs">"Connect a worker"</a> }.into_any();
+        let next_step = view! { <a class="btn" href="/api/docs">"Connect a worker"</a> }.into_any();
         crate::components::panel::empty(
             "No workers yet",
             "Connect one and it appears here with the items it is working on.",
-            way,
+            next_step,
         )
     } else {
         worker_table(workers, next)
@@ -311,16 +311,16 @@ pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> P
         </div>
     }
     .into_any();
-    Page { title: "Workers".to_owned(), place: Place::Workers, content, lives: false }
+    Page { title: "Workers".to_owned(), nav_section: NavSection::Workers, content, is_live: false }
 }
 
 fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
     let rows = workers
         .iter()
         .map(|worker| {
-            let held = rows_of("/items", List::Items, vec![Term::is("state", "running"), Term::is("worker", &worker.worker_id)]);
+            let running_items = rows_of("/items", List::Items, vec![Term::is("state", "running"), Term::is("worker", &worker.worker_id)]);
             let open = if worker.open > 0 {
-                view! { <a href=held>{grouped(worker.open)}</a> }.into_any()
+                view! { <a href=running_items>{grouped(worker.open)}</a> }.into_any()
             } else {
                 "0".into_any()
             };

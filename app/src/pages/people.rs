@@ -8,14 +8,14 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        crumbs::crumbs,
+        breadcrumbs::breadcrumbs,
         form::{Field, choice, press, secret},
-        moment::ago,
         panel::{next_page, note, refusal, section},
         state::icon,
         table::{self, words},
+        timestamp::ago,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// Roles and their rights.
@@ -89,7 +89,7 @@ pub fn page(people: &People) -> Page {
         {section("add", "Invite", add.into_any())}
     }
     .into_any();
-    Page { title: "People".to_owned(), place: Place::People, content, lives: false }
+    Page { title: "People".to_owned(), nav_section: NavSection::People, content, is_live: false }
 }
 
 fn table(users: &[User]) -> AnyView {
@@ -141,13 +141,13 @@ fn rights(role: &str) -> &'static str {
 /// Sign-in methods of a person that an admin may need to know.
 fn signs_in_with(user: &User) -> AnyView {
     let proxy = user.proxy_user.as_ref();
-    let way = match (user.has_password, proxy) {
+    let sign_in_method = match (user.has_password, proxy) {
         (true, _) => "Password",
         (false, Some(_)) => "Proxy",
         (false, None) => "Link",
     };
     let proxy = proxy.map(|name| view! { <span>{format!("Proxy name: {name}")}</span> });
-    view! { <span class="two"><span>{way}</span> {proxy}</span> }.into_any()
+    view! { <span class="two"><span>{sign_in_method}</span> {proxy}</span> }.into_any()
 }
 
 /// Initials of a name, at most two letters.
@@ -189,7 +189,7 @@ pub fn one(person: &Person) -> Page {
             </div>
         }
     });
-    crumbs(&[("/people", "People")], user.name.as_str());
+    breadcrumbs(&[("/people", "People")], user.name.as_str());
     let content = view! {
         <div class="narrow">
             <h1>{user.name.clone()} {user.disabled.then(|| view! { " " <span class="tag">"deactivated"</span> })}</h1>
@@ -207,7 +207,7 @@ pub fn one(person: &Person) -> Page {
         </div>
     }
     .into_any();
-    Page { title: user.name.clone(), place: Place::People, content, lives: false }
+    Page { title: user.name.clone(), nav_section: NavSection::People, content, is_live: false }
 }
 
 fn change(person: &Person) -> AnyView {

@@ -4,11 +4,10 @@
 use domain::{Item, ItemState};
 use leptos::prelude::*;
 
-use super::dead::Items;
+use super::dead_letters::Items;
 use crate::{
     components::{
         json,
-        moment::ago,
         panel::next_page,
         selection::{Selection, form, pick},
         state::item_badge,
@@ -16,8 +15,9 @@ use crate::{
             self,
             Head::{Number, Picks, Unseen, Words},
         },
+        timestamp::ago,
     },
-    reading::Flight,
+    job_view::ActiveItem,
 };
 
 /// Maximum characters of a payload in a row.
@@ -32,9 +32,9 @@ pub(super) enum Kind {
 }
 
 /// Rows, link to the next page, and actions for the selected rows.
-pub(super) fn table(shown: &Items, kind: Kind, selection: Selection) -> AnyView {
-    let rows = shown.items.iter().map(|item| row(item, shown.summaries.get(&item.id), kind)).collect_view();
-    let next = next_page(shown.next.as_ref(), "More items");
+pub(super) fn table(page_data: &Items, kind: Kind, selection: Selection) -> AnyView {
+    let rows = page_data.items.iter().map(|item| row(item, page_data.summaries.get(&item.id), kind)).collect_view();
+    let next = next_page(page_data.next.as_ref(), "More items");
     let mut heads = vec![Picks, Words("Item")];
     heads.extend((kind == Kind::Any).then_some(Words("State")));
     heads.extend([
@@ -60,7 +60,7 @@ fn key(item: &Item) -> Option<String> {
 }
 
 fn row(item: &Item, payload: Option<&String>, kind: Kind) -> impl IntoView + use<> {
-    let label = Flight::of(item, |_| None).label;
+    let label = ActiveItem::of(item, |_| None).label;
     let retryable = matches!(item.state, ItemState::Dead | ItemState::Expired | ItemState::Cancelled);
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded).map(|error| {
         let kind = error.kind.clone().map(|kind| view! { " " <span class="tag">{kind}</span> });

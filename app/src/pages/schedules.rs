@@ -15,16 +15,16 @@ use leptos::prelude::*;
 use self::form::form;
 use crate::{
     components::{
-        crumbs::crumbs,
-        deed::{Deed, Refused, deed_open, told},
-        moment::{ago, clock},
+        action_form::{ActionForm, RefusedAction, action_form_open, flash},
+        breadcrumbs::breadcrumbs,
         panel::{empty, next_page, note, refusal, section},
         state::icon,
         table::{self, words},
+        timestamp::{ago, clock},
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
+    job_view::{job_shape, job_word},
     pace::duration,
-    reading::{job_shape, job_word},
 };
 
 pub use self::{form::Typed, words::in_words};
@@ -43,14 +43,16 @@ pub struct Schedules {
 }
 
 /// `/schedules`.
-pub fn list_page(shown: &Schedules) -> Page {
-    let list = match (&shown.problem, shown.all.is_empty()) {
+pub fn list_page(page_data: &Schedules) -> Page {
+    let list = match (&page_data.problem, page_data.all.is_empty()) {
         (Some(problem), _) => refusal("There is no such list", problem),
         (None, false) => {
-            let next = next_page(shown.next.as_ref(), "Older");
-            view! { <div class="card">{table(shown)}</div> {next} }.into_any()
+            let next = next_page(page_data.next.as_ref(), "Older");
+            view! { <div class="card">{table(page_data)}</div> {next} }.into_any()
         }
-        (None, true) if !shown.first => empty("No more schedules", "There are none before these.", all().into_any()),
+        (None, true) if !page_data.first => {
+            empty("No more schedules", "There are none before these.", all().into_any())
+        }
         (None, true) => {
             let text = "A schedule creates the same job again and again: every night, on weekdays, once a month.";
             empty("No schedules yet", text, new("btn btn-primary").into_any())
@@ -59,7 +61,7 @@ pub fn list_page(shown: &Schedules) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Schedules"</h1>
-            <div class="actions">{(!shown.all.is_empty()).then(|| new("btn btn-primary"))}</div>
+            <div class="actions">{(!page_data.all.is_empty()).then(|| new("btn btn-primary"))}</div>
             <p class="sub">"Jobs that start by themselves."</p>
         </div>
         <div class="stack gap-4" id="schedules" data-refresh="" data-topics="schedules roots">
@@ -67,7 +69,7 @@ pub fn list_page(shown: &Schedules) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Schedules".to_owned(), place: Place::Schedules, content, lives: false }
+    Page { title: "Schedules".to_owned(), nav_section: NavSection::Schedules, content, is_live: false }
 }
 
 fn all() -> impl IntoView {
@@ -87,8 +89,8 @@ fn new(class: &'static str) -> impl IntoView {
     }
 }
 
-fn table(shown: &Schedules) -> AnyView {
-    let rows = shown
+fn table(page_data: &Schedules) -> AnyView {
+    let rows = page_data
         .all
         .iter()
         .map(|one| {
@@ -105,7 +107,7 @@ fn table(shown: &Schedules) -> AnyView {
                     <td role="cell" data-label="Runs">{expression(one)}</td>
                     <td role="cell" data-label="Next run">{next_run(one)}</td>
                     <td role="cell" data-label="Last run">
-                        {last.map_or_else(|| "Not yet".into_any(), |run| result(run, &shown.jobs))}
+                        {last.map_or_else(|| "Not yet".into_any(), |run| result(run, &page_data.jobs))}
                     </td>
                     <td role="cell" data-label="By">{one.owner.name.clone()}</td>
                 </tr>
@@ -123,12 +125,12 @@ fn job_type(one: &Schedule) -> String {
 }
 
 fn badge(one: &Schedule) -> AnyView {
-    let (shape, drawn, word) = match (one.paused, one.next_runs.is_empty()) {
+    let (shape, icon_name, word) = match (one.paused, one.next_runs.is_empty()) {
         (true, _) => ("paused", "pause", "Paused"),
         (false, true) => ("cancelled", "cancelled", "Ended"),
         (false, false) => ("succeeded", "succeeded", "Active"),
     };
-    view! { <span class=format!("state s-{shape} badge")>{icon(drawn)} " " {word}</span> }.into_any()
+    view! { <span class=format!("state s-{shape} badge")>{icon(icon_name)} " " {word}</span> }.into_any()
 }
 
 fn expression(one: &Schedule) -> AnyView {
@@ -184,7 +186,7 @@ fn result(run: &ScheduleRun, jobs: &HashMap<Uuid, Job>) -> AnyView {
 
 /// `/schedules/new`.
 pub fn new_page(typed: &Typed) -> Page {
-    crumbs(&[("/schedules", "Schedules")], "New schedule");
+    breadcrumbs(&[("/schedules", "Schedules")], "New schedule");
     let content = view! {
         <div class="page-head">
             <h1>"New schedule"</h1>
@@ -193,12 +195,12 @@ pub fn new_page(typed: &Typed) -> Page {
         {section("settings", "When and what", form(typed, "/schedules".to_owned(), "Create schedule", true, false))}
     }
     .into_any();
-    Page { title: "New schedule".to_owned(), place: Place::Schedules, content, lives: false }
+    Page { title: "New schedule".to_owned(), nav_section: NavSection::Schedules, content, is_live: false }
 }
 
 /// One schedule with its history.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct SchedulePageData {
     pub one: Schedule,
     /// Newest first.
     pub runs: Vec<ScheduleRun>,
@@ -209,16 +211,16 @@ pub struct Shown {
     /// True if it is someone else's.
     pub others: bool,
     pub typed: Typed,
-    pub refused: Option<Refused>,
-    pub did: Option<String>,
+    pub refused: Option<RefusedAction>,
+    pub flash: Option<String>,
     /// Name of the form to open.
     pub open: Option<String>,
 }
 
 /// `/schedules/{id}`.
-pub fn page(shown: &Shown) -> Page {
-    let one = &shown.one;
-    crumbs(&[("/schedules", "Schedules")], one.name.clone());
+pub fn page(page_data: &SchedulePageData) -> Page {
+    let one = &page_data.one;
+    breadcrumbs(&[("/schedules", "Schedules")], one.name.clone());
     let content = view! {
         <div class="page-head">
             <h1>{one.name.clone()}</h1>
@@ -227,14 +229,14 @@ pub fn page(shown: &Shown) -> Page {
             </span>
             <p class="sub">{in_words(&one.cron).unwrap_or_else(|| one.cron.clone())} {format!(", {}, by {}", one.time_zone, one.owner.name)}</p>
         </div>
-        {told(shown.did.as_deref())}
+        {flash(page_data.flash.as_deref())}
         <div class="grid">
             <div class="c8 stack gap-4">
                 <div id="runs-part" data-refresh="" data-topics="schedules roots">
-                    {section("runs", "Recent runs", runs(shown))}
+                    {section("runs", "Recent runs", runs(page_data))}
                 </div>
-                <div class="bare">{section("deeds", "Actions", deeds(shown))}</div>
-                {section("settings", "Settings", form(&shown.typed, format!("/schedules/{}", one.id), "Save changes", false, shown.others))}
+                <div class="bare">{section("actions", "Actions", actions(page_data))}</div>
+                {section("settings", "Settings", form(&page_data.typed, format!("/schedules/{}", one.id), "Save changes", false, page_data.others))}
             </div>
             <div class="c4 stack gap-4" id="next-part" data-refresh="" data-topics="schedules">
                 {section("next", "Next runs", next_runs(one))}
@@ -242,7 +244,7 @@ pub fn page(shown: &Shown) -> Page {
         </div>
     }
     .into_any();
-    Page { title: one.name.clone(), place: Place::Schedules, content, lives: false }
+    Page { title: one.name.clone(), nav_section: NavSection::Schedules, content, is_live: false }
 }
 
 fn next_runs(one: &Schedule) -> AnyView {
@@ -253,11 +255,11 @@ fn next_runs(one: &Schedule) -> AnyView {
     view! { <ol class="lines">{lines}</ol> }.into_any()
 }
 
-fn runs(shown: &Shown) -> AnyView {
-    if shown.runs.is_empty() {
+fn runs(page_data: &SchedulePageData) -> AnyView {
+    if page_data.runs.is_empty() {
         return note("No run yet.");
     }
-    let rows = shown
+    let rows = page_data
         .runs
         .iter()
         .map(|run| {
@@ -267,24 +269,25 @@ fn runs(shown: &Shown) -> AnyView {
                         {clock(run.tick)}
                         {run.by_hand.then(|| view! { " " <span class="sub">"started by hand"</span> })}
                     </th>
-                    <td role="cell" class="wrap" data-label="Result">{result(run, &shown.jobs)}</td>
+                    <td role="cell" class="wrap" data-label="Result">{result(run, &page_data.jobs)}</td>
                     <td role="cell" data-label="Changed">{ago(run.at)}</td>
                 </tr>
             }
         })
         .collect_view();
     let table = table::frame("Recent runs", "runs", words(["Run", "Result", "Changed"]), rows);
-    view! { {table} {next_page(shown.older.as_ref(), "Older runs")} }.into_any()
+    view! { {table} {next_page(page_data.older.as_ref(), "Older runs")} }.into_any()
 }
 
-fn deeds(shown: &Shown) -> AnyView {
-    let (one, refused) = (&shown.one, shown.refused.as_ref());
+fn actions(page_data: &SchedulePageData) -> AnyView {
+    let (one, refused) = (&page_data.one, page_data.refused.as_ref());
     let form = |name: &'static str, verb: &'static str, text: &'static str, button: &str, dangerous: bool| {
-        let action = format!("/schedules/{}/{name}", one.id);
+        let url = format!("/schedules/{}/{name}", one.id);
         let text = text.into_any();
-        let others = shown.others;
-        let deed = Deed { deed: name, action, verb, text, fields: None, button: button.to_owned(), dangerous, others };
-        deed_open(deed, refused, shown.open.as_deref() == Some(name))
+        let others = page_data.others;
+        let action =
+            ActionForm { action: name, url, verb, text, fields: None, button: button.to_owned(), dangerous, others };
+        action_form_open(action, refused, page_data.open.as_deref() == Some(name))
     };
     let run = "Creates the job at once, also while the schedule is paused or its previous run is not complete.";
     let pause = "No runs until it is resumed. Runs that pass meanwhile are not made up for.";
@@ -294,7 +297,7 @@ fn deeds(shown: &Shown) -> AnyView {
         form("pause", "Pause…", pause, "Pause", false)
     };
     view! {
-        <div class="deeds">
+        <div class="action-forms">
             {form("run", "Run now…", run, "Run now", false)} {toggle}
             {form("delete", "Delete…", "Deletes the schedule with its history. The jobs that it created stay.", "Delete schedule", true)}
         </div>

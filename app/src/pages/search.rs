@@ -3,7 +3,7 @@
 use domain::api::{SearchGroup, SearchHit, SearchKind, SearchResults};
 use leptos::prelude::*;
 
-use crate::frame::{Page, Place};
+use crate::frame::{NavSection, Page};
 
 /// A search and its results.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ pub fn page(search: &Search) -> Page {
         {found}
     }
     .into_any();
-    Page { title: "Search".to_owned(), place: Place::Elsewhere, content, lives: false }
+    Page { title: "Search".to_owned(), nav_section: NavSection::Elsewhere, content, is_live: false }
 }
 
 fn group(group: &SearchGroup) -> impl IntoView + use<> {
@@ -95,14 +95,14 @@ fn hit(hit: &SearchHit) -> impl IntoView + use<> {
         "text" => "found by its metadata",
         _ => "",
     };
-    let said = [hit.detail.as_deref().unwrap_or_default(), by];
-    let said = said.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" · ");
+    let subtitle = [hit.detail.as_deref().unwrap_or_default(), by];
+    let subtitle = subtitle.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" · ");
     view! {
         <li class="hit-row">
             <a class="clip" href=hit.path.clone()>
                 {hit.title.clone()}
             </a>
-            <span class="sub">{said}</span>
+            <span class="sub">{subtitle}</span>
         </li>
     }
 }

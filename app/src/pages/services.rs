@@ -9,14 +9,14 @@ use leptos::prelude::*;
 use crate::{
     components::{
         form::{Field, choice, fault, press, secret},
-        moment::{ago, clock},
         panel::{next_page, note, refusal, section},
         table::{
             self,
             Head::{Unseen, Words},
         },
+        timestamp::{ago, clock},
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// Scopes of a token, with their descriptions.
@@ -48,16 +48,16 @@ pub struct Services {
     /// Address of the next page of tokens.
     pub next: Option<String>,
     /// Token that was just created: its name and its secret.
-    pub made: Option<(String, String)>,
+    pub created: Option<(String, String)>,
     pub service_name: String,
     pub token: NewTokenForm,
     /// Problem of one of the forms.
     pub problem: Option<Problem>,
 }
 
-pub fn page(shown: &Services) -> Page {
-    let refused = shown.problem.as_ref().map(|problem| refusal("Nothing was created", &problem.detail));
-    let made = shown.made.as_ref().map(|(name, value)| {
+pub fn page(page_data: &Services) -> Page {
+    let refused = page_data.problem.as_ref().map(|problem| refusal("Nothing was created", &problem.detail));
+    let created = page_data.created.as_ref().map(|(name, value)| {
         view! {
             <div class="notice notice-ok" role="status">
                 <div class="notice-body">
@@ -74,18 +74,18 @@ pub fn page(shown: &Services) -> Page {
             "A service is a program that creates jobs or works on items. It signs in with a token and owns what it creates."
         </p>
         {refused}
-        {made}
-        {section("services", "Services", services(shown))}
-        {section("tokens", "Tokens", tokens(shown))}
-        {(!shown.services.is_empty()).then(|| section("add-token", "New token", token_form(shown)))}
+        {created}
+        {section("services", "Services", services(page_data))}
+        {section("tokens", "Tokens", tokens(page_data))}
+        {(!page_data.services.is_empty()).then(|| section("add-token", "New token", token_form(page_data)))}
     }
     .into_any();
-    Page { title: "API access".to_owned(), place: Place::Services, content, lives: false }
+    Page { title: "API access".to_owned(), nav_section: NavSection::Services, content, is_live: false }
 }
 
-fn services(shown: &Services) -> AnyView {
-    let problem = shown.problem.as_ref();
-    let rows = shown
+fn services(page_data: &Services) -> AnyView {
+    let problem = page_data.problem.as_ref();
+    let rows = page_data
         .services
         .iter()
         .map(|service| {
@@ -109,11 +109,11 @@ fn services(shown: &Services) -> AnyView {
         })
         .collect_view();
     let name = Field::new("New service", "name", "text")
-        .value(&shown.service_name)
+        .value(&page_data.service_name)
         .hint("Lowercase letters, digits, and -, such as payroll.")
         .judged(problem, "/name");
     view! {
-        {if shown.services.is_empty() { note("No services yet.") } else { view! { <ul class="lines">{rows}</ul> }.into_any() }}
+        {if page_data.services.is_empty() { note("No services yet.") } else { view! { <ul class="lines">{rows}</ul> }.into_any() }}
         <form method="post" action="/services" class="form form-short">
             {name.view()}
             <div class="actions">
@@ -124,11 +124,11 @@ fn services(shown: &Services) -> AnyView {
     .into_any()
 }
 
-fn tokens(shown: &Services) -> AnyView {
-    if shown.tokens.is_empty() {
+fn tokens(page_data: &Services) -> AnyView {
+    if page_data.tokens.is_empty() {
         return note("No tokens yet.");
     }
-    let rows = shown.tokens.iter().map(row).collect_view();
+    let rows = page_data.tokens.iter().map(row).collect_view();
     let heads = [
         Words("Token"),
         Words("Service"),
@@ -141,7 +141,7 @@ fn tokens(shown: &Services) -> AnyView {
     let table = table::frame("Tokens", "tokens", heads, rows);
     view! {
         {table}
-        {next_page(shown.next.as_ref(), "Older tokens")}
+        {next_page(page_data.next.as_ref(), "Older tokens")}
     }
     .into_any()
 }
@@ -175,9 +175,9 @@ fn row(token: &Token) -> impl IntoView + use<> {
     }
 }
 
-fn token_form(shown: &Services) -> AnyView {
-    let (form, problem) = (&shown.token, shown.problem.as_ref());
-    let names: Vec<(&str, &str)> = shown
+fn token_form(page_data: &Services) -> AnyView {
+    let (form, problem) = (&page_data.token, page_data.problem.as_ref());
+    let names: Vec<(&str, &str)> = page_data
         .services
         .iter()
         .filter(|service| service.name != "bootstrap")

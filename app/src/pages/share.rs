@@ -10,13 +10,13 @@ use super::import;
 use crate::{
     components::{
         form::{Field, secret},
-        moment::{ago, clock},
         panel::refusal,
         state::icon,
+        timestamp::{ago, clock},
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
+    job_view::Head,
     live::import::LiveImport,
-    reading::Head,
 };
 
 /// Page of a share link. `file`: the job was created from a file.
@@ -41,7 +41,7 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
         </div>
     }
     .into_any();
-    Page { title: name, place: Place::Elsewhere, content, lives: true }
+    Page { title: name, nav_section: NavSection::Elsewhere, content, is_live: true }
 }
 
 /// Page of a link that no longer works.
@@ -55,10 +55,10 @@ pub fn gone(problem: &Problem) -> Page {
         _ => "There is nothing behind this link. Check that it was copied whole.".to_owned(),
     };
     let content = view! {
-        <div class="gate"><h1>"This link shows nothing"</h1> <p>{text}</p></div>
+        <div class="standalone"><h1>"This link shows nothing"</h1> <p>{text}</p></div>
     }
     .into_any();
-    Page { title: "Link not valid".to_owned(), place: Place::Gate, content, lives: false }
+    Page { title: "Link not valid".to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
 }
 
 /// The panel on an import's page.
@@ -67,7 +67,7 @@ pub struct SharePanel {
     /// Links that still work.
     pub shares: Vec<Share>,
     /// URL of a link that was just created.
-    pub made: Option<String>,
+    pub created: Option<String>,
     /// True if it is someone else's work.
     pub needs_reason: bool,
     pub reason: String,
@@ -79,8 +79,8 @@ const ENDS_AFTER: [(&str, &str); 5] =
     [("1", "1 day"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year")];
 
 /// Creates, lists and revokes links.
-pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
-    let made = shown.made.as_ref().map(|url| {
+pub fn panel(job: &Job, share_panel: &SharePanel) -> AnyView {
+    let created = share_panel.created.as_ref().map(|url| {
         view! {
             <div class="notice notice-ok" role="status">
                 {icon("succeeded")}
@@ -92,10 +92,10 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
             </div>
         }
     });
-    let refused = shown.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
-    let rows = shown.shares.iter().map(|share| row(share, shown.needs_reason)).collect_view();
-    let reason = shown.needs_reason.then(|| {
-        Field::new("Reason", "reason", "text").value(&shown.reason).hint("It is kept in the audit log.").view()
+    let refused = share_panel.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
+    let rows = share_panel.shares.iter().map(|share| row(share, share_panel.needs_reason)).collect_view();
+    let reason = share_panel.needs_reason.then(|| {
+        Field::new("Reason", "reason", "text").value(&share_panel.reason).hint("It is kept in the audit log.").view()
     });
     let options = ENDS_AFTER
         .iter()
@@ -111,11 +111,11 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
         <section class="card" id="share" aria-labelledby="share-heading">
             <div class="card-head">
                 <h2 id="share-heading">"Share"</h2>
-                <span class="sub">{visible_to(job, shown)}</span>
+                <span class="sub">{visible_to(job, share_panel)}</span>
             </div>
             <div class="card-body stack">
                 {refused}
-                {made}
+                {created}
                 <p class="small soft">
                     "A link lets anyone who has it see progress, problems, and downloads, and nothing else."
                 </p>
@@ -141,13 +141,13 @@ pub fn panel(job: &Job, shown: &SharePanel) -> AnyView {
 }
 
 /// Audience of the import; the sentence must be true for every reader.
-fn visible_to(job: &Job, shown: &SharePanel) -> AnyView {
-    let others = match shown.shares.len() {
+fn visible_to(job: &Job, share_panel: &SharePanel) -> AnyView {
+    let others = match share_panel.shares.len() {
         0 => ".",
         1 => ", and to anyone with the link.",
         _ => ", and to anyone with one of the links.",
     };
-    if shown.needs_reason {
+    if share_panel.needs_reason {
         return view! { "Visible to " <b>{job.owner.name.clone()}</b> " and to support and administrators" {others} }
             .into_any();
     }

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use crate::frame::{Page, Place};
+use crate::frame::{NavSection, Page};
 
 /// Keys and their actions, by group. The script `keys.js` handles them; a test keeps the two consistent.
 pub const KEYS: [(&str, &[(&str, &str)]); 3] = [
@@ -45,7 +45,7 @@ pub fn page() -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Keyboard shortcuts".to_owned(), place: Place::Elsewhere, content, lives: false }
+    Page { title: "Keyboard shortcuts".to_owned(), nav_section: NavSection::Elsewhere, content, is_live: false }
 }
 
 /// The dialog. It stays closed without scripts.
@@ -100,7 +100,7 @@ mod tests {
     use super::KEYS;
 
     #[test]
-    fn the_script_acts_on_every_key_that_is_told() {
+    fn every_documented_key_is_handled() {
         let script = include_str!("../scripts/keys.js");
         for (keys, _) in KEYS.iter().flat_map(|(_, keys)| *keys) {
             let acted = match keys.strip_prefix("g ") {

@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{form::Field, panel::refusal},
-    frame::{Page, Place},
+    frame::{NavSection, Page},
 };
 
 /// Form as typed, without the password.
@@ -55,7 +55,7 @@ pub fn page(form: &SignIn) -> Page {
             .map(|(name, label)| {
                 let back = super::people::encoded(&form.back);
                 view! {
-                    <p class="gate-other">
+                    <p class="standalone-other">
                         <a class="btn btn-lg" href=format!("/sign-in/oidc/{name}?back={back}")>
                             {format!("Sign in with {label}")}
                         </a>
@@ -127,7 +127,7 @@ pub fn provider_refused(problem: &Problem) -> Page {
 /// Button that signs in with a passkey; visible only if the browser supports passkeys.
 fn passkey_button(back: &str, word: &'static str) -> AnyView {
     view! {
-        <div data-passkey="sign-in" data-back=back.to_owned() class="gate-other" hidden=true>
+        <div data-passkey="sign-in" data-back=back.to_owned() class="standalone-other" hidden=true>
             <button class="btn btn-lg" type="button" data-start="">
                 {word}
             </button>
@@ -167,6 +167,6 @@ pub fn refused() -> Page {
 }
 
 fn framed(title: &str, content: AnyView) -> Page {
-    let content = view! { <div class="gate">{content}</div> }.into_any();
-    Page { title: title.to_owned(), place: Place::Gate, content, lives: false }
+    let content = view! { <div class="standalone">{content}</div> }.into_any();
+    Page { title: title.to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
 }

@@ -18,7 +18,7 @@ pub struct StepUp {
     /// Accepted methods.
     pub methods: Vec<String>,
     /// Sealed form to submit afterwards; or the page to return to.
-    pub kept: String,
+    pub pending_form: String,
     pub back: String,
     /// Providers to sign in with again: name and label.
     pub providers: Vec<(String, String)>,
@@ -74,7 +74,7 @@ pub fn page(form: &StepUp) -> Page {
             <p>"This asks for a recent sign-in, and yours is more than ten minutes ago. Nothing was changed yet."</p>
             {refused}
             <form method="post" action="/step-up" class="form form-short">
-                <input type="hidden" name="kept" value=form.kept.clone() />
+                <input type="hidden" name="kept" value=form.pending_form.clone() />
                 <input type="hidden" name="back" value=form.back.clone() />
                 {accepts("passkey")
                     .then(|| {

@@ -11,21 +11,21 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::dead::rows_of;
+use super::dead_letters::rows_of;
 use crate::{
     components::{
+        action_form::{field_fault, flash, problem_notice},
+        breadcrumbs::breadcrumbs,
         chart::{self, History},
-        crumbs::crumbs,
-        deed::{field_fault, told, trouble},
-        moment::clock,
         panel::{note, section},
         state::icon,
         table::{
             self,
             Head::{Number, Words},
         },
+        timestamp::clock,
     },
-    frame::{Page, Place},
+    frame::{NavSection, Page},
     pace::duration,
 };
 
@@ -66,17 +66,17 @@ pub fn list_page(types: &[JobType]) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Job types".to_owned(), place: Place::Types, content, lives: false }
+    Page { title: "Job types".to_owned(), nav_section: NavSection::Types, content, is_live: false }
 }
 
 /// One type, and the typed values of its form.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct JobTypePageData {
     pub job_type: JobType,
     pub history: History,
     /// May change it.
     pub admin: bool,
-    pub did: Option<String>,
+    pub flash: Option<String>,
     pub problem: Option<Problem>,
     pub typed: Typed,
 }
@@ -105,11 +105,11 @@ impl Typed {
     }
 }
 
-pub fn page(shown: &Shown) -> Page {
-    let it = &shown.job_type;
+pub fn page(page_data: &JobTypePageData) -> Page {
+    let it = &page_data.job_type;
     let name = it.name.clone();
     let verb = if it.paused { "resume" } else { "pause" };
-    let pause = shown.admin.then(|| {
+    let pause = page_data.admin.then(|| {
         let text = if it.paused {
             "Nothing new starts while it is paused."
         } else {
@@ -126,7 +126,7 @@ pub fn page(shown: &Shown) -> Page {
     let spec = it;
     let retain = spec.retain_seconds.map_or_else(|| "forever".to_owned(), |seconds| duration(seconds as f64));
     let steps = if spec.steps.is_empty() { "none".to_owned() } else { spec.steps.join(", ") };
-    crumbs(&[("/types", "Job types")], name.as_str());
+    breadcrumbs(&[("/types", "Job types")], name.as_str());
     let content = view! {
         <div class="page-head">
             <h1>{name.clone()}</h1>
@@ -134,7 +134,7 @@ pub fn page(shown: &Shown) -> Page {
                 {badge(spec.paused)}
             </span>
         </div>
-        {told(shown.did.as_deref())}
+        {flash(page_data.flash.as_deref())}
         <p class="actions">
             <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Jobs"</a>
             <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Failures"</a>
@@ -143,13 +143,13 @@ pub fn page(shown: &Shown) -> Page {
             {pause}
         </div>
         <div class="stack gap-4" id="activity" data-refresh="" data-topics="overview">
-            {chart::ranges(&format!("/types/{name}"), shown.history.range)}
+            {chart::ranges(&format!("/types/{name}"), page_data.history.range)}
             <div class="grid">
-                <div class="c8">{chart::throughput(&shown.history)}</div>
-                <div class="c4">{chart::durations(&shown.history)}</div>
+                <div class="c8">{chart::throughput(&page_data.history)}</div>
+                <div class="c4">{chart::durations(&page_data.history)}</div>
             </div>
         </div>
-        {if shown.admin { section("change", "Limits and backoff", form(shown)) } else { note("Only admins change job types.") }}
+        {if page_data.admin { section("change", "Limits and backoff", form(page_data)) } else { note("Only admins change job types.") }}
         {section(
             "details",
             "Settings",
@@ -175,11 +175,11 @@ pub fn page(shown: &Shown) -> Page {
         )}
     }
     .into_any();
-    Page { title: name, place: Place::Types, content, lives: false }
+    Page { title: name, nav_section: NavSection::Types, content, is_live: false }
 }
 
-fn form(shown: &Shown) -> AnyView {
-    let (it, typed, problem) = (&shown.job_type, &shown.typed, shown.problem.as_ref());
+fn form(page_data: &JobTypePageData) -> AnyView {
+    let (it, typed, problem) = (&page_data.job_type, &page_data.typed, page_data.problem.as_ref());
     let field = |label: &'static str, name: &'static str, value: &str, pointer: &'static str| {
         let id = format!("{name}-fault");
         let faults = field_fault(problem, pointer, &id);
@@ -204,7 +204,7 @@ fn form(shown: &Shown) -> AnyView {
     };
     view! {
         <form class="form" method="post" action=format!("/types/{}", it.name)>
-            {problem.map(trouble)}
+            {problem.map(problem_notice)}
             <input type="hidden" name="version" value=it.version.to_string() />
             <div class="fields">
                 {field("Concurrency limit (empty: no limit; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
@@ -231,8 +231,8 @@ fn form(shown: &Shown) -> AnyView {
 
 fn badge(paused: bool) -> AnyView {
     let (shape, word) = if paused { ("paused", "Paused") } else { ("succeeded", "Active") };
-    let drawn = if paused { "pause" } else { "succeeded" };
-    view! { <span class=format!("state s-{shape} badge")>{icon(drawn)} " " {word}</span> }.into_any()
+    let icon_name = if paused { "pause" } else { "succeeded" };
+    view! { <span class=format!("state s-{shape} badge")>{icon(icon_name)} " " {word}</span> }.into_any()
 }
 
 fn executor(it: &JobType) -> String {

@@ -8,10 +8,10 @@
     console.warn("Treeline: the live part of this page did not start.", why);
   };
   // Timers of a hidden tab run once a second, so it does not yield.
-  const turn = () => (document.hidden ? Promise.resolve() : new Promise((go) => setTimeout(go)));
+  const nextTask = () => (document.hidden ? Promise.resolve() : new Promise((go) => setTimeout(go)));
   const wake = async (module, fetched) => {
     await module.default({ module_or_path: fetched });
-    await turn();
+    await nextTask();
     module.hydrate();
     const islands = [];
     const walk = (node, above) => {
@@ -28,7 +28,7 @@
     const waking = [];
     for (const [child, above] of islands) {
       // One island per task, so that a click or a key never waits for all of them.
-      await turn();
+      await nextTask();
       above?.$$on_hydrate?.();
       const island = module[child.dataset.component];
       if (island) waking.push(island(child));
@@ -37,16 +37,16 @@
     root.dataset.islands = "ready";
   };
   const start = () => {
-    const patience = setTimeout(failed, 20000, "It took more than 20 s to load.");
+    const loadTimeout = setTimeout(failed, 20000, "It took more than 20 s to load.");
     // Loaded in parallel with the script. A <link rel=preload> would also load it where scripts are disabled.
     const fetched = fetch(wasm);
     fetched.catch(failed);
-    import(js).then((module) => wake(module, fetched)).then(() => clearTimeout(patience)).catch(failed);
+    import(js).then((module) => wake(module, fetched)).then(() => clearTimeout(loadTimeout)).catch(failed);
   };
   // After the first paint with its fonts, which need the connection first. A hidden tab does not paint.
   const frame = () => new Promise((go) => requestAnimationFrame(go));
   const later = async () => {
-    if (!document.hidden) await Promise.race([document.fonts.ready.then(frame).then(frame).then(turn), new Promise((go) => setTimeout(go, 1000))]);
+    if (!document.hidden) await Promise.race([document.fonts.ready.then(frame).then(frame).then(nextTask), new Promise((go) => setTimeout(go, 1000))]);
     start();
   };
   if (document.readyState === "complete") later();

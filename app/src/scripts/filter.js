@@ -67,9 +67,9 @@
     activate(-1);
   };
   /** Offers what the word could become; of an empty one only when it is asked for. */
-  const open = (asked) => {
+  const open = (explicit) => {
     now = look();
-    if (!asked && now.blank) now.found = [];
+    if (!explicit && now.blank) now.found = [];
     const options = now.found.map(({ value, end, example }, at) => {
       const option = document.createElement("li");
       option.id = `filter-option-${at}`;

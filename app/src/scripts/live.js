@@ -7,58 +7,58 @@
   const ENDS = ["busy", "bye"];
   const [CONNECTING, OPEN, CLOSED] = [0, 1, 2];
   // Delay between a change of topics and reopening the stream.
-  const GATHER = 60;
+  const REOPEN_DELAY = 60;
   // Other tabs repeat their topics before the leader drops them.
-  const SAY_AGAIN = 10_000;
-  const FORGET = 35_000;
+  const ANNOUNCE_EVERY = 10_000;
+  const TAB_EXPIRES_AFTER = 35_000;
   // A stream that is silent for this long may be dead without an error.
-  const SILENT = 60_000;
+  const SILENCE_LIMIT = 60_000;
 
-  const me = Math.random().toString(36).slice(2);
+  const tabId = Math.random().toString(36).slice(2);
   const sources = new Set();
   const locks = navigator.locks;
   const others = locks && window.BroadcastChannel ? new BroadcastChannel("treeline-live") : null;
-  const own = () => [...new Set([...sources].map((source) => source.topic))].sort();
+  const ownTopics = () => [...new Set([...sources].map((source) => source.topic))].sort();
 
   // State of this tab as the leader.
   const leader = {
     leads: false,
     wanted: new Map(),
     stream: null,
-    opened: "",
+    openTopics: "",
     timer: 0,
-    heardAt: 0,
+    lastMessageAt: 0,
 
     /** What all tabs watch; tabs that said nothing for long are gone. */
     topics() {
       const now = performance.now();
-      for (const [tab, { at }] of this.wanted) if (now - at > FORGET) this.wanted.delete(tab);
-      const all = [own(), ...[...this.wanted.values()].map(({ topics }) => topics)];
+      for (const [tab, { at }] of this.wanted) if (now - at > TAB_EXPIRES_AFTER) this.wanted.delete(tab);
+      const all = [ownTopics(), ...[...this.wanted.values()].map(({ topics }) => topics)];
       return [...new Set(all.flat())].sort().slice(0, 64);
     },
     /** Opens the stream anew, a moment later: several changes are one. */
-    again() {
+    reopenSoon() {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.open(), GATHER);
+      this.timer = setTimeout(() => this.open(), REOPEN_DELAY);
     },
     open() {
       this.close();
-      this.opened = this.topics().join(",");
-      if (!this.leads || !this.opened) return;
-      this.heardAt = performance.now();
-      const stream = new EventSource(`/api/v1/events?topics=${this.opened}`);
+      this.openTopics = this.topics().join(",");
+      if (!this.leads || !this.openTopics) return;
+      this.lastMessageAt = performance.now();
+      const stream = new EventSource(`/api/v1/events?topics=${this.openTopics}`);
       this.stream = stream;
       for (const kind of [...KINDS, ...ENDS]) {
         stream.addEventListener(kind, (event) => {
           if (this.stream !== stream) return;
-          this.heardAt = performance.now();
+          this.lastMessageAt = performance.now();
           // The server is shutting down or has too many streams: reconnecting at once would help nobody.
           if (ENDS.includes(kind)) this.close();
-          this.tell({ kind, data: event.data, state: stream.readyState });
+          this.publish({ kind, data: event.data, state: stream.readyState });
         });
       }
       stream.onerror = () => {
-        if (this.stream === stream) this.tell({ kind: "error", data: "", state: stream.readyState });
+        if (this.stream === stream) this.publish({ kind: "error", data: "", state: stream.readyState });
       };
     },
     close() {
@@ -66,45 +66,45 @@
       this.stream?.close();
       this.stream = null;
     },
-    tell(said) {
-      others?.postMessage({ said });
-      hear(said);
+    publish(message) {
+      others?.postMessage({ message });
+      receive(message);
     },
     /** Another tab says what it watches; `fresh`: it needs a snapshot. */
-    hear({ tab, topics, fresh }) {
+    receive({ tab, topics, fresh }) {
       if (topics.length) this.wanted.set(tab, { topics, at: performance.now() });
       else this.wanted.delete(tab);
       if (!this.leads) return;
-      if (fresh || this.topics().join(",") !== this.opened) this.again();
+      if (fresh || this.topics().join(",") !== this.openTopics) this.reopenSoon();
     },
-    look() {
+    checkStream() {
       if (!this.leads) return;
-      const silent = this.stream && performance.now() - this.heardAt > SILENT;
-      if (silent || this.topics().join(",") !== this.opened) this.open();
+      const silent = this.stream && performance.now() - this.lastMessageAt > SILENCE_LIMIT;
+      if (silent || this.topics().join(",") !== this.openTopics) this.open();
     },
   };
 
   /** What the stream said, for the sources of this tab. */
-  const hear = ({ kind, data, state }) => {
+  const receive = ({ kind, data, state }) => {
     const topic = KINDS.includes(kind) ? /^\{"topic":"([^"]+)"/.exec(data)?.[1] : null;
-    for (const source of [...sources]) if (topic === null || source.topic === topic) source.hear(kind, data, state);
+    for (const source of [...sources]) if (topic === null || source.topic === topic) source.receive(kind, data, state);
   };
 
-  const say = (fresh) => {
-    if (leader.leads || !others) leader.hear({ tab: me, topics: [], fresh });
-    else others.postMessage({ tab: me, topics: own(), fresh });
+  const announce = (fresh) => {
+    if (leader.leads || !others) leader.receive({ tab: tabId, topics: [], fresh });
+    else others.postMessage({ tab: tabId, topics: ownTopics(), fresh });
   };
 
   // This tab takes part in the election while it has topics.
-  let standing = null;
-  const stand = () => {
-    if (standing || !sources.size) return;
+  let election = null;
+  const joinElection = () => {
+    if (election || !sources.size) return;
     if (!others) {
       leader.leads = true;
       return;
     }
-    standing = new AbortController();
-    const { signal } = standing;
+    election = new AbortController();
+    const { signal } = election;
     const lead = () =>
       new Promise((over) => {
         if (signal.aborted) return over();
@@ -115,15 +115,15 @@
           over();
         });
         others.postMessage({ who: true });
-        leader.again();
+        leader.reopenSoon();
       });
     locks.request("treeline-live", { signal }, lead).catch(() => {});
   };
-  const step_down = () => {
+  const leaveElection = () => {
     if (sources.size) return;
-    if (others) others.postMessage({ tab: me, topics: [], fresh: false });
-    standing?.abort();
-    standing = null;
+    if (others) others.postMessage({ tab: tabId, topics: [], fresh: false });
+    election?.abort();
+    election = null;
     if (!others) {
       leader.leads = false;
       leader.close();
@@ -131,17 +131,17 @@
   };
   if (others) {
     others.onmessage = ({ data }) => {
-      if (data.said) {
-        if (!leader.leads) hear(data.said);
+      if (data.message) {
+        if (!leader.leads) receive(data.message);
       } else if (data.who) {
-        if (sources.size) others.postMessage({ tab: me, topics: own(), fresh: true });
+        if (sources.size) others.postMessage({ tab: tabId, topics: ownTopics(), fresh: true });
       } else {
-        leader.hear(data);
+        leader.receive(data);
       }
     };
-    setInterval(() => sources.size && !leader.leads && say(false), SAY_AGAIN);
+    setInterval(() => sources.size && !leader.leads && announce(false), ANNOUNCE_EVERY);
   }
-  setInterval(() => leader.look(), 2_000);
+  setInterval(() => leader.checkStream(), 2_000);
 
   class TreelineSource extends EventTarget {
     readyState = CONNECTING;
@@ -151,20 +151,20 @@
       if (location.pathname.startsWith("/s/")) return new EventSource(address);
       super();
       this.topic = address.replace(/^\/api\/v1\/jobs\/(.+)\/events$/, "job:$1").replace("/api/v1/events", "roots");
-      this.knows = false;
+      this.hasSnapshot = false;
       sources.add(this);
-      stand();
-      say(true);
+      joinElection();
+      announce(true);
     }
-    hear(kind, data, state) {
+    receive(kind, data, state) {
       // A change before the first snapshot was meant for other sources.
-      if (kind === "change" && !this.knows) return;
+      if (kind === "change" && !this.hasSnapshot) return;
       if (kind === "error") {
         this.readyState = state;
         return this.onerror?.(new Event("error"));
       }
       this.readyState = OPEN;
-      this.knows = true;
+      this.hasSnapshot = true;
       if (kind === "forbidden") {
         this.close();
         return this.onerror?.(new Event("error"));
@@ -175,7 +175,7 @@
       this.readyState = CLOSED;
       if (!sources.delete(this)) return;
       // Delayed, because another topic may replace this one.
-      setTimeout(() => (sources.size ? say(false) : step_down()), GATHER);
+      setTimeout(() => (sources.size ? announce(false) : leaveElection()), REOPEN_DELAY);
     }
   }
   window.TreelineSource = TreelineSource;
@@ -183,6 +183,6 @@
   addEventListener("pagehide", () => {
     for (const source of sources) source.readyState = CLOSED;
     sources.clear();
-    step_down();
+    leaveElection();
   });
 })();

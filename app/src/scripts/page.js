@@ -33,26 +33,26 @@
       return s < 604800 ? `${Math.round(s / 86400)} d ago` : format(at, parts);
     },
   };
-  const tell = (way) => {
-    for (const time of document.querySelectorAll(`time[data-way${way ? `="${way}"` : ""}]`)) {
+  const writeTimes = (kind) => {
+    for (const time of document.querySelectorAll(`time[data-format${kind ? `="${kind}"` : ""}]`)) {
       const at = new Date(time.dateTime);
-      const text = words[time.dataset.way](at);
+      const text = words[time.dataset.format](at);
       const node = time.firstChild;
       if (node && node.data !== text) node.data = text;
     }
   };
   // In its own task: the first formatter loads the reader's locale.
-  setTimeout(tell);
+  setTimeout(writeTimes);
   // The full date is set as the title on hover, and on focus for keyboard users.
   for (const kind of ["pointerover", "focusin"]) {
     document.addEventListener(kind, ({ target }) => {
-      const time = target.closest?.("time[data-way]");
+      const time = target.closest?.("time[data-format]");
       if (time && !time.title) time.title = format(new Date(time.dateTime), full);
     });
   }
-  setInterval(() => document.hidden || tell("since"), 1000);
-  setInterval(() => document.hidden || tell("ago"), 30000);
-  document.addEventListener("treeline:drawn", () => tell());
+  setInterval(() => document.hidden || writeTimes("since"), 1000);
+  setInterval(() => document.hidden || writeTimes("ago"), 30000);
+  document.addEventListener("treeline:drawn", () => writeTimes());
   // A page from the back/forward cache may belong to another person by now.
   addEventListener("pageshow", (event) => (event.persisted ? location.reload() : undefined));
 
@@ -83,7 +83,7 @@
     }
     // Timestamps are in the reader's zone here; islands render themselves.
     if (old.localName === "leptos-island") return;
-    if (old.localName === "time" && old.dateTime === fresh.dateTime && old.dataset.way === fresh.dataset.way) return;
+    if (old.localName === "time" && old.dateTime === fresh.dateTime && old.dataset.format === fresh.dataset.format) return;
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
     }
@@ -94,12 +94,12 @@
       if (name === "value" && old.type === "checkbox") old.checked = fresh.checked;
     }
     if (["textarea", "select"].includes(old.localName)) return;
-    const known = new Map([...old.children].filter(key).map((child) => [key(child), child]));
+    const childByKey = new Map([...old.children].filter(key).map((child) => [key(child), child]));
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
-      const same = known.get(key(child));
+      const same = childByKey.get(key(child));
       if (same) {
-        known.delete(key(child));
+        childByKey.delete(key(child));
         if (same === at) at = at.nextSibling;
         else old.insertBefore(same, at);
         morph(same, child);
@@ -138,7 +138,7 @@
         // Selected rows stay as they are until an action is taken.
         if (replacement && !old.querySelector(".pick input:checked")) morph(old, replacement);
       }
-      tell();
+      writeTimes();
       failed = false;
     } catch {
       // The next change triggers another refresh.

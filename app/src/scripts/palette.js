@@ -11,7 +11,7 @@
     path: link.getAttribute("href"),
   }));
   let chosen = 0;
-  let asked = 0;
+  let latestRequest = 0;
   const options = () => [...list.querySelectorAll("[role=option]")];
   const element = (name, className, text) => {
     const made = document.createElement(name);
@@ -52,15 +52,15 @@
       }
     }
     if (note) {
-      const said = element("li", "menu-head", note);
-      said.setAttribute("role", "presentation");
-      list.append(said);
+      const noteItem = element("li", "menu-head", note);
+      noteItem.setAttribute("role", "presentation");
+      list.append(noteItem);
     }
     choose(0);
   };
   const show = async () => {
     const words = input.value.trim();
-    const turn = (asked += 1);
+    const request = (latestRequest += 1);
     const here = pages.filter(({ title }) => title.toLowerCase().includes(words.toLowerCase()));
     const goTo = here.length ? [{ heading: "Go to", hits: here }] : [];
     if (!words) return draw(goTo);
@@ -75,7 +75,7 @@
     } catch {
       note = "The search could not be reached";
     }
-    if (turn === asked) draw([...found, ...goTo, all], note);
+    if (request === latestRequest) draw([...found, ...goTo, all], note);
   };
   let wait;
   input.addEventListener("input", () => {

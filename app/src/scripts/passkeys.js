@@ -13,11 +13,11 @@
       headers: body ? { "content-type": "application/json" } : {},
       body: body && JSON.stringify(body),
     });
-    const said = answer.status === 204 ? {} : await answer.json();
-    if (!answer.ok) throw Object.assign(new Error(said.detail), { code: said.code });
-    return said;
+    const reply = answer.status === 204 ? {} : await answer.json();
+    if (!answer.ok) throw Object.assign(new Error(reply.detail), { code: reply.code });
+    return reply;
   };
-  const listed = (list) => list?.map((known) => ({ ...known, id: bytes(known.id) }));
+  const listed = (list) => list?.map((credential) => ({ ...credential, id: bytes(credential.id) }));
   const use = async (how = {}) => {
     const { public_key: options, state } = await post("/session/passkey/options");
     const key = await navigator.credentials.get({

@@ -1,12 +1,12 @@
 // Row selection: count, whole page, ranges. Checkboxes and form are rendered by the server and work without this
 // script. Nothing moves a row: the form is below the list and is visible while something is selected.
 (() => {
-  let form, told, count, page, all;
+  let form, status, count, page, all;
   let last = null;
   // A refresh may add or remove the list.
   const find = () => {
     form = document.getElementById("selection");
-    told = document.getElementById("selection-told");
+    status = document.getElementById("selection-status");
     count = form?.querySelector(".selection-count");
     page = document.querySelector("[data-select-page]");
     all = form?.elements.all;
@@ -29,7 +29,7 @@
     }
     const text = all?.checked ? "All selected" : ticked ? `${ticked} selected` : "";
     count.textContent = text;
-    if (told.textContent !== text) told.textContent = text;
+    if (status.textContent !== text) status.textContent = text;
     form.hidden = ticked === 0;
   };
   document.addEventListener("click", (event) => {

@@ -21,7 +21,7 @@
   let refreshed = false;
   let refreshing = 0;
   // Last state of the item, without its progress.
-  let said = "";
+  let lastItem = "";
 
   const refresh = (pace = SHORTEST) => {
     clearTimeout(refreshing);
@@ -42,16 +42,16 @@
     time.removeAttribute("title");
   };
   // Values that can be written without a refresh; returns true if nothing else changed.
-  const told = {
+  const writers = {
     overview({ stats }, kind) {
       // The page already shows this count.
       return kind === "snapshot" && !refreshed && document.querySelector("#counted time")?.dateTime === stats.counted_at;
     },
     failures({ groups, dead }) {
       for (const count of document.querySelectorAll("[data-dead]")) write(count, number.format(dead));
-      const known = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
+      const groupByKey = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
       for (const line of document.querySelectorAll("[data-group]")) {
-        const group = known.get(line.dataset.group);
+        const group = groupByKey.get(line.dataset.group);
         if (!group) continue;
         write(line.querySelector("[data-count]"), number.format(group.count));
         at(line.querySelector("[data-last] time"), group.last_seen_at);
@@ -70,27 +70,27 @@
         const of = done === undefined || done === null ? "" : total ? `${number.format(done)} of ${number.format(total)}` : number.format(done);
         write(progress.querySelector("[data-done]"), [of, message].filter(Boolean).join(" · "));
       }
-      at(document.querySelector("[data-beat] time"), item.assignment?.last_heartbeat_at);
+      at(document.querySelector("[data-heartbeat] time"), item.assignment?.last_heartbeat_at);
       document.dispatchEvent(new Event("treeline:drawn"));
       const { progress: _progress, assignment, version: _version, updated_at: _updated, ...rest } = item;
       const now = JSON.stringify([rest, assignment?.worker_id, assignment?.since]);
-      const drawn = Number(document.querySelector("[data-version]")?.dataset.version);
-      const same = said === now || (!said && drawn === item.version);
-      said = now;
+      const renderedVersion = Number(document.querySelector("[data-version]")?.dataset.version);
+      const same = lastItem === now || (!lastItem && renderedVersion === item.version);
+      lastItem = now;
       return same;
     },
   };
 
-  const hear = (topic, kind, text) => {
+  const receive = (topic, kind, text) => {
     tries = 0;
     root.dataset.stream = "live";
     const data = JSON.parse(text);
-    const tell = told[topic.split(":")[0]];
-    const done = tell?.(data, kind) ?? false;
+    const writeTopic = writers[topic.split(":")[0]];
+    const done = writeTopic?.(data, kind) ?? false;
     // The first message may be older than the page.
-    const drawn = Number(root.dataset.now) * 1_000;
-    const known = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < drawn;
-    if (done || known) return;
+    const renderedAt = Number(root.dataset.now) * 1_000;
+    const isOlder = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < renderedAt;
+    if (done || isOlder) return;
     refresh(PACES[topic] ?? SHORTEST);
   };
   const broken = () => {
@@ -106,7 +106,7 @@
     for (const topic of watched()) {
       if (sources.has(topic)) continue;
       const source = new TreelineSource(topic);
-      for (const kind of ["snapshot", "change"]) source.addEventListener(kind, (event) => hear(topic, kind, event.data));
+      for (const kind of ["snapshot", "change"]) source.addEventListener(kind, (event) => receive(topic, kind, event.data));
       // Deleted: the server renders what remains.
       source.addEventListener("removed", () => refresh());
       for (const kind of ["bye", "busy"]) source.addEventListener(kind, broken);

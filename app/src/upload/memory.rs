@@ -25,8 +25,8 @@ pub(super) fn recall(key: &str) -> Option<String> {
     storage()?.get_item(key).ok()?
 }
 
-pub(super) fn remember(key: &str, place: &str) {
-    storage().map(|storage| storage.set_item(key, place));
+pub(super) fn remember(key: &str, upload_url: &str) {
+    storage().map(|storage| storage.set_item(key, upload_url));
 }
 
 pub(super) fn forget(key: &str) {
@@ -39,7 +39,7 @@ pub(super) fn any() -> Option<(String, String, String)> {
     (0..storage.length().ok()?).find_map(|at| {
         let key = storage.key(at).ok()??;
         let name = key.strip_prefix(PREFIX)?.splitn(3, ' ').nth(2)?.to_owned();
-        let place = storage.get_item(&key).ok()??;
-        Some((key, name, place))
+        let upload_url = storage.get_item(&key).ok()??;
+        Some((key, name, upload_url))
     })
 }

@@ -11,8 +11,9 @@ use wasm_bindgen::{JsCast, closure::Closure};
 use web_sys::{DragEvent, Event, File, FileList, FormData, HtmlInputElement};
 
 use super::{
-    Desk, Phase, memory, size,
-    wire::{self, Body, Progress, Reply, exchange, pause},
+    Desk, Phase,
+    http_request::{self, Body, Progress, Reply, exchange, pause},
+    memory, size,
 };
 
 /// Files larger than this are sent in pieces.
@@ -48,10 +49,10 @@ pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
         }
     });
     if desk.phase.with_untracked(|phase| *phase == Phase::Idle)
-        && let Some((key, filename, place)) = memory::any()
+        && let Some((key, filename, upload_url)) = memory::any()
     {
         leptos::task::spawn_local(async move {
-            let Ok(reply) = exchange("HEAD", &place, &[], Body::Nothing, None).await else { return };
+            let Ok(reply) = exchange("HEAD", &upload_url, &[], Body::Nothing, None).await else { return };
             match (reply.status, number(&reply, "Upload-Offset"), number(&reply, "Upload-Length")) {
                 (200, Some(here), Some(whole)) if here < whole => {
                     let percent = (here / whole * 100.0) as u8;
@@ -71,10 +72,10 @@ pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
     }
 }
 
-fn listen<E: wasm_bindgen::convert::FromWasmAbi + 'static>(event: &str, heard: impl FnMut(E) + 'static) {
-    let heard = Closure::<dyn FnMut(E)>::new(heard);
-    let _ = window().add_event_listener_with_callback(event, heard.as_ref().unchecked_ref());
-    heard.forget();
+fn listen<E: wasm_bindgen::convert::FromWasmAbi + 'static>(event: &str, listener: impl FnMut(E) + 'static) {
+    let listener = Closure::<dyn FnMut(E)>::new(listener);
+    let _ = window().add_event_listener_with_callback(event, listener.as_ref().unchecked_ref());
+    listener.forget();
 }
 
 fn hover(event: &DragEvent, desk: Desk, over: bool) {
@@ -102,7 +103,7 @@ fn take(desk: Desk, files: &FileList, limit: i64) {
 /// Cancels the upload.
 pub(super) fn cancel(desk: Desk) {
     GENERATION.set(GENERATION.get() + 1);
-    wire::abort();
+    http_request::abort();
     if let Some(input) = input() {
         input.set_value("");
     }
@@ -111,7 +112,7 @@ pub(super) fn cancel(desk: Desk) {
 
 fn send(desk: Desk, file: File, limit: i64) {
     GENERATION.set(GENERATION.get() + 1);
-    wire::abort();
+    http_request::abort();
     let sending = Sending { desk, filename: file.name(), whole: file.size(), generation: GENERATION.get() };
     // A double holds numbers of bytes exactly up to 8 PiB.
     let bytes = sending.whole as i64;
@@ -165,7 +166,7 @@ impl Sending {
     }
 
     /// Shows that there is no connection. The progress stays until the server reports its offset.
-    fn hold(&self) {
+    fn show_connection_lost(&self) {
         if self.is_current() {
             self.desk.phase.update(|phase| {
                 if let Phase::Sending { broken, .. } = phase {
@@ -187,17 +188,18 @@ impl Sending {
 }
 
 async fn at_once(sending: &Sending, file: &File) -> Result<Stored, String> {
-    let form = FormData::new().map_err(|_| cannot())?;
-    form.append_with_blob_and_filename("file", file, &sending.filename).map_err(|_| cannot())?;
+    let form = FormData::new().map_err(|_| unreadable_file())?;
+    form.append_with_blob_and_filename("file", file, &sending.filename).map_err(|_| unreadable_file())?;
     let accept = [("Accept", "application/json")];
     // The request also contains the form's own bytes.
-    let (shown, whole) = (sending.clone(), sending.whole);
-    let progress: Progress = Box::new(move |sent: f64| shown.show(sent.min(whole)));
-    let reply =
-        exchange("POST", "/api/v1/uploads", &accept, Body::Form(&form), Some(progress)).await.map_err(|_| cannot())?;
+    let (sender, whole) = (sending.clone(), sending.whole);
+    let progress: Progress = Box::new(move |sent: f64| sender.show(sent.min(whole)));
+    let reply = exchange("POST", "/api/v1/uploads", &accept, Body::Form(&form), Some(progress))
+        .await
+        .map_err(|_| unreadable_file())?;
     match reply.status {
         200..300 => read(&reply),
-        status if is_trouble(status) => in_pieces(sending, file).await,
+        status if is_temporary_error(status) => in_pieces(sending, file).await,
         _ => Err(refusal(&reply)),
     }
 }
@@ -205,47 +207,47 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Stored, String> {
 /// Starts or resumes an upload and sends it piece by piece.
 async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
     let key = memory::key(file);
-    let mut place = memory::recall(&key);
+    let mut upload_url = memory::recall(&key);
     let mut at: Option<f64> = None;
-    let mut breaks = 0;
+    let mut failures = 0;
     while sending.is_current() {
-        let reply = match (&place, at) {
+        let reply = match (&upload_url, at) {
             (None, _) => begin(sending).await,
-            (Some(place), None) => exchange("HEAD", place, &[], Body::Nothing, None).await,
-            (Some(place), Some(at)) if at < sending.whole => piece(sending, file, place, at).await,
-            (Some(place), _) => {
-                let made = place.replace("/resumable", "");
-                exchange("GET", &made, &[], Body::Nothing, None).await
+            (Some(upload_url), None) => exchange("HEAD", upload_url, &[], Body::Nothing, None).await,
+            (Some(upload_url), Some(at)) if at < sending.whole => piece(sending, file, upload_url, at).await,
+            (Some(upload_url), _) => {
+                let status_url = upload_url.replace("/resumable", "");
+                exchange("GET", &status_url, &[], Body::Nothing, None).await
             }
         };
-        let reply = reply.map_err(|_| cannot())?;
+        let reply = reply.map_err(|_| unreadable_file())?;
         match reply.status {
             200..300 if at.is_some_and(|at| at >= sending.whole) => {
                 memory::forget(&key);
                 return read(&reply);
             }
             200..300 => {
-                if place.is_none() {
-                    place = reply.header("Location");
-                    if let Some(place) = &place {
-                        memory::remember(&key, place);
+                if upload_url.is_none() {
+                    upload_url = reply.header("Location");
+                    if let Some(upload_url) = &upload_url {
+                        memory::remember(&key, upload_url);
                     }
                 }
                 at = number(&reply, "Upload-Offset");
-                breaks = 0;
+                failures = 0;
                 sending.show(at.unwrap_or(0.0));
             }
             // The offset differs: data that was under way when the connection broke may have arrived after all.
             409 if at.is_some() => at = None,
-            404 if place.is_some() => {
+            404 if upload_url.is_some() => {
                 memory::forget(&key);
-                (place, at) = (None, None);
+                (upload_url, at) = (None, None);
             }
-            status if is_trouble(status) => {
-                sending.hold();
-                let longest = (SHORTEST * f64::from(1 << breaks.min(8))).min(LONGEST);
+            status if is_temporary_error(status) => {
+                sending.show_connection_lost();
+                let longest = (SHORTEST * f64::from(1 << failures.min(8))).min(LONGEST);
                 pause(longest * (0.5 + js_sys::Math::random() / 2.0)).await;
-                breaks += 1;
+                failures += 1;
                 at = None;
             }
             status => {
@@ -266,14 +268,14 @@ async fn begin(sending: &Sending) -> Result<Reply, wasm_bindgen::JsValue> {
     exchange("POST", &address, &[("Upload-Length", &length)], Body::Nothing, None).await
 }
 
-async fn piece(sending: &Sending, file: &File, place: &str, at: f64) -> Result<Reply, wasm_bindgen::JsValue> {
+async fn piece(sending: &Sending, file: &File, upload_url: &str, at: f64) -> Result<Reply, wasm_bindgen::JsValue> {
     let piece = file.slice_with_f64_and_f64(at, (at + PIECE).min(sending.whole))?;
     let headers = [("Content-Type", "application/offset+octet-stream"), ("Upload-Offset", &whole_number(at))];
-    exchange("PATCH", place, &headers, Body::Piece(&piece), Some(sending.from(at))).await
+    exchange("PATCH", upload_url, &headers, Body::Piece(&piece), Some(sending.from(at))).await
 }
 
 /// Returns true for temporary errors: no connection, a body that broke off, or a busy server or proxy.
-const fn is_trouble(status: u16) -> bool {
+const fn is_temporary_error(status: u16) -> bool {
     matches!(status, 0 | 408 | 422 | 429 | 500..)
 }
 
@@ -326,7 +328,7 @@ struct Refusal {
     detail: String,
 }
 
-fn cannot() -> String {
+fn unreadable_file() -> String {
     "This browser could not read the file. Choose it again.".to_owned()
 }
 

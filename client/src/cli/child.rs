@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::lines::{Lines, Tail, progress};
+use super::output::{Lines, Tail, progress};
 
 /// Maximum size of a result in bytes. The server's own limit is lower or equal.
 const MAX_RESULT: usize = 10 * 1024 * 1024;
@@ -39,9 +39,9 @@ pub(super) struct CommandLine {
 }
 
 /// Process group of one command. Killed when dropped.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
@@ -54,14 +54,14 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
 }
 
 /// Handlers for the output of a command while it runs.
-pub(super) struct Heard<P, L> {
+pub(super) struct OutputHandlers<P, L> {
     /// Progress from file descriptor 3.
     pub(super) progress: P,
     /// Lines of standard error.
@@ -83,14 +83,14 @@ pub(super) async fn run(
     command: &CommandLine,
     environment: Vec<(&'static str, String)>,
     payload: &str,
-    heard: Heard<impl Fn(ItemProgress), impl Fn(&str)>,
+    handlers: OutputHandlers<impl Fn(ItemProgress), impl Fn(&str)>,
     stopped: impl Future<Output = ()>,
 ) -> Result<Document, Unfinished> {
     let (mut child, fd3) = start(command, environment).map_err(|error| {
         let program = command.program.display();
         Unfinished::failed(format!("The command {program} could not be started: {error}")).kind("not_started")
     })?;
-    let mut group = Group::of(&child);
+    let mut group = ProcessGroup::of(&child);
     let mut output = Output::default();
     let (status, is_stopped) = {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -98,8 +98,8 @@ pub(super) async fn run(
         let mut lines = Lines::default();
         let pipes = async {
             tokio::join!(
-                give(stdin, payload),
-                take(stdout, |bytes| {
+                write_payload(stdin, payload),
+                read_pipe(stdout, |bytes| {
                     result.extend_from_slice(bytes);
                     if result.len() > MAX_RESULT {
                         group.signal(Signal::KILL);
@@ -107,17 +107,17 @@ pub(super) async fn run(
                     }
                 }),
                 async {
-                    take(stderr, |bytes| {
+                    read_pipe(stderr, |bytes| {
                         errors.feed(bytes);
-                        lines.feed(bytes, &heard.line);
+                        lines.feed(bytes, &handlers.line);
                     })
                     .await;
-                    lines.end(&heard.line);
+                    lines.end(&handlers.line);
                 },
-                hear(fd3, &heard.progress),
+                read_progress(fd3, &handlers.progress),
             )
         };
-        follow(&mut child, &group, pipes, stopped).await
+        wait_for_exit(&mut child, &group, pipes, stopped).await
     };
     // All its processes have ended, and the number of the group may be reused.
     group.0 = None;
@@ -125,39 +125,39 @@ pub(super) async fn run(
     if is_stopped && (!status.success() || output.result.is_empty()) {
         return Err(Unfinished::released());
     }
-    judge(status, &output)
+    outcome_of(status, &output)
 }
 
 /// Waits for the process and for its pipes. A command has ended when its process has; background processes that hold
 /// its output open for longer than [`LINGER`] are killed.
-async fn follow<T>(
+async fn wait_for_exit<T>(
     child: &mut Child,
-    group: &Group,
+    group: &ProcessGroup,
     pipes: impl Future<Output = T>,
     stopped: impl Future<Output = ()>,
 ) -> (std::io::Result<ExitStatus>, bool) {
     tokio::pin!(pipes, stopped);
-    let (mut status, mut are_open, mut is_stopped, mut patience) = (None, true, false, Instant::now());
+    let (mut status, mut pipes_open, mut is_stopped, mut pipe_deadline) = (None, true, false, Instant::now());
     loop {
         tokio::select! {
-            _ = &mut pipes, if are_open => are_open = false,
+            _ = &mut pipes, if pipes_open => pipes_open = false,
             ended = child.wait(), if status.is_none() => {
                 status = Some(ended);
-                patience = Instant::now() + LINGER;
+                pipe_deadline = Instant::now() + LINGER;
             }
             () = &mut stopped, if !is_stopped && status.is_none() => {
                 is_stopped = true;
                 group.signal(Signal::TERM);
             }
-            () = sleep_until(patience), if status.is_some() && are_open => {
+            () = sleep_until(pipe_deadline), if status.is_some() && pipes_open => {
                 group.signal(Signal::KILL);
                 // A process that left the group cannot be killed; stop waiting for it.
                 let _ = tokio::time::timeout(LINGER, &mut pipes).await;
-                are_open = false;
+                pipes_open = false;
             }
         }
         match status {
-            Some(status) if !are_open => return (status, is_stopped),
+            Some(status) if !pipes_open => return (status, is_stopped),
             other => status = other,
         }
     }
@@ -188,13 +188,13 @@ fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> C
 }
 
 /// Writes the payload. A closed pipe is no error, because a command may ignore its payload.
-async fn give(stdin: Option<ChildStdin>, payload: &str) {
+async fn write_payload(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(payload.as_bytes()).await;
     }
 }
 
-async fn take(pipe: Option<impl AsyncRead + Unpin>, mut each: impl FnMut(&[u8])) {
+async fn read_pipe(pipe: Option<impl AsyncRead + Unpin>, mut each: impl FnMut(&[u8])) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = Vec::with_capacity(4096);
     while let Ok(1..) = pipe.read_buf(&mut buffer).await {
@@ -203,18 +203,18 @@ async fn take(pipe: Option<impl AsyncRead + Unpin>, mut each: impl FnMut(&[u8]))
     }
 }
 
-async fn hear(fd3: pipe::Receiver, said: &impl Fn(ItemProgress)) {
+async fn read_progress(fd3: pipe::Receiver, report: &impl Fn(ItemProgress)) {
     let mut lines = Lines::default();
     let mut line = |line: &str| {
         if let Some(progress) = progress(line) {
-            said(progress);
+            report(progress);
         }
     };
-    take(Some(fd3), |bytes| lines.feed(bytes, &mut line)).await;
+    read_pipe(Some(fd3), |bytes| lines.feed(bytes, &mut line)).await;
     lines.end(line);
 }
 
-fn judge(status: ExitStatus, output: &Output) -> Result<Document, Unfinished> {
+fn outcome_of(status: ExitStatus, output: &Output) -> Result<Document, Unfinished> {
     let bad = |what: String| Err(Unfinished::failed(what).kind("bad_output"));
     if output.result.len() > MAX_RESULT {
         return bad("The command wrote more than 10 MiB to its standard output.".to_owned());

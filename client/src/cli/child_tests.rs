@@ -10,12 +10,12 @@ fn sh(script: &str) -> CommandLine {
     CommandLine { program: "sh".into(), args: vec!["-c".into(), script.into()] }
 }
 
-fn silent() -> Heard<impl Fn(ItemProgress), impl Fn(&str)> {
-    Heard { progress: |_| {}, line: |_: &str| {} }
+fn no_handlers() -> OutputHandlers<impl Fn(ItemProgress), impl Fn(&str)> {
+    OutputHandlers { progress: |_| {}, line: |_: &str| {} }
 }
 
 async fn result(script: &str, payload: &str) -> Result<Document, Unfinished> {
-    run(&sh(script), vec![("TREELINE_ROW", "7".to_owned())], payload, silent(), pending()).await
+    run(&sh(script), vec![("TREELINE_ROW", "7".to_owned())], payload, no_handlers(), pending()).await
 }
 
 async fn failure(script: &str) -> FailureBody {
@@ -42,29 +42,29 @@ async fn a_payload_larger_than_a_pipe_may_be_ignored() {
 }
 
 #[tokio::test]
-async fn progress_is_heard_from_fd_3_while_the_command_runs() {
-    let heard = RefCell::new(Vec::new());
+async fn progress_is_read_from_fd_3_while_the_command_runs() {
+    let received = RefCell::new(Vec::new());
     let script = "echo progress 1/2 first >&3; echo noise >&3; printf 'progress 2/2 last' >&3; echo '\"done\"'";
-    let receivers = Heard { progress: |said| heard.borrow_mut().push(said), line: |_: &str| {} };
+    let receivers = OutputHandlers { progress: |report| received.borrow_mut().push(report), line: |_: &str| {} };
     let result = run(&sh(script), Vec::new(), "{}", receivers, pending()).await;
     assert_eq!(result.expect("a result").text(), "\"done\"");
-    let said = |done, text: &str| ItemProgress { done: Some(done), total: Some(2), message: Some(text.to_owned()) };
-    assert_eq!(heard.into_inner(), [said(1, "first"), said(2, "last")]);
+    let report = |done, text: &str| ItemProgress { done: Some(done), total: Some(2), message: Some(text.to_owned()) };
+    assert_eq!(received.into_inner(), [report(1, "first"), report(2, "last")]);
 }
 
 #[tokio::test]
-async fn lines_of_standard_error_are_heard_while_the_command_runs() {
-    let heard = RefCell::new(Vec::new());
-    let receivers = Heard { progress: |_| {}, line: |line: &str| heard.borrow_mut().push(line.to_owned()) };
+async fn lines_of_standard_error_are_read_while_the_command_runs() {
+    let received = RefCell::new(Vec::new());
+    let receivers = OutputHandlers { progress: |_| {}, line: |line: &str| received.borrow_mut().push(line.to_owned()) };
     let script = "echo one >&2; printf 'two\\nthree' >&2; echo 1";
     let result = run(&sh(script), Vec::new(), "{}", receivers, pending()).await;
     assert_eq!(result.expect("a result").text(), "1");
-    let heard: Vec<String> = heard.into_inner().iter().map(|line| line.trim_end().to_owned()).collect();
-    assert_eq!(heard, ["one", "two", "three"]);
+    let received: Vec<String> = received.into_inner().iter().map(|line| line.trim_end().to_owned()).collect();
+    assert_eq!(received, ["one", "two", "three"]);
 }
 
 #[tokio::test]
-async fn a_failure_says_how_it_ended_and_what_it_said_last() {
+async fn a_failure_has_the_exit_status_and_the_last_output() {
     let failed = failure("echo first >&2; echo 'no such customer' >&2; exit 3").await;
     assert_eq!(failed.error.kind.as_deref(), Some("exit_3"));
     assert_eq!(failed.error.message, "first\nno such customer");
@@ -88,7 +88,7 @@ async fn what_is_not_json_is_bad_output() {
 #[tokio::test]
 async fn a_command_that_is_not_there_is_a_failure() {
     let missing = CommandLine { program: "/no/such/command".into(), args: Vec::new() };
-    let ended = run(&missing, Vec::new(), "{}", silent(), pending()).await;
+    let ended = run(&missing, Vec::new(), "{}", no_handlers(), pending()).await;
     let Err(Unfinished::Failed(failed)) = ended else { panic!("{ended:?}") };
     assert_eq!(failed.error.kind.as_deref(), Some("not_started"));
 }
@@ -111,11 +111,11 @@ async fn background_processes_do_not_hold_a_result_for_ever() {
 
 /// Runs a script until it reports a process id on fd 3 and stops or drops it. Returns its result and that id.
 async fn stopped_after_first_word(script: &str, drop_it: bool) -> (Option<Result<Document, Unfinished>>, i32) {
-    let (tell, told) = tokio::sync::watch::channel(0);
-    let said = |said: ItemProgress| {
-        tell.send_replace(said.done.unwrap_or_default() as i32);
+    let (pid_sender, pid_receiver) = tokio::sync::watch::channel(0);
+    let report = |report: ItemProgress| {
+        pid_sender.send_replace(report.done.unwrap_or_default() as i32);
     };
-    let mut begun = told.clone();
+    let mut begun = pid_receiver.clone();
     let stopped = async move {
         let _ = begun.wait_for(|&pid| pid > 0).await;
         if drop_it {
@@ -123,16 +123,16 @@ async fn stopped_after_first_word(script: &str, drop_it: bool) -> (Option<Result
         }
     };
     let command = sh(script);
-    let mut begun = told.clone();
+    let mut begun = pid_receiver.clone();
     let ended = {
-        let run = run(&command, Vec::new(), "{}", Heard { progress: said, line: |_: &str| {} }, stopped);
+        let run = run(&command, Vec::new(), "{}", OutputHandlers { progress: report, line: |_: &str| {} }, stopped);
         tokio::pin!(run);
         tokio::select! {
             ended = &mut run => Some(ended),
             _ = begun.wait_for(|&pid| pid > 0), if drop_it => None,
         }
     };
-    let pid = *told.borrow();
+    let pid = *pid_receiver.borrow();
     (ended, pid)
 }
 

@@ -11,7 +11,7 @@ use super::{Exit, JobsOptions, show};
 const PAGE: u32 = 1_000;
 
 pub(super) async fn list(client: &Client, options: JobsOptions, json: bool) -> anyhow::Result<Exit> {
-    let mut left = options.limit;
+    let mut remaining = options.limit;
     let mut filter = JobFilter {
         status: options.status,
         outcome: options.outcome,
@@ -21,10 +21,10 @@ pub(super) async fn list(client: &Client, options: JobsOptions, json: bool) -> a
         ..JobFilter::default()
     };
     let mut is_first = true;
-    while left > 0 {
-        filter.limit = Some(left.min(PAGE));
+    while remaining > 0 {
+        filter.limit = Some(remaining.min(PAGE));
         let page = client.jobs(&filter).await?;
-        left = left.saturating_sub(page.data.len() as u32);
+        remaining = remaining.saturating_sub(page.data.len() as u32);
         for job in &page.data {
             if json {
                 show::json(job);

@@ -17,19 +17,19 @@ use domain::{
 use tokio::sync::Notify;
 
 /// Interval at which lines are sent.
-const EVERY: Duration = Duration::from_secs(1);
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum size of the buffered messages in bytes: the same as the server's limit (`domain::limits::LARGEST_LOG`).
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BUFFERED_BYTES: usize = 1 << 20;
 /// Maximum size of the messages in one request in bytes, exceeded only by a single longer line. The server drops whole
 /// requests, oldest first.
 const REQUEST_BYTES: usize = 64 << 10;
 
 /// Lines to be sent; the oldest are dropped when they exceed the server's limit.
 #[derive(Debug, Default)]
-pub(super) struct Logs(Mutex<Waiting>);
+pub(super) struct Logs(Mutex<Buffer>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Buffer {
     lines: VecDeque<NewLogLine>,
     bytes: usize,
 }
@@ -41,31 +41,31 @@ impl Logs {
         if message.is_empty() {
             return;
         }
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.bytes += message.len();
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buffer.bytes += message.len();
         let message = message.replace('\0', "\u{FFFD}");
-        waiting.lines.push_back(NewLogLine {
+        buffer.lines.push_back(NewLogLine {
             at: Some(Time(SystemTime::now().into())),
             level: LogLevel::Info,
             message,
             fields: None,
         });
-        while waiting.bytes > MOST_BYTES {
-            let Some(oldest) = waiting.lines.pop_front() else { break };
-            waiting.bytes = waiting.bytes.saturating_sub(oldest.message.len());
+        while buffer.bytes > MAX_BUFFERED_BYTES {
+            let Some(oldest) = buffer.lines.pop_front() else { break };
+            buffer.bytes = buffer.bytes.saturating_sub(oldest.message.len());
         }
     }
 
     fn take(&self) -> Vec<NewLogLine> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;
-        let fit = waiting.lines.iter().take(MOST_LOG_LINES).take_while(|line| {
+        let fit = buffer.lines.iter().take(MOST_LOG_LINES).take_while(|line| {
             bytes += line.message.len();
             bytes <= REQUEST_BYTES
         });
-        let n = fit.count().max(1).min(waiting.lines.len());
-        let lines: Vec<NewLogLine> = waiting.lines.drain(..n).collect();
-        waiting.bytes = waiting.bytes.saturating_sub(lines.iter().map(|line| line.message.len()).sum());
+        let n = fit.count().max(1).min(buffer.lines.len());
+        let lines: Vec<NewLogLine> = buffer.lines.drain(..n).collect();
+        buffer.bytes = buffer.bytes.saturating_sub(lines.iter().map(|line| line.message.len()).sum());
         lines
     }
 
@@ -79,7 +79,7 @@ impl Logs {
         };
         let send = async {
             loop {
-                let is_last = tokio::time::timeout(EVERY, ended.notified()).await.is_ok();
+                let is_last = tokio::time::timeout(FLUSH_INTERVAL, ended.notified()).await.is_ok();
                 if let Err(error) = self.send(task).await {
                     tracing::warn!(%error, assignment = %task.assignment_id(), "log lines of an attempt were not stored");
                     return;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(taken, ["one", "  two\u{FFFD}"]);
         assert_eq!(logs.take().len(), 0);
 
-        let long = "x".repeat(MOST_BYTES / 2);
+        let long = "x".repeat(MAX_BUFFERED_BYTES / 2);
         for line in ["first", &long, "last", &long] {
             logs.add(line);
         }

@@ -5,8 +5,8 @@
 
 mod child;
 mod jobs;
-mod lines;
 mod logs;
+mod output;
 mod show;
 mod upload;
 mod work;
@@ -19,7 +19,7 @@ use domain::{Outcome, id::Uuid, upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
 
 /// Time for which the command line retries calls.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Submit work to Treeline, watch it, and process it.
 #[derive(Debug, Parser)]
@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Verb,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Command {
     /// Run a command for each item of a type. The command gets the payload on standard input, writes a JSON result to
     /// standard output, and may write lines `progress 3/10 text` to file descriptor 3. A non-zero exit code fails the
     /// item with the end of standard error as the message; 65 fails it without retries.
@@ -139,7 +139,7 @@ struct JobsOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,
-    Trouble,
+    Error,
     Partial,
     Failed,
     Interrupted,
@@ -149,7 +149,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
-            Exit::Trouble => 1,
+            Exit::Error => 1,
             Exit::Partial => 3,
             Exit::Failed => 4,
             Exit::Interrupted => 130,
@@ -170,9 +170,9 @@ impl Exit {
 
 /// Sets up the log on standard error, filtered by `RUST_LOG`.
 pub(crate) fn log(args: &Args) {
-    let usual =
-        if matches!(args.command, Verb::Work(_)) { "client=info,treeline=info,lapin=off,warn" } else { "error" };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    let default_filter =
+        if matches!(args.command, Command::Work(_)) { "client=info,treeline=info,lapin=off,warn" } else { "error" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
@@ -182,14 +182,14 @@ pub(crate) fn log(args: &Args) {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let client = Client::new(&args.url, args.token.as_deref())?.with_patience(PATIENCE);
+    let client = Client::new(&args.url, args.token.as_deref())?.with_retry_timeout(RETRY_TIMEOUT);
     match args.command {
-        Verb::Work(options) => work::work(client, options, args.json).await,
-        Verb::Upload(options) => upload::upload(&client, options, args.json).await,
-        Verb::Jobs(options) => jobs::list(&client, options, args.json).await,
-        Verb::Job { id, watch: false } => jobs::show(&client, id, args.json).await,
-        Verb::Job { id, watch: true } => show::bar(&client, id, args.json).await,
-        Verb::Tail { id } => show::tail(&client, id, args.json).await,
+        Command::Work(options) => work::work(client, options, args.json).await,
+        Command::Upload(options) => upload::upload(&client, options, args.json).await,
+        Command::Jobs(options) => jobs::list(&client, options, args.json).await,
+        Command::Job { id, watch: false } => jobs::show(&client, id, args.json).await,
+        Command::Job { id, watch: true } => show::bar(&client, id, args.json).await,
+        Command::Tail { id } => show::tail(&client, id, args.json).await,
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let line = ["treeline", "work", "--type", "a", "--concurrency", "300", "--", "sh", "-c", "--json"];
         let args = Args::try_parse_from(line).expect("parses");
         assert!(!args.json);
-        let Verb::Work(work) = args.command else { panic!("work") };
+        let Command::Work(work) = args.command else { panic!("work") };
         assert_eq!((work.concurrency, work.command.len()), (300, 3));
     }
 

@@ -7,7 +7,7 @@ use std::{
     io::{IsTerminal, Write as _},
 };
 
-use client::{Client, Seen, Watch};
+use client::{Client, Watch, WatchEvent};
 use domain::{Item, Job, JobStatus, id::Uuid, progress::grouped};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -59,24 +59,24 @@ pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Res
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {msg}") {
         bar.set_style(style);
     }
-    let is_drawn = std::io::stderr().is_terminal();
+    let is_terminal = std::io::stderr().is_terminal();
     let mut last_percent = None;
     let mut watch = client.watch(id);
     loop {
-        let seen = watch.next().await?;
+        let event = watch.next().await?;
         let Some(job) = watch.job() else {
-            if let Seen::Removed = seen {
+            if let WatchEvent::Removed = event {
                 return Ok(removed(&bar));
             }
-            away(&bar, &seen);
+            show_disconnected(&bar, &event);
             continue;
         };
         let counts = &job.tree.counts;
         bar.set_length(counts.total().max(job.expected_count.unwrap_or(0)).max(1) as u64);
         bar.set_position(counts.finished() as u64);
         bar.set_message(line(job));
-        match seen {
-            Seen::Completed => {
+        match event {
+            WatchEvent::Completed => {
                 if job.tree.status == JobStatus::Completed && counts.total() == 0 {
                     bar.set_position(1);
                 }
@@ -88,9 +88,9 @@ pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Res
                 }
                 return Ok(Exit::of(job.tree.outcome));
             }
-            Seen::Removed => return Ok(removed(&bar)),
-            Seen::Away(_) => away(&bar, &seen),
-            _ if !is_drawn && last_percent != Some(job.percent) => {
+            WatchEvent::Removed => return Ok(removed(&bar)),
+            WatchEvent::Disconnected(_) => show_disconnected(&bar, &event),
+            _ if !is_terminal && last_percent != Some(job.percent) => {
                 last_percent = Some(job.percent);
                 eprintln!("{}", line(job));
             }
@@ -99,8 +99,8 @@ pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Res
     }
 }
 
-fn away(bar: &ProgressBar, seen: &Seen) {
-    if let Seen::Away(error) = seen {
+fn show_disconnected(bar: &ProgressBar, event: &WatchEvent) {
+    if let WatchEvent::Disconnected(error) = event {
         tracing::debug!(%error, "reconnecting");
         bar.set_message("reconnecting…");
     }
@@ -109,12 +109,12 @@ fn away(bar: &ProgressBar, seen: &Seen) {
 fn removed(bar: &ProgressBar) -> Exit {
     bar.finish_and_clear();
     eprintln!("treeline: the job was removed");
-    Exit::Trouble
+    Exit::Error
 }
 
 /// Output of `tail --json` for each change.
 #[derive(Serialize)]
-struct Sight<'a> {
+struct TailLine<'a> {
     job: Option<&'a Job>,
     items: &'a [Item],
 }
@@ -122,21 +122,21 @@ struct Sight<'a> {
 /// Prints the changes of a tree, one line each, until it is complete.
 pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
     let mut watch = client.watch(id);
-    let mut said = Said::default();
+    let mut printed = Printed::default();
     loop {
-        let seen = watch.next().await?;
-        match &seen {
-            Seen::Away(error) => eprintln!("treeline: reconnecting: {error}"),
-            Seen::Removed => {
+        let event = watch.next().await?;
+        match &event {
+            WatchEvent::Disconnected(error) => eprintln!("treeline: reconnecting: {error}"),
+            WatchEvent::Removed => {
                 eprintln!("treeline: the job was removed");
-                return Ok(Exit::Trouble);
+                return Ok(Exit::Error);
             }
-            Seen::Changed | Seen::Completed if as_json => {
-                json(&Sight { job: watch.job(), items: watch.in_flight() });
+            WatchEvent::Changed | WatchEvent::Completed if as_json => {
+                json(&TailLine { job: watch.job(), items: watch.in_flight() });
             }
-            _ => said.news(&watch).iter().for_each(|line| print_line(line)),
+            _ => printed.new_lines(&watch).iter().for_each(|line| print_line(line)),
         }
-        if let (Seen::Completed, Some(job)) = (&seen, watch.job()) {
+        if let (WatchEvent::Completed, Some(job)) = (&event, watch.job()) {
             return Ok(Exit::of(job.tree.outcome));
         }
     }
@@ -144,13 +144,13 @@ pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Re
 
 /// Last printed state of the tree and of each running item.
 #[derive(Default)]
-struct Said {
+struct Printed {
     tree: String,
     items: HashMap<Uuid, String>,
 }
 
-impl Said {
-    fn news(&mut self, watch: &Watch) -> Vec<String> {
+impl Printed {
+    fn new_lines(&mut self, watch: &Watch) -> Vec<String> {
         let mut lines = Vec::new();
         let in_flight = watch.in_flight();
         self.items.retain(|id, _| in_flight.iter().any(|item| item.id == *id));

@@ -13,7 +13,7 @@ use super::{Exit, UploadOptions, show};
 
 /// Output of `--json` for an uploaded file.
 #[derive(Serialize)]
-struct Handed<'a> {
+struct UploadOutput<'a> {
     upload: &'a Upload,
     job: &'a Job,
     page: &'a str,
@@ -25,7 +25,7 @@ pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) 
     let id = job.id.to_string();
     let page = client.page(&["imports", &id]);
     if json {
-        show::json(&Handed { upload: &upload, job: &job, page: &page });
+        show::json(&UploadOutput { upload: &upload, job: &job, page: &page });
     } else {
         println!("job   {id}");
         println!("page  {page}");
@@ -35,13 +35,13 @@ pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) 
 
 /// Uploads the file with a progress bar.
 async fn send(client: &Client, options: &UploadOptions) -> Result<Upload> {
-    let bytes = std::fs::metadata(&options.file).map_or(0, |about| about.len());
+    let bytes = std::fs::metadata(&options.file).map_or(0, |metadata| metadata.len());
     let bar = ProgressBar::new(bytes);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}") {
         bar.set_style(style);
     }
-    let drawn = bar.clone();
-    let upload = client.upload_as(&options.file, options.format, move |sent| drawn.set_position(sent)).await;
+    let shown_bar = bar.clone();
+    let upload = client.upload_as(&options.file, options.format, move |sent| shown_bar.set_position(sent)).await;
     bar.finish_and_clear();
     upload
 }

@@ -16,7 +16,7 @@ use client::{Client, Document, Summary, Task, Unfinished, Worker};
 
 use super::{
     Exit, WorkOptions,
-    child::{self, CommandLine, Heard},
+    child::{self, CommandLine, OutputHandlers},
     logs::Logs,
     show,
 };
@@ -41,7 +41,12 @@ pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> an
     if let Some(url) = &options.amqp {
         worker = worker.rabbitmq(url)?;
     }
-    tracing::info!(worker = worker.id(), types = options.types.join(","), slots = options.concurrency, "worker started");
+    tracing::info!(
+        worker = worker.id(),
+        types = options.types.join(","),
+        slots = options.concurrency,
+        "worker started"
+    );
 
     let (drain, is_forced) = drain()?;
     let summary = worker.run_until(drain, move |task| handle(Arc::clone(&command), task)).await?;
@@ -49,7 +54,7 @@ pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> an
     Ok(match summary.unreported {
         _ if is_forced.load(Ordering::Relaxed) => Exit::Interrupted,
         0 => Exit::Done,
-        _ => Exit::Trouble,
+        _ => Exit::Error,
     })
 }
 
@@ -65,19 +70,19 @@ async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfin
         environment.push(("TREELINE_ROW", row.to_string()));
     }
     let logs = Logs::default();
-    let heard = Heard { progress: |said| task.progress(said), line: |line: &str| logs.add(line) };
-    logs.send_during(&task, child::run(&command, environment, item.payload.text(), heard, task.stopped())).await
+    let handlers = OutputHandlers { progress: |progress| task.progress(progress), line: |line: &str| logs.add(line) };
+    logs.send_during(&task, child::run(&command, environment, item.payload.text(), handlers, task.stopped())).await
 }
 
 /// A drain on signals that logs its steps.
 fn drain() -> anyhow::Result<(client::Drain, Arc<AtomicBool>)> {
     let drain = client::Drain::on_signals().context("signals cannot be listened to")?;
     let is_forced = Arc::new(AtomicBool::new(false));
-    let (said, forced) = (drain.clone(), Arc::clone(&is_forced));
+    let (observer, forced) = (drain.clone(), Arc::clone(&is_forced));
     tokio::spawn(async move {
-        said.begun().await;
+        observer.begun().await;
         tracing::info!("draining; a second signal drops all running items");
-        said.forced().await;
+        observer.forced().await;
         forced.store(true, Ordering::Relaxed);
     });
     Ok((drain, is_forced))
@@ -94,7 +99,7 @@ fn report(summary: &Summary, json: bool) {
 
 fn is_runnable(program: &OsStr) -> bool {
     let is_file = |path: PathBuf| {
-        std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     };
     if Path::new(program).components().count() > 1 || Path::new(program).is_absolute() {
         return is_file(program.into());

@@ -15,28 +15,28 @@ use tokio::{
 };
 
 use super::{
-    MOST, ProgressCell, Task,
-    held::{Held, Phase},
-    rabbit::Ear,
+    MAX_BATCH, ProgressCell, Task,
+    active::{ActiveAssignment, Phase},
+    rabbitmq::WakeUpReceiver,
     run::{Leaving, Loop, Reply},
 };
-use crate::{again::persist, error::Result};
+use crate::{error::Result, retry::retry_until_answered};
 
 /// Seconds that a claim waits at the server for work.
-const WAIT: u32 = 20;
+const CLAIM_WAIT_SECONDS: u32 = 20;
 /// Seconds that a claim waits while RabbitMQ is configured but unreachable. Wake-ups that arrive in the meantime wait
 /// as long.
-const SHORT_WAIT: u32 = 5;
+const CLAIM_WAIT_SECONDS_WITH_BROKER: u32 = 5;
 /// Interval of claims without a wake-up, in case one was lost.
-const LOOK: Duration = Duration::from_secs(10);
+const CLAIM_INTERVAL: Duration = Duration::from_secs(10);
 /// Time for which a stopping worker tries to learn the result of an interrupted claim.
-const LAST_WORD: Duration = Duration::from_secs(2);
+const LAST_CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The claim in flight.
 pub(super) enum Claiming {
     /// Part of a report of endings.
-    Rides,
-    Polls {
+    WithReport,
+    LongPoll {
         claim: Claim,
         call: AbortHandle,
     },
@@ -48,45 +48,45 @@ impl Loop {
     pub(super) fn claim(&mut self, now: Instant) {
         let slots = self.free_slots();
         if slots > 0 && self.leaving.is_none() && self.claiming.is_none() && self.endings.is_empty() {
-            let hears = self.ear.as_ref().is_some_and(Ear::is_attached);
-            if hears && self.heard.is_empty() && now < self.ask_after {
+            let has_wake_ups = self.wake_ups.as_ref().is_some_and(WakeUpReceiver::is_attached);
+            if has_wake_ups && self.named_items.is_empty() && now < self.next_claim_at {
                 return;
             }
-            self.ask_after = now + LOOK.mul_f64(rand::random_range(0.8..1.2));
-            let wait = if self.ear.is_some() { SHORT_WAIT } else { WAIT };
-            let claim = self.claim_for(slots, (!hears).then_some(wait));
-            let client = self.worker.client.with_patience(Duration::ZERO);
-            let asked = claim.clone();
-            let call = self.poll(async move { persist("a claim", || client.claim(&asked)).await });
-            self.claiming = Some(Claiming::Polls { claim, call });
+            self.next_claim_at = now + CLAIM_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
+            let wait = if self.wake_ups.is_some() { CLAIM_WAIT_SECONDS_WITH_BROKER } else { CLAIM_WAIT_SECONDS };
+            let claim = self.claim_for(slots, (!has_wake_ups).then_some(wait));
+            let client = self.worker.client.with_retry_timeout(Duration::ZERO);
+            let request = claim.clone();
+            let call = self.poll(async move { retry_until_answered("a claim", || client.claim(&request)).await });
+            self.claiming = Some(Claiming::LongPoll { claim, call });
         }
     }
 
     /// True if a claim for any item waits at the server.
-    pub(super) fn waits_at_the_server(&self) -> bool {
-        matches!(&self.claiming, Some(Claiming::Polls { claim, .. }) if claim.wait_seconds.is_some())
+    pub(super) fn is_long_polling(&self) -> bool {
+        matches!(&self.claiming, Some(Claiming::LongPoll { claim, .. }) if claim.wait_seconds.is_some())
     }
 
     /// Handles a wake-up. While a long poll is open, the item is not stored: it would wait for that poll, and the
     /// queue of named items would look as if the worker were at capacity.
-    pub(super) fn heard_of(&mut self, item_id: Uuid) {
-        if self.waits_at_the_server() {
-            self.ask_after = Instant::now();
+    pub(super) fn wake_up_received(&mut self, item_id: Uuid) {
+        if self.is_long_polling() {
+            self.next_claim_at = Instant::now();
         } else {
-            self.heard.push_back(item_id);
+            self.named_items.push_back(item_id);
         }
     }
 
     /// A claim for the named items, or for any items if none are named.
     pub(super) fn claim_for(&mut self, slots: usize, wait_seconds: Option<u32>) -> Claim {
-        let named = self.heard.len().min(slots).min(MOST);
-        let named: Option<Vec<Uuid>> = (named > 0).then(|| self.heard.drain(..named).collect());
+        let named = self.named_items.len().min(slots).min(MAX_BATCH);
+        let named: Option<Vec<Uuid>> = (named > 0).then(|| self.named_items.drain(..named).collect());
         Claim {
             worker_id: self.worker.name.clone(),
             types: if named.is_some() { Vec::new() } else { self.worker.types.clone() },
             wait_seconds: wait_seconds.filter(|_| named.is_none()),
             item_ids: named,
-            max: Some(slots.min(MOST) as u32),
+            max: Some(slots.min(MAX_BATCH) as u32),
             claim_id: Some(Uuid::now_v7()),
         }
     }
@@ -116,20 +116,20 @@ impl Loop {
         let now = Instant::now();
         if !assignments.is_empty() {
             // There may be more items where these came from.
-            self.ask_after = now;
+            self.next_claim_at = now;
         }
         for assignment in assignments {
             // A retried claim returns the same assignments again.
-            if self.held.contains_key(&assignment.id) {
+            if self.active.contains_key(&assignment.id) {
                 continue;
             }
             let id = assignment.id;
-            let progress = Arc::new(ProgressCell::new(Arc::clone(&self.news)));
-            let held = Held::new(assignment, progress, sent, now);
-            let is_confirmed = held.is_confirmed();
-            self.held.insert(id, held);
+            let progress = Arc::new(ProgressCell::new(Arc::clone(&self.progress_changed)));
+            let active = ActiveAssignment::new(assignment, progress, sent, now);
+            let is_confirmed = active.is_confirmed();
+            self.active.insert(id, active);
             if self.leaving.is_some() {
-                self.give_back(id, ReleaseBody::default());
+                self.release(id, ReleaseBody::default());
             } else if is_confirmed {
                 self.start(id);
             }
@@ -137,20 +137,20 @@ impl Loop {
     }
 
     pub(super) fn start(&mut self, id: Uuid) {
-        let Some(held) = self.held.get_mut(&id) else { return };
-        let Some(assignment) = held.take_assignment() else { return };
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let Some(assignment) = active.take_assignment() else { return };
         let task = Task {
             assignment: Arc::from(assignment),
             client: self.worker.client.clone(),
-            progress: Arc::clone(&held.progress),
-            stop: held.stop.clone(),
+            progress: Arc::clone(&active.progress),
+            stop: active.stop.clone(),
         };
-        tracing::debug!(item = %held.label, "begun");
+        tracing::debug!(item = %active.label, "begun");
         let handler = Arc::clone(&self.handler);
         // The handler is called inside the task, so that a panic in it becomes an ending, too.
         let abort = self.handlers.spawn(async move { handler(task).await });
         self.by_task.insert(abort.id(), id);
-        held.phase = Phase::Working(abort);
+        active.phase = Phase::Working(abort);
     }
 
     /// Begins draining: no more claims. It aborts a long poll. If the server is just answering it, a claim with the
@@ -159,16 +159,18 @@ impl Loop {
     pub(super) fn leave(&mut self) {
         let stop_at = Instant::now() + self.worker.drain_limit;
         self.leaving = Some(Leaving { stop_at, give_up_at: None });
-        if let Some(Claiming::Polls { claim, call }) = self.claiming.take_if(|c| matches!(c, Claiming::Polls { .. })) {
+        if let Some(Claiming::LongPoll { claim, call }) =
+            self.claiming.take_if(|c| matches!(c, Claiming::LongPoll { .. }))
+        {
             call.abort();
             let claim = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
-            let client = self.worker.client.with_patience(Duration::ZERO);
+            let client = self.worker.client.with_retry_timeout(Duration::ZERO);
             let last = claim.clone();
             let call = self.poll(async move {
-                let told = timeout(LAST_WORD, persist("a last claim", || client.claim(&last)));
-                told.await.unwrap_or_else(|_| Ok(Claimed::default()))
+                let answer = timeout(LAST_CLAIM_TIMEOUT, retry_until_answered("a last claim", || client.claim(&last)));
+                answer.await.unwrap_or_else(|_| Ok(Claimed::default()))
             });
-            self.claiming = Some(Claiming::Polls { claim, call });
+            self.claiming = Some(Claiming::LongPoll { claim, call });
         }
     }
 }

@@ -16,14 +16,14 @@ use tokio::{
 
 use super::{
     Unfinished,
+    active::{Phase, StopReason},
     claims::Claiming,
-    held::{Phase, Why},
-    report::{self, Reported, Returned, Verdict},
+    report::{self, ReleaseOutcome, ReportOutcome, Reported},
     run::{Loop, Reply},
 };
 
 /// Pause before an ending is reported again if the server could not process it.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const REPORT_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl Loop {
     pub(super) fn handler_ended(&mut self, ended: Result<(Id, Result<Document, Unfinished>), JoinError>) {
@@ -35,24 +35,24 @@ impl Loop {
             Err(error) => (error.id(), None),
         };
         let Some(id) = self.by_task.remove(&task) else { return };
-        let Some(held) = self.held.get_mut(&id) else { return };
-        let why = match std::mem::replace(&mut held.phase, Phase::Ended) {
-            Phase::Stopping { why, .. } => Some(why),
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let stop_reason = match std::mem::replace(&mut active.phase, Phase::Ended) {
+            Phase::Stopping { reason: stop_reason, .. } => Some(stop_reason),
             _ => None,
         };
-        if why == Some(Why::Closed) {
-            self.held.remove(&id);
+        if stop_reason == Some(StopReason::Closed) {
+            self.active.remove(&id);
             self.summary.closed += 1;
             return;
         }
         match outcome {
             Some(Ok(result)) => {
-                tracing::debug!(item = %held.label, "done");
+                tracing::debug!(item = %active.label, "done");
                 self.endings.push_back(report::result(id, result));
             }
             // A failure while the handler is being stopped was most likely caused by the stop.
-            Some(Err(Unfinished::Failed(failure))) if why.is_none() || !failure.retryable => {
-                tracing::warn!(item = %held.label, error = %failure.error.message, "failed");
+            Some(Err(Unfinished::Failed(failure))) if stop_reason.is_none() || !failure.retryable => {
+                tracing::warn!(item = %active.label, error = %failure.error.message, "failed");
                 self.endings.push_back(Ending {
                     retryable: failure.retryable,
                     retry_after_seconds: failure.retry_after_seconds,
@@ -60,8 +60,8 @@ impl Loop {
                     ..report::failure(id, failure.error)
                 });
             }
-            Some(Err(Unfinished::Released(body))) => self.give_back(id, body),
-            Some(Err(Unfinished::Failed(_))) | None => self.give_back(id, ReleaseBody::default()),
+            Some(Err(Unfinished::Released(body))) => self.release(id, body),
+            Some(Err(Unfinished::Failed(_))) | None => self.release(id, ReleaseBody::default()),
         }
     }
 
@@ -71,11 +71,11 @@ impl Loop {
             return;
         }
         let endings: Vec<Ending> = self.endings.drain(..report::batch_len(&self.endings)).collect();
-        let slots = (self.worker.concurrency + endings.len()).saturating_sub(self.held.len());
+        let slots = (self.worker.concurrency + endings.len()).saturating_sub(self.active.len());
         let may_claim = self.leaving.is_none() && self.claiming.is_none();
         let claim = (may_claim && slots > 0).then(|| self.claim_for(slots, None));
         if claim.is_some() {
-            self.claiming = Some(Claiming::Rides);
+            self.claiming = Some(Claiming::WithReport);
         }
         self.reporting = true;
         let client = self.worker.client.clone();
@@ -84,59 +84,59 @@ impl Loop {
 
     pub(super) fn reported(&mut self, reported: Reported) {
         self.reporting = false;
-        self.claiming.take_if(|claiming| matches!(claiming, Claiming::Rides));
-        for (ending, verdict) in reported.endings {
+        self.claiming.take_if(|claiming| matches!(claiming, Claiming::WithReport));
+        for (ending, outcome) in reported.endings {
             let id = ending.assignment_id.id;
-            let label = self.held.get(&id).map_or("", |held| held.label.as_str());
-            match verdict {
-                Verdict::Accepted if ending.error.is_some() => self.summary.failed += 1,
-                Verdict::Accepted => self.summary.succeeded += 1,
-                Verdict::Closed(code) => {
+            let label = self.active.get(&id).map_or("", |active| active.label.as_str());
+            match outcome {
+                ReportOutcome::Accepted if ending.error.is_some() => self.summary.failed += 1,
+                ReportOutcome::Accepted => self.summary.succeeded += 1,
+                ReportOutcome::Closed(code) => {
                     let code = code.map_or("closed", Code::as_str);
                     tracing::warn!(item = %label, code, "ending too late; it had no effect");
                     self.summary.closed += 1;
                 }
-                Verdict::Later => {
-                    self.report_after = Instant::now() + AGAIN_AFTER;
+                ReportOutcome::RetryLater => {
+                    self.report_after = Instant::now() + REPORT_RETRY_PAUSE;
                     self.endings.push_back(ending);
                     continue;
                 }
-                Verdict::Refused(reason) if ending.error.is_none() => {
+                ReportOutcome::Refused(reason) if ending.error.is_none() => {
                     tracing::warn!(item = %label, reason, "result refused");
                     let error = report::error("bad_output", format!("Treeline refused the result: {reason}"));
                     self.endings.push_back(report::failure(id, error));
                     continue;
                 }
-                Verdict::Refused(reason) => {
+                ReportOutcome::Refused(reason) => {
                     tracing::error!(item = %label, reason, "failure refused; the lease will expire");
                     self.summary.unreported += 1;
                 }
             }
-            self.held.remove(&id);
+            self.active.remove(&id);
         }
         self.accept(reported.assignments, reported.sent);
     }
 
-    pub(super) fn give_back(&mut self, id: Uuid, body: ReleaseBody) {
-        let Some(held) = self.held.get_mut(&id) else { return };
-        held.phase = Phase::Ended;
+    pub(super) fn release(&mut self, id: Uuid, body: ReleaseBody) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        active.phase = Phase::Ended;
         let client = self.worker.client.clone();
         self.calls.spawn(async move {
-            let returned = report::give_back(client, id, body).await;
-            Reply::Returned { assignment: id, returned }
+            let outcome = report::release(client, id, body).await;
+            Reply::Released { assignment: id, outcome }
         });
     }
 
-    pub(super) fn returned(&mut self, id: Uuid, returned: &Returned) {
-        match returned {
-            Returned::Accepted => self.summary.released += 1,
-            Returned::Closed => self.summary.closed += 1,
-            Returned::MustFail => {
+    pub(super) fn release_answered(&mut self, id: Uuid, outcome: &ReleaseOutcome) {
+        match outcome {
+            ReleaseOutcome::Accepted => self.summary.released += 1,
+            ReleaseOutcome::Closed => self.summary.closed += 1,
+            ReleaseOutcome::MustFail => {
                 let message = "The worker was stopped before the item was done.".to_owned();
                 self.endings.push_back(report::failure(id, report::error("worker_stopped", message)));
                 return;
             }
         }
-        self.held.remove(&id);
+        self.active.remove(&id);
     }
 }

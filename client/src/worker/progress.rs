@@ -16,12 +16,12 @@ pub(super) struct ProgressCell {
     /// Last report, and true if it has not been sent.
     latest: Mutex<(ItemProgress, bool)>,
     /// Wakes the loop.
-    news: Arc<Notify>,
+    changed: Arc<Notify>,
 }
 
 impl ProgressCell {
-    pub(super) fn new(news: Arc<Notify>) -> Self {
-        Self { latest: Mutex::default(), news }
+    pub(super) fn new(changed: Arc<Notify>) -> Self {
+        Self { latest: Mutex::default(), changed }
     }
 
     pub(super) fn set(&self, mut progress: ItemProgress) {
@@ -32,7 +32,7 @@ impl ProgressCell {
         if latest.0 != progress {
             *latest = (progress, true);
             drop(latest);
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -47,7 +47,7 @@ impl ProgressCell {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
     }
 
-    pub(super) fn is_news(&self) -> bool {
+    pub(super) fn is_unsent(&self) -> bool {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 }

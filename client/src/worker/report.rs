@@ -13,31 +13,31 @@ use domain::{
 use tokio::time::Instant;
 
 use crate::{
-    again::persist,
     client::Client,
     error::{Error, Result},
+    retry::retry_until_answered,
 };
 
 /// Maximum number of endings, and of bytes of results, in one report.
-const BATCH: usize = 500;
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+const MAX_ENDINGS: usize = 500;
+const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Result of reporting one ending.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum ReportOutcome {
     Accepted,
     /// The assignment was no longer open, and nothing changed.
     Closed(Option<Code>),
     /// The server refuses this ending for good.
     Refused(String),
     /// A temporary error: report the same ending again later.
-    Later,
+    RetryLater,
 }
 
 /// Response to a report.
 #[derive(Debug)]
 pub(super) struct Reported {
-    pub(super) endings: Vec<(Ending, Verdict)>,
+    pub(super) endings: Vec<(Ending, ReportOutcome)>,
     pub(super) assignments: Vec<Assignment>,
     /// Time at which the claim was first sent.
     pub(super) sent: Instant,
@@ -67,10 +67,10 @@ pub(super) fn error(kind: &str, message: String) -> WorkError {
 /// Number of endings from the front of the queue that fit into one report; at least one.
 pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> usize {
     let mut bytes = 0;
-    let fits = endings.into_iter().take(BATCH).take_while(|ending| {
+    let fits = endings.into_iter().take(MAX_ENDINGS).take_while(|ending| {
         let first = bytes == 0;
         bytes += 200 + ending.result.as_ref().map_or(0, |result| result.text().len());
-        first || bytes <= BATCH_BYTES
+        first || bytes <= MAX_RESULT_BYTES
     });
     fits.count()
 }
@@ -82,8 +82,8 @@ pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<C
     let body = FinishBody { endings, claim };
     match send(&client, &body).await {
         Ok(finished) => {
-            let (verdicts, assignments) = read(&body.endings, finished);
-            Reported { endings: body.endings.into_iter().zip(verdicts).collect(), assignments, sent }
+            let (outcomes, assignments) = read(&body.endings, finished);
+            Reported { endings: body.endings.into_iter().zip(outcomes).collect(), assignments, sent }
         }
         Err(error) => Reported {
             endings: one_by_one(&client, body.endings, body.claim.is_some(), error).await,
@@ -100,47 +100,49 @@ async fn one_by_one(
     endings: Vec<Ending>,
     mut had_claim: bool,
     mut error: Error,
-) -> Vec<(Ending, Verdict)> {
-    let alone = endings.len() == 1;
-    let mut judged = Vec::with_capacity(endings.len());
+) -> Vec<(Ending, ReportOutcome)> {
+    let is_only_one = endings.len() == 1;
+    let mut reported = Vec::with_capacity(endings.len());
     for ending in endings {
-        let verdict = if alone && !std::mem::take(&mut had_claim) {
-            Verdict::Refused(error.to_string())
+        let outcome = if is_only_one && !std::mem::take(&mut had_claim) {
+            ReportOutcome::Refused(error.to_string())
         } else {
             let body = FinishBody { endings: vec![ending.clone()], claim: None };
             match send(client, &body).await {
-                Ok(finished) => read(&body.endings, finished).0.pop().unwrap_or(Verdict::Later),
+                Ok(finished) => read(&body.endings, finished).0.pop().unwrap_or(ReportOutcome::RetryLater),
                 Err(refusal) => {
                     error = refusal;
-                    Verdict::Refused(error.to_string())
+                    ReportOutcome::Refused(error.to_string())
                 }
             }
         };
-        judged.push((ending, verdict));
+        reported.push((ending, outcome));
     }
-    judged
+    reported
 }
 
 async fn send(client: &Client, body: &FinishBody) -> Result<Finished> {
-    let once = client.with_patience(Duration::ZERO);
-    persist("endings", || once.finish(body)).await
+    let once = client.with_retry_timeout(Duration::ZERO);
+    retry_until_answered("endings", || once.finish(body)).await
 }
 
-fn read(endings: &[Ending], finished: Finished) -> (Vec<Verdict>, Vec<Assignment>) {
+fn read(endings: &[Ending], finished: Finished) -> (Vec<ReportOutcome>, Vec<Assignment>) {
     let answers: HashMap<Uuid, (u16, Option<Code>)> =
         finished.endings.into_iter().map(|answer| (answer.assignment_id.id, (answer.status, answer.code))).collect();
-    let verdicts = endings.iter().map(|ending| match answers.get(&ending.assignment_id.id) {
-        Some((200..=299, _)) => Verdict::Accepted,
-        Some((404 | 409 | 410, code)) => Verdict::Closed(*code),
-        None | Some((408 | 429 | 500.., _)) => Verdict::Later,
-        Some((status, code)) => Verdict::Refused(code.map_or_else(|| status.to_string(), |c| c.title().to_owned())),
+    let outcomes = endings.iter().map(|ending| match answers.get(&ending.assignment_id.id) {
+        Some((200..=299, _)) => ReportOutcome::Accepted,
+        Some((404 | 409 | 410, code)) => ReportOutcome::Closed(*code),
+        None | Some((408 | 429 | 500.., _)) => ReportOutcome::RetryLater,
+        Some((status, code)) => {
+            ReportOutcome::Refused(code.map_or_else(|| status.to_string(), |c| c.title().to_owned()))
+        }
     });
-    (verdicts.collect(), finished.assignments)
+    (outcomes.collect(), finished.assignments)
 }
 
 /// Result of releasing an item.
 #[derive(Debug)]
-pub(super) enum Returned {
+pub(super) enum ReleaseOutcome {
     Accepted,
     /// The assignment was closed, or the server could not be reached; then the lease expires.
     Closed,
@@ -149,13 +151,13 @@ pub(super) enum Returned {
 }
 
 /// Releases an item.
-pub(super) async fn give_back(client: Client, assignment: Uuid, body: ReleaseBody) -> Returned {
+pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody) -> ReleaseOutcome {
     match client.release(assignment, &body).await {
-        Ok(_) => Returned::Accepted,
-        Err(error) if error.code() == Some(Code::AlreadyStarted) => Returned::MustFail,
+        Ok(_) => ReleaseOutcome::Accepted,
+        Err(error) if error.code() == Some(Code::AlreadyStarted) => ReleaseOutcome::MustFail,
         Err(error) => {
             tracing::debug!(%error, %assignment, "release failed");
-            Returned::Closed
+            ReleaseOutcome::Closed
         }
     }
 }
@@ -172,10 +174,10 @@ mod tests {
     #[test]
     fn a_report_is_bounded_in_number_and_bytes_but_never_empty() {
         let small: Vec<Ending> = (0..600).map(|_| ending("x")).collect();
-        assert_eq!(batch_len(&small), BATCH);
+        assert_eq!(batch_len(&small), MAX_ENDINGS);
         let large: Vec<Ending> = (0..10).map(|_| ending(&"x".repeat(1 << 20))).collect();
         assert_eq!(batch_len(&large), 3);
-        assert_eq!(batch_len(&[ending(&"x".repeat(BATCH_BYTES + 1))]), 1);
+        assert_eq!(batch_len(&[ending(&"x".repeat(MAX_RESULT_BYTES + 1))]), 1);
         assert_eq!(batch_len(&[]), 0);
     }
 
@@ -192,15 +194,15 @@ mod tests {
             ],
             assignments: Vec::new(),
         };
-        let (verdicts, _) = read(&endings, finished);
+        let (outcomes, _) = read(&endings, finished);
         assert!(matches!(
-            verdicts[..],
+            outcomes[..],
             [
-                Verdict::Accepted,
-                Verdict::Closed(Some(Code::AssignmentClosed)),
-                Verdict::Refused(_),
-                Verdict::Later,
-                Verdict::Later
+                ReportOutcome::Accepted,
+                ReportOutcome::Closed(Some(Code::AssignmentClosed)),
+                ReportOutcome::Refused(_),
+                ReportOutcome::RetryLater,
+                ReportOutcome::RetryLater
             ]
         ));
     }

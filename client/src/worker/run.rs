@@ -24,24 +24,24 @@ use tokio::{
 
 use super::{
     Drain, Summary, Task, Unfinished, Worker,
+    active::{ActiveAssignment, Phase, StopReason},
     claims::Claiming,
-    held::{Held, Phase, Why},
-    rabbit::Ear,
-    report::{Reported, Returned},
+    rabbitmq::WakeUpReceiver,
+    report::{ReleaseOutcome, Reported},
 };
 use crate::error::{Error, Result};
 
 /// Time for which a stopping worker tries to report the results of its handlers.
-const LAST_REPORTS: Duration = Duration::from_secs(10);
+const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Wait that other events are expected to interrupt.
-const LONG: Duration = Duration::from_hours(1);
+const FAR_AHEAD: Duration = Duration::from_hours(1);
 
 /// Response of a call.
 pub(super) enum Reply {
     Claimed { sent: Instant, answer: Result<Vec<Assignment>> },
     Reported(Reported),
-    Beaten { sent: Instant, told: Vec<HeartbeatOf>, answer: Result<Heartbeats> },
-    Returned { assignment: Uuid, returned: Returned },
+    HeartbeatsAnswered { sent: Instant, heartbeats: Vec<HeartbeatOf>, answer: Result<Heartbeats> },
+    Released { assignment: Uuid, outcome: ReleaseOutcome },
 }
 
 pub(super) type Handler = Arc<dyn Fn(Task) -> BoxFuture<'static, Result<Document, Unfinished>> + Send + Sync>;
@@ -50,7 +50,7 @@ pub(super) struct Loop {
     pub(super) worker: Worker,
     pub(super) handler: Handler,
     /// From the claim until the ending is acknowledged. Its length is the number of slots in use.
-    pub(super) held: HashMap<Uuid, Held>,
+    pub(super) active: HashMap<Uuid, ActiveAssignment>,
     pub(super) handlers: JoinSet<Result<Document, Unfinished>>,
     pub(super) by_task: HashMap<Id, Uuid>,
     pub(super) calls: JoinSet<Reply>,
@@ -58,20 +58,20 @@ pub(super) struct Loop {
     pub(super) summary: Summary,
     pub(super) claiming: Option<Claiming>,
     /// Receives wake-ups, if RabbitMQ is configured.
-    pub(super) ear: Option<Ear>,
+    pub(super) wake_ups: Option<WakeUpReceiver>,
     /// Items named by wake-ups and not claimed yet; never more than there are free slots.
-    pub(super) heard: VecDeque<Uuid>,
+    pub(super) named_items: VecDeque<Uuid>,
     /// Time of the next claim without a wake-up, while wake-ups arrive.
-    pub(super) ask_after: Instant,
+    pub(super) next_claim_at: Instant,
     /// Earliest time of the next report, after the server could not process the last one.
     pub(super) report_after: Instant,
     pub(super) reporting: bool,
-    pub(super) beating: bool,
-    pub(super) beat_failures: u32,
+    pub(super) heartbeat_in_flight: bool,
+    pub(super) heartbeat_failures: u32,
     /// Wakes the loop when a handler reports progress.
-    pub(super) news: Arc<Notify>,
-    pub(super) news_waits: bool,
-    pub(super) news_after: Instant,
+    pub(super) progress_changed: Arc<Notify>,
+    pub(super) progress_pending: bool,
+    pub(super) progress_after: Instant,
     pub(super) leaving: Option<Leaving>,
     /// Permanent error that stops the worker.
     pub(super) fatal: Option<Error>,
@@ -89,34 +89,35 @@ pub(super) struct Leaving {
 impl Loop {
     pub(super) fn new(mut worker: Worker, handler: Handler) -> Self {
         let now = Instant::now();
-        let ear = worker.broker.take().map(|at| Ear::open(at, worker.types.clone(), worker.concurrency));
+        let wake_ups =
+            worker.broker.take().map(|at| WakeUpReceiver::open(at, worker.types.clone(), worker.concurrency));
         Self {
             worker,
             handler,
-            held: HashMap::new(),
+            active: HashMap::new(),
             handlers: JoinSet::new(),
             by_task: HashMap::new(),
             calls: JoinSet::new(),
             endings: VecDeque::new(),
             summary: Summary::default(),
             claiming: None,
-            ear,
-            heard: VecDeque::new(),
-            ask_after: now,
+            wake_ups,
+            named_items: VecDeque::new(),
+            next_claim_at: now,
             report_after: now,
             reporting: false,
-            beating: false,
-            beat_failures: 0,
-            news: Arc::default(),
-            news_waits: false,
-            news_after: now,
+            heartbeat_in_flight: false,
+            heartbeat_failures: 0,
+            progress_changed: Arc::default(),
+            progress_pending: false,
+            progress_after: now,
             leaving: None,
             fatal: None,
         }
     }
 
     pub(super) async fn run(mut self, drain: Drain) -> Result<Summary> {
-        let news = Arc::clone(&self.news);
+        let progress_changed = Arc::clone(&self.progress_changed);
         loop {
             let now = Instant::now();
             self.advance(now);
@@ -124,20 +125,20 @@ impl Loop {
                 break;
             }
             let wake = self.wake_at(now);
-            let has_room = self.waits_at_the_server() || self.heard.len() < self.free_slots();
-            let listens = has_room && self.leaving.is_none();
+            let has_room = self.is_long_polling() || self.named_items.len() < self.free_slots();
+            let accepts_wake_ups = has_room && self.leaving.is_none();
             select! {
                 Some(ended) = self.handlers.join_next_with_id() => self.handler_ended(ended),
-                Some(reply) = self.calls.join_next() => self.answered(reply),
-                Some(item_id) = hear(&mut self.ear), if listens => self.heard_of(item_id),
+                Some(reply) = self.calls.join_next() => self.call_finished(reply),
+                Some(item_id) = next_wake_up(&mut self.wake_ups), if accepts_wake_ups => self.wake_up_received(item_id),
                 () = sleep_until(wake) => {}
-                () = news.notified() => self.news_waits = true,
+                () = progress_changed.notified() => self.progress_pending = true,
                 () = drain.begun(), if self.leaving.is_none() => self.leave(),
                 () = drain.forced() => break,
             }
         }
-        self.summary.unreported += self.held.len() as u64;
-        self.summary.unreadable = self.ear.as_ref().map_or(0, Ear::unreadable);
+        self.summary.unreported += self.active.len() as u64;
+        self.summary.unreadable = self.wake_ups.as_ref().map_or(0, WakeUpReceiver::unreadable);
         self.handlers.shutdown().await;
         self.fatal.map_or(Ok(self.summary), Err)
     }
@@ -146,29 +147,29 @@ impl Loop {
     fn advance(&mut self, now: Instant) {
         self.watch_leases(now);
         self.watch_leaving(now);
-        self.beat(now);
+        self.send_heartbeats(now);
         self.report(now);
         self.claim(now);
     }
 
     /// Number of free slots.
     pub(super) fn free_slots(&self) -> usize {
-        self.worker.concurrency.saturating_sub(self.held.len())
+        self.worker.concurrency.saturating_sub(self.active.len())
     }
 
     fn watch_leases(&mut self, now: Instant) {
         let grace = self.worker.stop_grace;
-        self.held.retain(|_, held| {
-            let is_silent = held.silent_at() <= now;
-            match &mut held.phase {
-                Phase::Unconfirmed(_) => return !is_silent,
-                Phase::Working(_) if is_silent => {
-                    tracing::warn!(item = %held.label, "two heartbeats not answered; stopping the handler");
-                    held.stop(Why::Silent, now, grace);
+        self.active.retain(|_, active| {
+            let is_lease_at_risk = active.lease_at_risk_at() <= now;
+            match &mut active.phase {
+                Phase::Unconfirmed(_) => return !is_lease_at_risk,
+                Phase::Working(_) if is_lease_at_risk => {
+                    tracing::warn!(item = %active.label, "two heartbeats not answered; stopping the handler");
+                    active.stop(StopReason::LeaseAtRisk, now, grace);
                 }
                 Phase::Stopping { abort, drop_at, .. } if *drop_at <= now => {
                     abort.abort();
-                    *drop_at = now + LONG;
+                    *drop_at = now + FAR_AHEAD;
                 }
                 _ => {}
             }
@@ -179,39 +180,42 @@ impl Loop {
     fn watch_leaving(&mut self, now: Instant) {
         let Some(leaving) = &mut self.leaving else { return };
         if now >= leaving.stop_at {
-            leaving.stop_at = now + LONG;
-            for held in self.held.values_mut() {
-                held.stop(Why::Draining, now, self.worker.stop_grace);
+            leaving.stop_at = now + FAR_AHEAD;
+            for active in self.active.values_mut() {
+                active.stop(StopReason::Draining, now, self.worker.stop_grace);
             }
         }
         if leaving.give_up_at.is_none() && self.handlers.is_empty() {
-            leaving.give_up_at = Some(now + LAST_REPORTS);
+            leaving.give_up_at = Some(now + FINAL_REPORT_TIMEOUT);
         }
     }
 
     fn is_over(&self, now: Instant) -> bool {
         let Some(leaving) = self.leaving else { return false };
-        let done = self.held.is_empty() && self.handlers.is_empty() && self.claiming.is_none();
+        let done = self.active.is_empty() && self.handlers.is_empty() && self.claiming.is_none();
         done || leaving.give_up_at.is_some_and(|at| at <= now)
     }
 
     /// Time of the next check if no event arrives before.
     fn wake_at(&self, now: Instant) -> Instant {
-        let leases = self.held.values().filter_map(|held| held.wake_at(self.beating));
-        let news = (self.news_waits && !self.beating).then_some(self.news_after);
+        let leases = self.active.values().filter_map(|active| active.wake_at(self.heartbeat_in_flight));
+        let progress_changed = (self.progress_pending && !self.heartbeat_in_flight).then_some(self.progress_after);
         let report = (!self.endings.is_empty() && !self.reporting).then_some(self.report_after);
-        let may_ask = self.ear.is_some() && self.leaving.is_none() && self.claiming.is_none() && self.free_slots() > 0;
-        let ask = may_ask.then_some(self.ask_after);
+        let may_claim =
+            self.wake_ups.is_some() && self.leaving.is_none() && self.claiming.is_none() && self.free_slots() > 0;
+        let next_claim = may_claim.then_some(self.next_claim_at);
         let leaving = self.leaving.map(|leaving| leaving.give_up_at.unwrap_or(leaving.stop_at));
-        leases.chain(news).chain(report).chain(ask).chain(leaving).min().unwrap_or(now + LONG)
+        leases.chain(progress_changed).chain(report).chain(next_claim).chain(leaving).min().unwrap_or(now + FAR_AHEAD)
     }
 
-    fn answered(&mut self, reply: Result<Reply, JoinError>) {
+    fn call_finished(&mut self, reply: Result<Reply, JoinError>) {
         match reply {
             Ok(Reply::Claimed { sent, answer }) => self.claimed(sent, answer),
             Ok(Reply::Reported(reported)) => self.reported(reported),
-            Ok(Reply::Beaten { sent, told, answer }) => self.beaten(sent, told, answer),
-            Ok(Reply::Returned { assignment, returned }) => self.returned(assignment, &returned),
+            Ok(Reply::HeartbeatsAnswered { sent, heartbeats, answer }) => {
+                self.heartbeats_answered(sent, heartbeats, answer)
+            }
+            Ok(Reply::Released { assignment, outcome }) => self.release_answered(assignment, &outcome),
             Err(error) if error.is_cancelled() => {}
             Err(error) => tracing::error!(%error, "call panicked"),
         }
@@ -219,9 +223,9 @@ impl Loop {
 }
 
 /// The next item named by a wake-up; pending forever without RabbitMQ.
-async fn hear(ear: &mut Option<Ear>) -> Option<Uuid> {
-    match ear {
-        Some(ear) => ear.items.recv().await,
+async fn next_wake_up(wake_ups: &mut Option<WakeUpReceiver>) -> Option<Uuid> {
+    match wake_ups {
+        Some(wake_ups) => wake_ups.items.recv().await,
         None => std::future::pending().await,
     }
 }

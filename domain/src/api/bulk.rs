@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, Time,
-    document::{edit::Edit, walk::Pointer},
+    document::{edit::Edit, pointer::Pointer},
     id::Uuid,
     job::Owner,
 };
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_says_what_is_wrong_with_it() {
+    fn invalid_payload_edit_is_explained() {
         let read = |text: &str| serde_json::from_str::<PayloadEdit>(text).expect(text).read().map_err(|fault| fault.0);
         assert!(read(r#"{"op":"set","path":"/a","value":null}"#).is_ok());
         assert!(read(r#"{"op":"remove","path":"/a"}"#).is_ok());

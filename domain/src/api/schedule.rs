@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{NewJob, reading::given};
+use super::{NewJob, views::present_or_null};
 use crate::{Document, Problem, Time, id::Uuid, job::Owner};
 
 /// Longest name of a schedule, in characters.
@@ -171,10 +171,10 @@ pub struct SchedulePatch {
     pub overlap: Option<Overlap>,
     pub catch_up: Option<CatchUp>,
     pub catch_up_window_seconds: Option<i64>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub starts_at: Option<Option<Time>>,
-    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub ends_at: Option<Option<Time>>,
     pub paused: Option<bool>,

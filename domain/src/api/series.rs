@@ -209,10 +209,10 @@ mod tests {
     #[test]
     fn points_begin_at_multiples_of_the_step() {
         let day = 20_000 * 86_400;
-        let moment = at(day + 13 * 3_600 + 14 * 60 + 15);
-        assert_eq!(SeriesStep::Minute.floor(moment), at(day + 13 * 3_600 + 14 * 60));
-        assert_eq!(SeriesStep::Hour.floor(moment), at(day + 13 * 3_600));
-        assert_eq!(SeriesStep::Day.floor(moment), at(day));
+        let time = at(day + 13 * 3_600 + 14 * 60 + 15);
+        assert_eq!(SeriesStep::Minute.floor(time), at(day + 13 * 3_600 + 14 * 60));
+        assert_eq!(SeriesStep::Hour.floor(time), at(day + 13 * 3_600));
+        assert_eq!(SeriesStep::Day.floor(time), at(day));
         assert_eq!(SeriesStep::Day.after(at(day), 2), at(day + 2 * 86_400));
         assert_eq!(SeriesStep::Minute.floor(at(-1)), at(-60));
     }

@@ -62,7 +62,7 @@ fn write(text: &str, at: usize, left_out: Option<&str>, out: &mut String) -> usi
 /// Writes an object whose members are sorted by key.
 fn members(text: &str, at: usize, left_out: Option<&str>, out: &mut String) -> usize {
     // Where each member begins in `out`, the length of its key there, and where it ends.
-    let mut places: Vec<(usize, usize, usize)> = Vec::new();
+    let mut positions: Vec<(usize, usize, usize)> = Vec::new();
     let begin = out.len();
     let mut at = spaces(text, at + 1);
     while !is_over(text, at, b'}') {
@@ -77,16 +77,16 @@ fn members(text: &str, at: usize, left_out: Option<&str>, out: &mut String) -> u
         if is_left_out {
             out.truncate(from);
         } else {
-            places.push((from, key, out.len()));
+            positions.push((from, key, out.len()));
         }
     }
     let written = &out[begin..];
     let piece = |from: usize, to: usize| &written[from - begin..to - begin];
-    places.sort_unstable_by(|a, b| piece(a.0, a.0 + a.1).cmp(piece(b.0, b.0 + b.1)));
-    let mut sorted = String::with_capacity(written.len() + places.len() + 2);
+    positions.sort_unstable_by(|a, b| piece(a.0, a.0 + a.1).cmp(piece(b.0, b.0 + b.1)));
+    let mut sorted = String::with_capacity(written.len() + positions.len() + 2);
     sorted.push('{');
     let mut first = true;
-    for &(from, _, to) in &places {
+    for &(from, _, to) in &positions {
         separate(&mut first, &mut sorted);
         sorted.push_str(piece(from, to));
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_one_spelling() {
+    fn canonical_form_of_equal_values_is_equal() {
         for (a, b) in [
             (r#"{"a":1,"b":[true,null]}"#, "{ \"b\" : [ true , null ] , \"\\u0061\" : 1.0 }"),
             ("1", "1.0"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn different_values_do_not() {
+    fn canonical_form_of_different_values_differs() {
         for (a, b) in [
             ("9007199254740993", "9007199254740992"),
             ("1e400", "1e401"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_at_every_depth_and_nothing_else_is() {
+    fn canonical_form_sorts_keys_only() {
         let text = r#" { "b" : [ 2 , {"z":null,"a":"x\"},{"} , 1 ] ,"a\"":{ } , "\u00e9" : [ ] , "a": true } "#;
         let spelt = r#"{"a":true,"a\"":{},"b":[2e0,{"a":"x\"},{","z":null},1e0],"é":[]}"#;
         assert_eq!(canonical(text), spelt);
@@ -199,20 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_comes_to_an_end_too() {
+    fn canonical_terminates_on_invalid_json() {
         for text in ["", "{", "[1", r#"{"a""#, r#"{"a":"#, r#"""#, "}", "]]", "[}", r#"{"a":]}"#, "é[é", r#"{"é"#] {
             canonical(text);
         }
     }
 
     #[test]
-    fn a_member_can_be_left_out_at_the_top() {
+    fn canonical_without_top_level_member() {
         let text = r#"{"id":1,"a":{"id":2}}"#;
         assert_eq!(canonical_without(text, Some("id")), r#"{"a":{"id":2e0}}"#);
     }
 
     #[test]
-    fn an_exponent_beyond_all_bounds_is_kept_as_it_is() {
+    fn canonical_keeps_huge_exponents() {
         let huge = format!("1e{}", "9".repeat(60));
         assert!(same(&huge, &huge));
         assert!(!same(&huge, "1e9"));

@@ -5,7 +5,7 @@
 
 use super::{
     Document,
-    walk::{self, Pointer},
+    pointer::{self, Pointer},
 };
 
 /// Edit at a place.
@@ -20,16 +20,16 @@ pub enum Edit {
 
 /// Reason why an edit does not fit a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit(pub String);
+pub struct EditError(pub String);
 
-impl std::fmt::Display for Misfit {
+impl std::fmt::Display for EditError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 /// The document with all edits, one after another.
-pub fn edited(document: &Document, edits: &[Edit]) -> Result<Document, Misfit> {
+pub fn edited(document: &Document, edits: &[Edit]) -> Result<Document, EditError> {
     let mut text = document.text().to_owned();
     for edit in edits {
         text = match edit {
@@ -37,16 +37,16 @@ pub fn edited(document: &Document, edits: &[Edit]) -> Result<Document, Misfit> {
             Edit::Remove(pointer) => remove(&text, pointer.tokens()),
         }
         .map_err(|why| match edit {
-            Edit::Set(pointer, _) | Edit::Remove(pointer) => Misfit(format!("At {:?}: {why}.", pointer.to_string())),
+            Edit::Set(pointer, _) | Edit::Remove(pointer) => EditError(format!("At {:?}: {why}.", pointer.to_string())),
         })?;
     }
     // A value that was shallow enough by itself may be too deep in its place.
-    Document::parse(text).map_err(|error| Misfit(format!("The result has {error}.")))
+    Document::parse(text).map_err(|error| EditError(format!("The result has {error}.")))
 }
 
 fn set(text: &str, tokens: &[String], value: &str) -> Result<String, &'static str> {
     let Some((token, rest)) = tokens.split_first() else { return Ok(value.to_owned()) };
-    within(text, token, |old| {
+    replace_part(text, token, |old| {
         match old {
             Some(old) => set(old, rest, value),
             None if rest.is_empty() => Ok(value.to_owned()),
@@ -58,7 +58,7 @@ fn set(text: &str, tokens: &[String], value: &str) -> Result<String, &'static st
 
 fn remove(text: &str, tokens: &[String]) -> Result<String, &'static str> {
     let Some((token, rest)) = tokens.split_first() else { return Err("the whole document cannot be removed") };
-    within(text, token, |old| match old {
+    replace_part(text, token, |old| match old {
         Some(_) if rest.is_empty() => Ok(None),
         Some(old) => remove(old, rest).map(Some),
         None => Err("there is nothing to remove"),
@@ -66,13 +66,13 @@ fn remove(text: &str, tokens: &[String]) -> Result<String, &'static str> {
 }
 
 /// Writes an object or array anew, with one of its parts changed, added or left out.
-fn within(
+fn replace_part(
     text: &str,
     token: &str,
     change: impl FnOnce(Option<&str>) -> Result<Option<String>, &'static str>,
 ) -> Result<String, &'static str> {
-    if let Some(elements) = walk::elements(text) {
-        let at = if token == "-" { Some(elements.len()) } else { walk::index(token) };
+    if let Some(elements) = pointer::elements(text) {
+        let at = if token == "-" { Some(elements.len()) } else { pointer::index(token) };
         let at = at.filter(|&at| at <= elements.len()).ok_or("the array has no such place")?;
         let new = change(elements.get(at).copied())?;
         let before = elements[..at].iter().map(|element| (*element).to_owned());
@@ -80,7 +80,7 @@ fn within(
         let parts: Vec<String> = before.chain(new).chain(after).collect();
         return Ok(format!("[{}]", parts.join(",")));
     }
-    let members = walk::members(text).ok_or("there is neither an object nor an array")?;
+    let members = pointer::members(text).ok_or("there is neither an object nor an array")?;
     let at = members.iter().position(|(key, _)| key == token);
     let mut new = Some(change(at.map(|at| members[at].1))?);
     let mut parts: Vec<String> = Vec::with_capacity(members.len() + 1);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_edited_keeps_every_digit() {
+    fn unedited_values_keep_every_digit() {
         let text = r#"{"big": 9007199254740993, "huge":1e400, "in": {"x":1.10, "y": [1.0, -0]}}"#;
         assert_eq!(
             set_at(text, "/in/y/1", "2.50").as_deref(),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_so() {
+    fn inapplicable_edit_is_explained() {
         assert!(set_at("{}", "/a/b", "1").is_err_and(|why| why.contains("\"/a/b\"")));
         assert!(set_at("7", "/a", "1").is_err());
         assert!(set_at("[1]", "/2", "1").is_err());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_follow_each_other() {
+    fn edits_apply_in_order() {
         let document = Document::parse(r#"{"a":1}"#.to_owned()).expect("json");
         let edits = [Edit::Set(at("/b"), Document::empty_object()), Edit::Set(at("/b/c"), Document::null())];
         assert_eq!(edited(&document, &edits).expect("fits").text(), r#"{"a":1,"b":{"c":null}}"#);

@@ -18,12 +18,12 @@ pub struct ScanError {
     /// Byte offset in the document.
     pub at: usize,
     /// Error at that position.
-    pub what: &'static str,
+    pub message: &'static str,
 }
 
 impl std::fmt::Display for ScanError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at byte {}", self.what, self.at)
+        write!(f, "{} at byte {}", self.message, self.at)
     }
 }
 
@@ -45,7 +45,7 @@ pub fn scan(text: &str) -> Result<(), ScanError> {
         match bytes[at] {
             b'{' | b'[' => {
                 if open.len() == MAX_DEPTH {
-                    return Err(ScanError { at, what: "nested deeper than 128 levels" });
+                    return Err(ScanError { at, message: "nested deeper than 128 levels" });
                 }
                 open.push(if bytes[at] == b'{' {
                     Open::Object { keys: Vec::new(), expects_key: true }
@@ -96,7 +96,7 @@ fn check_keys(text: &str, mut keys: Vec<(u64, usize)>) -> Result<(), ScanError> 
         let again = values.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
         first = first.into_iter().chain(again).min();
     }
-    first.map_or(Ok(()), |at| Err(ScanError { at, what: "a key that stands twice in one object" }))
+    first.map_or(Ok(()), |at| Err(ScanError { at, message: "a key that stands twice in one object" }))
 }
 
 /// The offset just behind the closing quote of the string that opens at `start`.
@@ -119,9 +119,9 @@ fn check_string(text: &str, start: usize, end: usize) -> Result<Cow<'_, str>, Sc
         return Ok(inner.into());
     }
     let value: String =
-        serde_json::from_str(&text[start..end]).map_err(|_| ScanError { at: start, what: "a lone surrogate" })?;
+        serde_json::from_str(&text[start..end]).map_err(|_| ScanError { at: start, message: "a lone surrogate" })?;
     if value.contains('\0') {
-        return Err(ScanError { at: start, what: "a NUL character" });
+        return Err(ScanError { at: start, message: "a NUL character" });
     }
     Ok(value.into())
 }
@@ -131,11 +131,11 @@ mod tests {
     use super::super::Document;
 
     fn refused(text: &str) -> &'static str {
-        Document::parse(text.to_owned()).expect_err(text).what
+        Document::parse(text.to_owned()).expect_err(text).message
     }
 
     #[test]
-    fn the_same_document_is_refused_at_the_same_place() {
+    fn scan_error_position_is_stable() {
         for _ in 0..20 {
             let refused = Document::parse(r#"{"a":1,"b":1,"c":1,"c":2,"b":2,"a":2}"#.to_owned()).expect_err("doubles");
             assert_eq!(refused.at, 19);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_cannot_hold_is_refused() {
+    fn unstorable_documents_are_refused() {
         assert_eq!(refused(r#"{"a":1,"a":2}"#), "a key that stands twice in one object");
         assert_eq!(refused(r#"{"a":1,"\u0061":2}"#), "a key that stands twice in one object");
         assert_eq!(refused(r#"[{"b":{"c":1,"d":{},"c":[]}}]"#), "a key that stands twice in one object");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_alike_is_accepted() {
+    fn similar_but_distinct_keys_are_accepted() {
         for text in [r#"{"a":{"a":1},"b":["a","a"]}"#, r#"{"a":"a,\"a\":1"}"#, r#""\ud83d\ude00""#, r#"{"":1}"#] {
             Document::parse(text.to_owned()).expect(text);
         }

@@ -29,14 +29,14 @@ fn payload(item: &NewItem) -> &str {
 }
 
 #[test]
-fn without_a_template_the_child_gets_payload_and_result() {
+fn feed_without_template_passes_payload_and_result() {
     let item = one("{}", "1.10", r#"{"n":9007199254740993}"#).expect("an item");
     assert_eq!(payload(&item), r#"{"payload":1.10,"result":{"n":9007199254740993}}"#);
     assert_eq!((item.dedupe_key, item.serialize_key, item.priority), (None, None, None));
 }
 
 #[test]
-fn from_is_filled_in_wherever_it_stands_and_numbers_keep_their_digits() {
+fn feed_template_fills_from_with_exact_numbers() {
     let rule = r#"{"payload":{"a":[{"$from":"/result/x"},1.0,{"b":{"$from":"/payload"}}],"e\"":"\u00e9","i":{"$from":"/item_id"}}}"#;
     let item = one(rule, "1e400", r#"{"x":{"y":[ 1.10 ]}}"#).expect("an item");
     assert_eq!(
@@ -52,7 +52,7 @@ fn from_is_filled_in_wherever_it_stands_and_numbers_keep_their_digits() {
 }
 
 #[test]
-fn each_makes_one_item_an_element() {
+fn feed_each_creates_one_item_per_element() {
     let rule = r#"{"each":"/result/rows","payload":[{"$from":"/element/id"},{"$from":"/index"}],
                    "dedupe_key":{"$from":"/element/id"}}"#;
     assert!(feed(rule).has_each());
@@ -74,7 +74,7 @@ fn each_makes_one_item_an_element() {
 }
 
 #[test]
-fn what_leads_nowhere_is_a_fault_of_the_item_not_of_the_rule() {
+fn feed_pointer_without_target_makes_a_dead_item() {
     let message = |rule, result| one(rule, "{}", result).expect_err(rule);
     assert_eq!(message(r#"{"each":"/result"}"#, "{}"), "the feed's each: /result is not an array");
     assert_eq!(message(r#"{"each":"/item_id"}"#, "{}"), "the feed's each: /item_id is not an array");
@@ -88,15 +88,15 @@ fn what_leads_nowhere_is_a_fault_of_the_item_not_of_the_rule() {
     assert_eq!(message(r#"{"run_after":{"$from":"/result"}}"#, "1"), "the feed's run_after: expected an RFC 3339 time");
     let long = format!("\"{}\"", "k".repeat(256));
     for bad in ["{}", "true", "\"\"", &long] {
-        let said = message(r#"{"serialize_key":{"$from":"/result"}}"#, bad);
-        assert_eq!(said, "the feed's serialize_key: expected text of 1 to 255 characters");
+        let message = message(r#"{"serialize_key":{"$from":"/result"}}"#, bad);
+        assert_eq!(message, "the feed's serialize_key: expected text of 1 to 255 characters");
     }
     let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
     assert_eq!(message("{}", &deep), "the feed's payload: nested deeper than 128 levels at byte 150");
 }
 
 #[test]
-fn the_other_fields_are_filled_too() {
+fn feed_template_fills_other_fields() {
     let rule = r#"{"dedupe_key":"fixed","serialize_key":{"$from":"/result/user"},"priority":{"$from":"/result/p"},
                    "run_after":{"$from":"/result/at"}}"#;
     let item = one(rule, "1", r#"{"user":"u\u0031","p":-5,"at":"2026-11-20T15:00:00+01:00"}"#).expect("an item");
@@ -109,7 +109,7 @@ fn the_other_fields_are_filled_too() {
 }
 
 #[test]
-fn a_template_cannot_grow_without_end() {
+fn feed_template_size_is_limited() {
     let many = format!(r#"{{"payload":[{}]}}"#, [r#"{"$from":"/payload"}"#; 100].join(","));
     let large = Document::trusted(format!("\"{}\"", "x".repeat(1_000)));
     let source = Source { payload: &large, result: &large, item_id: Uuid::nil(), job_id: Uuid::nil() };
@@ -119,7 +119,7 @@ fn a_template_cannot_grow_without_end() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_meant_is_refused() {
+fn invalid_feed_rule_is_refused() {
     assert_eq!(refused("[]"), [""]);
     assert_eq!(refused(r#"{"colour":1}"#), ["/colour"]);
     assert_eq!(refused(r#"{"each":"rows"}"#), ["/each"]);

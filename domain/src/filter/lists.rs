@@ -29,7 +29,7 @@ enum Kind {
     /// Any of them.
     Ids,
     Row,
-    Moment,
+    Timestamp,
     Text,
 }
 
@@ -49,7 +49,7 @@ impl Name {
             Kind::Status => JobStatus::ALL.map(JobStatus::as_str).to_vec(),
             Kind::Outcome => Outcome::ALL.map(Outcome::as_str).to_vec(),
             Kind::Flag => vec!["yes", "no"],
-            Kind::Moment => vec!["<1h", "<24h", "<7d", ">7d"],
+            Kind::Timestamp => vec!["<1h", "<24h", "<7d", ">7d"],
             Kind::Id | Kind::Ids | Kind::Row | Kind::Text => Vec::new(),
         }
     }
@@ -65,7 +65,7 @@ const JOBS: &[Name] = &[
     name("type", Kind::Text, "type:import"),
     name("owner", Kind::Text, "owner:\"Ada Lovelace\""),
     name("initiated_by", Kind::Text, "initiated_by:nightly"),
-    name("created", Kind::Moment, "created:<2h"),
+    name("created", Kind::Timestamp, "created:<2h"),
     name("stalled", Kind::Flag, "stalled:yes"),
     name("root", Kind::Flag, "root:no"),
     name("root_id", Kind::Id, "root_id:0199…"),
@@ -84,7 +84,7 @@ const ITEMS: &[Name] = &[
     name("error", Kind::Text, "error:5f3a…"),
     name("row", Kind::Row, "row:42"),
     name("worker", Kind::Text, "worker:w-1"),
-    name("created", Kind::Moment, "created:<2h"),
+    name("created", Kind::Timestamp, "created:<2h"),
     name("dedupe_key", Kind::Text, "dedupe_key:order-7"),
     name("serialize_key", Kind::Text, "serialize_key:customer-7"),
     name("step", Kind::Text, "step:charged"),
@@ -108,7 +108,7 @@ impl List {
         if self == Self::Jobs && wanted.len() > METADATA.len() && wanted.starts_with(METADATA) {
             return Some(Kind::Text);
         }
-        self.names().iter().find(|known| known.name == wanted).map(|known| known.kind)
+        self.names().iter().find(|filter_name| filter_name.name == wanted).map(|filter_name| filter_name.kind)
     }
 }
 
@@ -118,9 +118,9 @@ impl Filter {
         let mut pairs: Vec<(String, String)> = Vec::new();
         let mut text: Vec<&str> = Vec::new();
         for (at, term) in self.terms.iter().enumerate() {
-            let fault = |detail: String| Fault::new(self.place(at), detail);
+            let fault = |detail: String| Fault::new(self.position(at), detail);
             let Some(name) = &term.name else {
-                text.push(free(term).map_err(fault)?);
+                text.push(free_text(term).map_err(fault)?);
                 continue;
             };
             let kind = list.kind(name).ok_or_else(|| fault(unknown(list, name)))?;
@@ -162,15 +162,15 @@ impl Filter {
 }
 
 fn unknown(list: List, name: &str) -> String {
-    let known: Vec<&str> = list.names().iter().map(|known| known.name).collect();
-    let known = known.join(", ");
+    let names: Vec<&str> = list.names().iter().map(|filter_name| filter_name.name).collect();
+    let names = names.join(", ");
     let more = if list == List::Jobs { ", metadata.<name>" } else { "" };
     format!(
-        "`{name}` is no filter of this list, which knows {known}{more}; to search for a text with a colon, put it in quotes"
+        "`{name}` is no filter of this list, which knows {names}{more}; to search for a text with a colon, put it in quotes"
     )
 }
 
-fn free(term: &Term) -> Result<&str, String> {
+fn free_text(term: &Term) -> Result<&str, String> {
     match &term.test {
         _ if term.not => Err("a text cannot be excluded; take the - away, or put it in quotes".to_owned()),
         Test::Any(words) if words.len() == 1 && !words[0].is_empty() && !words[0].contains('\0') => Ok(&words[0]),
@@ -179,8 +179,8 @@ fn free(term: &Term) -> Result<&str, String> {
 }
 
 fn parameter(name: &str, kind: Kind, term: &Term, now: Time) -> Result<Vec<(String, String)>, String> {
-    if kind == Kind::Moment {
-        return moments(name, term, now);
+    if kind == Kind::Timestamp {
+        return time_range_parameters(name, term, now);
     }
     let Test::Any(words) = &term.test else {
         return Err(format!("`{name}` has no order; write {name}:value"));
@@ -238,7 +238,7 @@ fn states(words: &[String], not: bool) -> Result<String, String> {
     if wanted.is_empty() { Err("no state is left".to_owned()) } else { Ok(wanted.join(",")) }
 }
 
-fn moments(name: &str, term: &Term, now: Time) -> Result<Vec<(String, String)>, String> {
+fn time_range_parameters(name: &str, term: &Term, now: Time) -> Result<Vec<(String, String)>, String> {
     if term.not {
         return Err(format!("`{name}` cannot be excluded; turn the sign round"));
     }
@@ -248,9 +248,9 @@ fn moments(name: &str, term: &Term, now: Time) -> Result<Vec<(String, String)>, 
         // An age: less than two hours ago is after a point in time.
         Test::Below(word) if age(word).is_some() => Ok(vec![after(ago(word, now)?)]),
         Test::Above(word) if age(word).is_some() => Ok(vec![before(ago(word, now)?)]),
-        Test::Above(word) => Ok(vec![after(moment(word)?)]),
-        Test::Below(word) => Ok(vec![before(moment(word)?)]),
-        Test::Between(from, to) => Ok(vec![after(moment(from)?), before(moment(to)?)]),
+        Test::Above(word) => Ok(vec![after(parse_time(word)?)]),
+        Test::Below(word) => Ok(vec![before(parse_time(word)?)]),
+        Test::Between(from, to) => Ok(vec![after(parse_time(from)?), before(parse_time(to)?)]),
         Test::Any(_) => {
             Err(format!("expected a range, such as {name}:>2026-11-01, {name}:2026-11-01..2026-11-08 or {name}:<2h"))
         }
@@ -258,7 +258,7 @@ fn moments(name: &str, term: &Term, now: Time) -> Result<Vec<(String, String)>, 
 }
 
 /// A date (its midnight in UTC) or an RFC 3339 time.
-fn moment(word: &str) -> Result<String, String> {
+fn parse_time(word: &str) -> Result<String, String> {
     Time::parse(word).or_else(|| Time::parse(&format!("{word}T00:00:00Z"))).map(Time::to_rfc3339).ok_or_else(|| {
         "expected a date such as 2026-11-01, a time such as 2026-11-01T14:03:07Z, or an age such as 2h".to_owned()
     })
@@ -282,9 +282,10 @@ fn age(word: &str) -> Option<Duration> {
 }
 
 fn ago(word: &str, now: Time) -> Result<String, String> {
-    let then = age(word).and_then(|age| now.0.checked_sub(age.try_into().ok()?));
-    let then = then.and_then(|then| then.replace_nanosecond(0).ok());
-    then.and_then(|then| Time(then).checked())
+    let point_in_time = age(word).and_then(|age| now.0.checked_sub(age.try_into().ok()?));
+    let point_in_time = point_in_time.and_then(|point_in_time| point_in_time.replace_nanosecond(0).ok());
+    point_in_time
+        .and_then(|point_in_time| Time(point_in_time).checked())
         .map(Time::to_rfc3339)
         .ok_or_else(|| "that is longer ago than anything".to_owned())
 }
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_what_the_api_is_asked_for() {
+    fn filter_converts_to_api_parameters() {
         for (list, text, query) in [
             (List::Jobs, "status:running metadata.team:hr march pay", "status=running&metadata.team=hr&q=march pay"),
             (List::Jobs, "stalled:yes created:<2h", "stalled=true&created_after=2026-11-20T12:03:07Z"),
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_cannot_answer_is_said_with_its_place() {
+    fn unsupported_filter_term_error_has_position() {
         for (list, text, at, word) in [
             (List::Jobs, "colour:red", 1, "no filter"),
             (List::Dead, "type:a state:dead", 8, "no filter"),
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_that_is_offered_is_understood() {
+    fn offered_filter_values_parse() {
         for list in [List::Jobs, List::Items, List::Dead] {
             for name in list.names() {
                 for value in name.values() {
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_a_filter_again() {
+    fn api_parameters_convert_to_filter() {
         for (list, text) in [
             (List::Jobs, "status:running stalled:yes metadata.team:hr march"),
             (List::Items, "state:dead,expired row:42 created:2026-11-01T00:00:00Z..2026-11-02T00:00:00Z"),

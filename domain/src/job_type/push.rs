@@ -121,48 +121,48 @@ impl PushSecrets {
 
     /// Everything that is wrong with it: JSON Pointer within the executor, and what was expected.
     pub(super) fn problems(&self) -> Vec<(String, String)> {
-        let mut found = Vec::new();
-        let mut say = |pointer: String, detail: &str| found.push((pointer, detail.to_owned()));
+        let mut problems_found = Vec::new();
+        let mut report = |pointer: String, detail: &str| problems_found.push((pointer, detail.to_owned()));
         if let Some(auth) = &self.auth {
             let plain = |text: &str| text.len() <= LONGEST_VALUE && !text.chars().any(char::is_control);
             if auth.user.is_empty() || auth.user.contains(':') || !plain(&auth.user) {
-                say("/auth/user".to_owned(), "expected text without a colon");
+                report("/auth/user".to_owned(), "expected text without a colon");
             }
             if !plain(&auth.password) {
-                say("/auth/password".to_owned(), "expected text without line breaks");
+                report("/auth/password".to_owned(), "expected text without line breaks");
             }
         }
         let headers = self.headers.iter().flat_map(|headers| &headers.0);
         if headers.clone().count() > MOST_HEADERS {
-            say("/headers".to_owned(), "expected at most 50 headers");
+            report("/headers".to_owned(), "expected at most 50 headers");
         }
         let mut names: Vec<String> = Vec::new();
         for (name, value) in headers {
             let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
             let lower = name.to_ascii_lowercase();
-            let taken = RESERVED.contains(&lower.as_str()) || (lower == "authorization" && self.auth.is_some());
+            let is_reserved = RESERVED.contains(&lower.as_str()) || (lower == "authorization" && self.auth.is_some());
             if !is_token(name) {
-                say(pointer, "expected the name of a header");
-            } else if taken {
-                say(pointer, "expected another header: Treeline sets this one itself");
+                report(pointer, "expected the name of a header");
+            } else if is_reserved {
+                report(pointer, "expected another header: Treeline sets this one itself");
             } else if names.contains(&lower) {
-                say(pointer, "expected each header once");
+                report(pointer, "expected each header once");
             } else if value.len() > LONGEST_VALUE || !value.bytes().all(|b| b == b'\t' || (32..127).contains(&b)) {
-                say(pointer, "expected at most 8192 visible ASCII characters");
+                report(pointer, "expected at most 8192 visible ASCII characters");
             }
             names.push(lower);
         }
         if let Some(expected) = self.secret.as_ref().and_then(SigningSecret::problem) {
-            say("/secret".to_owned(), expected);
+            report("/secret".to_owned(), expected);
         }
-        found
+        problems_found
     }
 }
 
 /// Returns true if this can be the name of a header (RFC 9110, token).
 fn is_token(name: &str) -> bool {
-    let letter = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    (1..=100).contains(&name.len()) && name.bytes().all(letter)
+    let is_token_byte = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    (1..=100).contains(&name.len()) && name.bytes().all(is_token_byte)
 }
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused() {
+    fn invalid_push_headers_are_refused() {
         let bad = read(
             r#"{"auth":{"user":"a:b","password":"x\ny"},"secret":"",
                 "headers":{"a b":"1","Host":"x","Authorization":"x","X-A":"1","x-a":"2","X-B":"ä"}}"#,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_secret_signs_or_two_while_it_is_exchanged() {
+    fn signing_secret_is_one_or_two() {
         let read = |text: &str| serde_json::from_str::<SigningSecret>(text).expect(text);
         for good in [r#""a-long-secret""#, r#"["a-long-secret"]"#, r#"["the-old-secret","the-new-secret"]"#] {
             assert_eq!(read(good).problem(), None, "{good}");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_show() {
+    fn push_secrets_are_hidden_in_debug_output() {
         let secrets = read(
             r#"{"auth":{"user":"ann","password":"hidden"},"headers":{"X-Key":"hidden"},"secret":["hidden-1","hidden-2"]}"#,
         );

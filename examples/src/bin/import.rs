@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    examples::play("import", examples::import::run).await
+    examples::run_scenario("import", examples::import::run).await
 }

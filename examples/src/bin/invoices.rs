@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    examples::play("invoices", examples::invoices::run).await
+    examples::run_scenario("invoices", examples::invoices::run).await
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    examples::play("payroll", examples::payroll::run).await
+    examples::run_scenario("payroll", examples::payroll::run).await
 }

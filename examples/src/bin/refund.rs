@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    examples::play("refund", examples::refund::run).await
+    examples::run_scenario("refund", examples::refund::run).await
 }

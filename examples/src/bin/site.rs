@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    examples::play("site", examples::site::run).await
+    examples::run_scenario("site", examples::site::run).await
 }

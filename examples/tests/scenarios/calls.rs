@@ -1,6 +1,6 @@
 //! Administration: every call that the examples do not use, once, with its response.
 
-use client::{AuditFilter, Part};
+use client::{AuditFilter, PageQuery};
 use domain::{
     Document, ItemState, Outcome,
     access::{NewService, NewToken, ServicePatch},
@@ -46,23 +46,23 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
         wait_seconds: None,
         claim_id: None,
     };
-    let held = client.claim(&claim).await.expect("both").assignments;
-    assert_eq!(held.iter().map(|one| one.item.id).collect::<Vec<_>>(), [items[1].id, items[0].id]);
-    client.alert(held[0].id, "look at this").await.expect("raised");
-    let alerts = client.alerts(&Part::default()).await.expect("one").data;
+    let assignments = client.claim(&claim).await.expect("both").assignments;
+    assert_eq!(assignments.iter().map(|one| one.item.id).collect::<Vec<_>>(), [items[1].id, items[0].id]);
+    client.alert(assignments[0].id, "look at this").await.expect("raised");
+    let alerts = client.alerts(&PageQuery::default()).await.expect("one").data;
     assert!(alerts.iter().any(|alert| alert.message.contains("look at this")), "{alerts:?}");
     let line =
         |message: &str| NewLogLine { at: None, level: LogLevel::Warn, message: message.to_owned(), fields: None };
     let lines = vec![line("no paper"), line("no ink")];
-    assert_eq!(client.log(held[0].id, &LogsBody { lines }).await.expect("logged").added, 2);
-    let log = client.logs(held[0].item.id, Some(1), &Part::default()).await.expect("two lines").data;
+    assert_eq!(client.log(assignments[0].id, &LogsBody { lines }).await.expect("logged").added, 2);
+    let log = client.logs(assignments[0].item.id, Some(1), &PageQuery::default()).await.expect("two lines").data;
     assert_eq!(log.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["no paper", "no ink"]);
-    for one in &held {
+    for one in &assignments {
         let error = WorkError { message: "no".to_owned(), kind: None, detail: None };
         let failed = FailureBody { error, retryable: false, retry_after_seconds: None, cancel_tree: false };
         client.failure(one.id, &failed).await.expect("dead");
     }
-    assert_eq!(client.workers(&Part::default()).await.expect("one").data[0].worker_id, "w");
+    assert_eq!(client.workers(&PageQuery::default()).await.expect("one").data[0].worker_id, "w");
     assert!(client.stats().await.expect("figures").data.iter().any(|of| of.job_type == "letters"));
     let added = client.series(SeriesMetric::Added, Some("letters"), SeriesStep::Day).await.expect("activity");
     assert_eq!(added.data.iter().map(|point| point.value).sum::<i64>(), 2);
@@ -83,7 +83,7 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
         one = client.bulk(begun.id).await.expect("the operation");
     }
     assert_eq!((one.total, one.processed), (2, 2));
-    assert_eq!(client.bulks(&Part::default()).await.expect("one").data.len(), 1);
+    assert_eq!(client.bulks(&PageQuery::default()).await.expect("one").data.len(), 1);
     let cancelled = client.cancel_bulk(begun.id).await.expect_err("it is through");
     assert_eq!(cancelled.status(), Some(409));
 
@@ -93,7 +93,7 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     assert!(client.pin_job(job.id, true, None).await.expect("pinned").pinned);
     assert!(!client.pin_job(job.id, false, None).await.expect("unpinned").pinned);
     let share = client.share_job(job.id, &domain::share::ShareBody::default()).await.expect("a link");
-    assert_eq!(client.shares(job.id, &Part::default()).await.expect("one").data[0].id, share.id);
+    assert_eq!(client.shares(job.id, &PageQuery::default()).await.expect("one").data[0].id, share.id);
     client.revoke_share(share.id, None).await.expect("taken back");
     let gone = client.job(job.id).await.expect("the job");
     assert_eq!((gone.outcome, gone.counts.cancelled), (Some(Outcome::Cancelled), 2));
@@ -103,12 +103,12 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     let path = folder.path().join("few.csv");
     std::fs::write(&path, "id,name\n1,ant\n").expect("a file");
     let upload = client.upload(&path, |_| ()).await.expect("stored");
-    assert_eq!(client.stored(upload.id).await.expect("known").sha256, upload.sha256);
+    assert_eq!(client.stored_upload(upload.id).await.expect("known").sha256, upload.sha256);
     assert_eq!(client.preview(upload.id, Some("letters")).await.expect("rows").rows.len(), 1);
     let mut content = client.content(upload.id).await.expect("bytes");
     assert_eq!(content.chunk().await.expect("some").as_deref(), Some(&b"id,name\n1,ant\n"[..]));
     client.delete_upload(upload.id).await.expect("removed");
-    assert_eq!(client.stored(upload.id).await.expect_err("gone").status(), Some(404));
+    assert_eq!(client.stored_upload(upload.id).await.expect_err("gone").status(), Some(404));
 
     let used = client.delete_job_type("letters").await.expect_err("a job uses it");
     assert_eq!(used.code(), Some(domain::Code::JobTypeInUse));
@@ -133,9 +133,9 @@ async fn a_program_lets_people_and_services_in_and_out() {
     let support = UserPatch { role: Some("support".to_owned()), ..UserPatch::default() };
     assert_eq!(client.patch_user(ada.user.id, &support).await.expect("changed").role, "support");
     assert_eq!(client.user(ada.user.id).await.expect("known").name, "Ada");
-    assert_eq!(client.users(&Part::default()).await.expect("all").data.len(), 1);
+    assert_eq!(client.users(&PageQuery::default()).await.expect("all").data.len(), 1);
     client.create_sign_in_link(ada.user.id).await.expect("a link");
-    assert_eq!(client.user_sessions(ada.user.id, &Part::default()).await.expect("none").data.len(), 0);
+    assert_eq!(client.user_sessions(ada.user.id, &PageQuery::default()).await.expect("none").data.len(), 0);
     client.end_user_sessions(ada.user.id).await.expect("ended");
     let session = client.end_user_session(ada.user.id, ada.user.id).await.expect_err("no such session");
     assert_eq!(session.status(), Some(404));
@@ -158,9 +158,9 @@ async fn a_program_lets_people_and_services_in_and_out() {
     assert_eq!(payroll.me().await.expect("known").name, "payroll");
     client.revoke_token(made.token.id).await.expect("taken back");
     assert_eq!(payroll.me().await.expect_err("closed").status(), Some(401));
-    let tokens = client.tokens(&Part { limit: Some(10), cursor: None }).await.expect("some").data;
+    let tokens = client.tokens(&PageQuery { limit: Some(10), cursor: None }).await.expect("some").data;
     assert!(tokens.iter().any(|one| one.id == made.token.id && one.revoked_at.is_some()));
-    assert!(client.services(&Part::default()).await.expect("two").data.iter().any(|one| one.name == "payroll"));
+    assert!(client.services(&PageQuery::default()).await.expect("two").data.iter().any(|one| one.name == "payroll"));
     let filter = AuditFilter { action: Some("user.create".to_owned()), ..AuditFilter::default() };
     assert_eq!(client.audit(&filter).await.expect("one").data.len(), 1);
     server.stop().await;

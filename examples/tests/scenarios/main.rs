@@ -24,7 +24,7 @@ async fn payroll_feeds_two_levels_and_pays_in_order() {
     let report = payroll::run(&server.client).await.expect("as promised");
     assert_eq!((report.paid, report.booked, report.most_at_once), (11, 22, 1));
     let tree = server.client.job(report.root).await.expect("the tree");
-    let states: Vec<_> = tree.walk().iter().map(|job| (job.key.clone(), job.sealed, job.status)).collect();
+    let states: Vec<_> = tree.subtree().iter().map(|job| (job.key.clone(), job.sealed, job.status)).collect();
     let complete = |key: &str| (key.to_owned(), true, JobStatus::Completed);
     assert_eq!(states, ["wages", "payments", "bookings"].map(complete));
     // A second run on the same server creates a second payroll.
@@ -64,7 +64,7 @@ async fn a_site_is_repaired_and_another_given_up_and_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_brings_its_bad_rows_home() {
+async fn an_import_returns_its_bad_rows() {
     let server = Server::start().await;
     let report = import::run(&server.client).await.expect("as promised");
     assert_eq!((report.good, report.bad.as_slice()), (9_995, &[3, 57, 100, 512, 2_000][..]));
@@ -104,10 +104,10 @@ async fn a_program_says_what_happens_and_whether_it_was_as_promised() {
         command.envs(token.map(|token| ("TREELINE_TOKEN", token)));
         command
     };
-    let played = program(Some(TOKEN)).output().await.expect("the program runs");
-    let said = String::from_utf8(played.stdout).expect("text");
-    assert!(played.status.success(), "{said}\n{}", String::from_utf8_lossy(&played.stderr));
-    assert!(said.contains("11 of 12 paid, 22 bookings"), "{said}");
+    let output = program(Some(TOKEN)).output().await.expect("the program runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("11 of 12 paid, 22 bookings"), "{text}");
     for (token, why) in [(None, "TREELINE_TOKEN is not set"), (Some("wrong"), "Treeline does not know us")] {
         let refused = program(token).output().await.expect("the program runs");
         assert_eq!(refused.status.code(), Some(1));

@@ -37,7 +37,7 @@ class Server:
         }
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen([self.binary], env=environment, stdout=log, stderr=log)
-        client = Client(self.url, self.token, patience=0.5)
+        client = Client(self.url, self.token, retry_timeout=0.5)
         deadline = time.monotonic() + 60
         while True:
             try:

@@ -16,7 +16,7 @@ export interface ClientOptions {
   /** Token. Default: the environment variable `TREELINE_TOKEN`. A page of the same server needs none. */
   readonly token?: string;
   /** Seconds for which a call is sent again while the server is busy or away. Default: 30. */
-  readonly patience?: number;
+  readonly retryTimeout?: number;
   /** Bytes of one piece of an upload. Default: 8 MiB. */
   readonly chunk?: number;
   readonly fetch?: typeof fetch;
@@ -28,7 +28,7 @@ export interface RequestOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** True if the request may be sent twice. Default: GET, PUT, DELETE, and requests with an `Idempotency-Key`. */
   readonly idempotent?: boolean;
-  readonly patience?: number;
+  readonly retryTimeout?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -52,7 +52,7 @@ const variable = (name: string): string | undefined =>
  */
 export class Client {
   readonly url: string;
-  readonly #patience: number;
+  readonly #retryTimeout: number;
   readonly #chunk: number;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof fetch;
@@ -61,7 +61,7 @@ export class Client {
     this.url = (options.url ?? variable('TREELINE_URL') ?? 'http://127.0.0.1:3000').replace(/\/+$/, '');
     const token = options.token ?? variable('TREELINE_TOKEN');
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    this.#patience = options.patience ?? 30;
+    this.#retryTimeout = options.retryTimeout ?? 30;
     this.#chunk = options.chunk ?? CHUNK;
     this.#fetch = options.fetch ?? ((...call) => fetch(...call));
   }
@@ -88,7 +88,7 @@ export class Client {
       init.body = options.raw;
     }
     const url = this.#address(path, options.params);
-    const deadline = Date.now() + (options.patience ?? this.#patience) * 1_000;
+    const deadline = Date.now() + (options.retryTimeout ?? this.#retryTimeout) * 1_000;
     for (let tries = 1; ; tries += 1) {
       let pause = backoff(tries);
       let response: Response | undefined;

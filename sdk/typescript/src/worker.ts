@@ -104,7 +104,7 @@ export class Task<Payload = unknown> {
   async log(message: string, level: t.LogLevel = 'info', fields?: Readonly<Record<string, unknown>>): Promise<void> {
     const line = { message, level, ...(fields === undefined ? {} : { fields }) };
     const path = `/assignments/${this.assignment.id}/logs`;
-    await this.#client.request('POST', path, { body: { lines: [line] }, patience: 5 }).catch(() => undefined);
+    await this.#client.request('POST', path, { body: { lines: [line] }, retryTimeout: 5 }).catch(() => undefined);
   }
 }
 
@@ -369,7 +369,7 @@ export class Worker<Payload = unknown> {
       const answer = await this.#client.request<t.HeartbeatsResponse>('POST', '/assignments/heartbeat', {
         body: { heartbeats },
         idempotent: true,
-        patience: 0,
+        retryTimeout: 0,
       });
       answer.heartbeats.forEach((beat, place) => {
         const held = due[place];

@@ -26,34 +26,39 @@ const PAGE: i64 = 1_000;
 
 /// Poll interval and limit of the wait for open transactions at the end of a stream. No server transaction may run
 /// longer.
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 const OPEN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Cursor in the log: after this entry.
-pub type Place = (OffsetDateTime, Uuid);
+pub type LogCursor = (OffsetDateTime, Uuid);
 
 /// Entries in order, and the position up to which the log is final.
 #[derive(Debug)]
-pub struct Copied {
+pub struct FinalEntries {
     pub entries: Vec<AuditEntry>,
     /// True if there may be more entries.
     pub more: bool,
 }
 
 /// Returns at most `limit` final entries after a cursor, oldest first: no earlier entry can appear any more.
-pub async fn settled(pool: &PgPool, query: &AuditQuery, after: Option<Place>, limit: i64) -> Result<Copied> {
-    let (_, until) = store::settled_before(pool).await?;
+pub async fn final_entries(
+    pool: &PgPool,
+    query: &AuditQuery,
+    after: Option<LogCursor>,
+    limit: i64,
+) -> Result<FinalEntries> {
+    let (_, until) = store::complete_before(pool).await?;
     let query = AuditQuery { limit, ..query.clone() };
     let entries = store::list_oldest(pool, &query, after, until).await?;
-    Ok(Copied { more: entries.len() as i64 == limit, entries })
+    Ok(FinalEntries { more: entries.len() as i64 == limit, entries })
 }
 
 struct Reader {
     pool: PgPool,
     query: AuditQuery,
-    after: Option<Place>,
+    after: Option<LogCursor>,
     /// Time of the request: the stream contains every entry that existed then.
-    asked_at: OffsetDateTime,
+    requested_at: OffsetDateTime,
     waited: Duration,
     done: bool,
 }
@@ -75,8 +80,8 @@ pub async fn export(
             Some((at.ok_or_else(|| Problem::parameter("after", "expected the id of an entry"))?, id))
         }
     };
-    let (asked_at, _) = store::settled_before(pool).await?;
-    let reader = Reader { pool: pool.clone(), query, after, asked_at, waited: Duration::ZERO, done: false };
+    let (requested_at, _) = store::complete_before(pool).await?;
+    let reader = Reader { pool: pool.clone(), query, after, requested_at, waited: Duration::ZERO, done: false };
     Ok(futures::stream::try_unfold(reader, |mut reader| async move {
         let page = reader.next().await?;
         Ok(page.map(|page| (page, reader)))
@@ -86,21 +91,21 @@ pub async fn export(
 impl Reader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while !self.done {
-            let (_, settled) = store::settled_before(&self.pool).await?;
-            let until = settled.min(self.asked_at);
+            let (_, final_until) = store::complete_before(&self.pool).await?;
+            let until = final_until.min(self.requested_at);
             let entries = store::list_oldest(&self.pool, &self.query, self.after, until).await?;
             if let Some(last) = entries.last() {
                 self.after = Some((last.at.0, last.id));
                 return Ok(Some(entries.iter().flat_map(line).collect::<Vec<u8>>().into()));
             }
-            if settled >= self.asked_at {
+            if final_until >= self.requested_at {
                 self.done = true;
             } else if self.waited > OPEN_TRANSACTION_TIMEOUT {
                 // Abort the stream, so that a client does not take it for complete.
                 return Err(Error::Broken("a transaction is open for too long to copy the audit log".to_owned()));
             } else {
-                tokio::time::sleep(LOOK_AGAIN).await;
-                self.waited += LOOK_AGAIN;
+                tokio::time::sleep(POLL_INTERVAL).await;
+                self.waited += POLL_INTERVAL;
             }
         }
         Ok(None)

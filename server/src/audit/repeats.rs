@@ -23,8 +23,8 @@ const WINDOW: Duration = Duration::from_hours(1);
 const SHARE_WINDOW: Duration = Duration::from_hours(24);
 
 /// Number of kinds per group that are counted separately; beyond it, the rest of the group is one kind.
-const ROOM_OF_CALLERS: usize = 20_000;
-const ROOM_OF_STRANGERS: usize = 500;
+const MAX_CALLER_KINDS: usize = 20_000;
+const MAX_ANONYMOUS_KINDS: usize = 500;
 
 /// Identity of an event: events of one kind are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,70 +69,74 @@ impl Kind {
 }
 
 #[derive(Debug)]
-struct Counted {
+struct EventCount {
     since: Instant,
     /// Number of repetitions since the entry was written.
-    again: u64,
+    repetitions: u64,
     /// Entry to write when the window ends; `None` if there is nothing to write.
     row: Option<AuditRow>,
 }
 
 /// Refusals that are looked up concurrently.
-const LOOKS: usize = 4;
+const MAX_LOOKUPS: usize = 4;
 
 /// Events within their window, counted by kind.
 #[derive(Debug)]
 pub struct Repeats {
-    counted: Mutex<HashMap<Kind, Counted>>,
-    looks: Arc<Semaphore>,
+    counted: Mutex<HashMap<Kind, EventCount>>,
+    lookups: Arc<Semaphore>,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Self { counted: Mutex::default(), looks: Arc::new(Semaphore::new(LOOKS)) }
+        Self { counted: Mutex::default(), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 }
 
 impl Repeats {
     /// Counts an event. Returns true if it is new: the caller then writes an entry and reports it with
-    /// [`Self::writes`], or reports the failure with [`Self::forget`].
+    /// [`Self::set_row`], or reports the failure with [`Self::forget`].
     pub(super) fn is_new(&self, kind: &Kind) -> bool {
         self.count(kind, Instant::now())
     }
 
     fn count(&self, kind: &Kind, now: Instant) -> bool {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = counted.get_mut(kind).filter(|known| now.duration_since(known.since) < kind.window()) {
-            known.again += 1;
+        if let Some(existing) =
+            counted.get_mut(kind).filter(|existing| now.duration_since(existing.since) < kind.window())
+        {
+            existing.repetitions += 1;
             return false;
         }
         if counted.contains_key(kind) {
             // The window is over but its count is not written yet: keep counting until then.
-            if let Some(known) = counted.get_mut(kind).filter(|known| known.again > 0 && known.row.is_some()) {
-                known.again += 1;
+            if let Some(existing) =
+                counted.get_mut(kind).filter(|existing| existing.repetitions > 0 && existing.row.is_some())
+            {
+                existing.repetitions += 1;
                 return false;
             }
         } else {
             let strangers = kind.is_strangers();
-            let room = if strangers { ROOM_OF_STRANGERS } else { ROOM_OF_CALLERS };
-            if counted.keys().filter(|known| known.is_strangers() == strangers).count() >= room
+            let limit = if strangers { MAX_ANONYMOUS_KINDS } else { MAX_CALLER_KINDS };
+            if counted.keys().filter(|existing| existing.is_strangers() == strangers).count() >= limit
                 && !matches!(kind, Kind::Other { .. })
             {
                 drop(counted);
                 return self.count(&Kind::Other { strangers, action: kind.action() }, now);
             }
         }
-        counted.insert(kind.clone(), Counted { since: now, again: 0, row: None });
+        counted.insert(kind.clone(), EventCount { since: now, repetitions: 0, row: None });
         true
     }
 
     /// Stores the entry of this kind, which is written again with the number of repetitions when the window ends.
-    pub(super) fn writes(&self, kind: &Kind, row: AuditRow) {
+    pub(super) fn set_row(&self, kind: &Kind, row: AuditRow) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let other = Kind::Other { strangers: kind.is_strangers(), action: kind.action() };
-        let known = if counted.contains_key(kind) { kind } else { &other };
-        if let Some(known) = counted.get_mut(known) {
-            known.row = Some(row);
+        let existing = if counted.contains_key(kind) { kind } else { &other };
+        if let Some(existing) = counted.get_mut(existing) {
+            existing.row = Some(row);
         }
     }
 
@@ -143,25 +147,28 @@ impl Repeats {
     }
 
     /// Acquires a slot to look up a refusal; `None` if all are taken.
-    pub(super) fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.looks).try_acquire_owned().ok()
+    pub(super) fn lookup_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.lookups).try_acquire_owned().ok()
     }
 
     /// Takes the entries to write for windows that have ended.
-    pub fn over(&self) -> Vec<AuditRow> {
-        self.over_at(Instant::now())
+    pub fn take_finished(&self) -> Vec<AuditRow> {
+        self.take_finished_at(Instant::now())
     }
 
-    fn over_at(&self, now: Instant) -> Vec<AuditRow> {
+    fn take_finished_at(&self, now: Instant) -> Vec<AuditRow> {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::new();
-        counted.retain(|kind, known| {
-            if now.duration_since(known.since) < kind.window() {
+        counted.retain(|kind, existing| {
+            if now.duration_since(existing.since) < kind.window() {
                 return true;
             }
-            if let Some(row) = known.row.take().filter(|_| known.again > 0) {
-                let times =
-                    if known.again == 1 { "once more".to_owned() } else { format!("{} more times", known.again) };
+            if let Some(row) = existing.row.take().filter(|_| existing.repetitions > 0) {
+                let times = if existing.repetitions == 1 {
+                    "once more".to_owned()
+                } else {
+                    format!("{} more times", existing.repetitions)
+                };
                 let before = row.detail.clone().map(|detail| format!("{detail}; ")).unwrap_or_default();
                 let window = if kind.window() == SHARE_WINDOW { "day" } else { "hour" };
                 rows.push(row.with_detail(format!("{before}{times} within the {window}")));
@@ -183,15 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_two_entries_an_hour() {
+    fn repeated_events_are_two_entries_an_hour() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         assert!(repeats.count(&of(1), now));
-        repeats.writes(&of(1), AuditRow::by_nobody("session.refuse", None));
+        repeats.set_row(&of(1), AuditRow::by_nobody("session.refuse", None));
         for _ in 0..1_000 {
             assert!(!repeats.count(&of(1), now));
         }
-        assert!(repeats.over_at(now).is_empty());
-        let rows = repeats.over_at(now + WINDOW);
+        assert!(repeats.take_finished_at(now).is_empty());
+        let rows = repeats.take_finished_at(now + WINDOW);
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].detail.as_deref(), Some("1000 more times within the hour"));
         assert!(repeats.count(&of(1), now + WINDOW), "a new hour");
@@ -202,17 +209,17 @@ mod tests {
         let (repeats, now) = (Repeats::default(), Instant::now());
         let of = |address: &str| Kind::of_share(Uuid::from_u128(1), Some(address.parse().expect("an address")));
         assert!(repeats.count(&of("2001:db8::1"), now));
-        repeats.writes(&of("2001:db8::1"), AuditRow::by_nobody("share.open", None));
+        repeats.set_row(&of("2001:db8::1"), AuditRow::by_nobody("share.open", None));
         assert!(!repeats.count(&of("2001:db8::2"), now + 23 * WINDOW), "the same network, the same day");
         assert!(repeats.count(&of("2001:db8:1::1"), now), "another network");
-        assert!(repeats.over_at(now + 23 * WINDOW).is_empty());
-        let rows = repeats.over_at(now + SHARE_WINDOW);
+        assert!(repeats.take_finished_at(now + 23 * WINDOW).is_empty());
+        let rows = repeats.take_finished_at(now + SHARE_WINDOW);
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].detail.as_deref(), Some("once more within the day"));
     }
 
     #[test]
-    fn strangers_find_little_room() {
+    fn anonymous_events_have_a_low_limit() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         let mut entries = 0;
         for n in 0..100_000_u32 {
@@ -220,15 +227,15 @@ mod tests {
             let kind = Kind::of_stranger("session.refuse", Some(address), None);
             if repeats.count(&kind, now) {
                 entries += 1;
-                repeats.writes(&kind, AuditRow::by_nobody("session.refuse", None));
+                repeats.set_row(&kind, AuditRow::by_nobody("session.refuse", None));
             }
         }
-        assert_eq!(entries, ROOM_OF_STRANGERS + 1);
-        assert_eq!(repeats.over_at(now + WINDOW).len(), 1, "all the others");
+        assert_eq!(entries, MAX_ANONYMOUS_KINDS + 1);
+        assert_eq!(repeats.take_finished_at(now + WINDOW).len(), 1, "all the others");
     }
 
     #[test]
-    fn what_could_not_be_written_is_tried_again() {
+    fn an_unwritten_entry_is_tried_again() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         assert!(repeats.count(&of(2), now));
         repeats.forget(&of(2));

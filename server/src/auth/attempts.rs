@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{Hash, client_address::network_of, hash_of};
 
 /// Maximum number of counters; beyond it, the oldest quarter is dropped.
-const ROOM: usize = 50_000;
+const MAX_COUNTERS: usize = 50_000;
 
 /// First delay; each further failure doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
@@ -109,7 +109,7 @@ impl Key {
     }
 
     /// Counter of a device or a session.
-    pub fn own(name: &str) -> Vec<Self> {
+    pub fn of_device_or_session(name: &str) -> Vec<Self> {
         vec![Self::new(Kind::Own, name)]
     }
 
@@ -203,7 +203,7 @@ impl Attempts {
         if !wait.is_zero() {
             return Err(wait);
         }
-        make_room(&mut counters, keys.len());
+        drop_oldest(&mut counters, keys.len());
         for key in keys {
             let counter = counters.entry(*key).or_insert(Counter { failures: 0.0, at: now });
             *counter = Counter { failures: counter.failures(&key.kind.rule(), now) + 1.0, at: now };
@@ -240,10 +240,10 @@ impl Attempts {
         let at = now.checked_sub(age).unwrap_or(now);
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rule = key.kind.rule();
-        let told = Counter { failures, at };
-        if counters.get(&key).is_none_or(|known| known.failures(&rule, now) < told.failures(&rule, now)) {
-            make_room(&mut counters, 1);
-            counters.insert(key, told);
+        let counter = Counter { failures, at };
+        if counters.get(&key).is_none_or(|existing| existing.failures(&rule, now) < counter.failures(&rule, now)) {
+            drop_oldest(&mut counters, 1);
+            counters.insert(key, counter);
         }
     }
 
@@ -274,13 +274,13 @@ fn wait(counters: &HashMap<Key, Counter>, keys: &[Key], now: Instant) -> Duratio
 }
 
 /// Drops the oldest quarter if `more` counters do not fit.
-fn make_room(counters: &mut HashMap<Key, Counter>, more: usize) {
-    if counters.len() + more <= ROOM {
+fn drop_oldest(counters: &mut HashMap<Key, Counter>, more: usize) {
+    if counters.len() + more <= MAX_COUNTERS {
         return;
     }
     let mut moments: Vec<Instant> = counters.values().map(|counter| counter.at).collect();
-    let (_, &mut oldest, _) = moments.select_nth_unstable(ROOM / 4);
-    let mut left = ROOM / 4;
+    let (_, &mut oldest, _) = moments.select_nth_unstable(MAX_COUNTERS / 4);
+    let mut left = MAX_COUNTERS / 4;
     counters.retain(|_, counter| {
         let goes = left > 0 && counter.at <= oldest;
         left -= usize::from(goes);

@@ -72,11 +72,11 @@ impl TrustedProxies {
         if !self.contains(peer) {
             return peer;
         }
-        let said = |name, read: fn(&str) -> Option<IpAddr>| {
+        let named_by = |name, read: fn(&str) -> Option<IpAddr>| {
             headers.contains_key(&name).then(|| self.behind(peer, headers.get_all(&name).iter(), read))
         };
-        let standard = said(header::FORWARDED, forwarded_for);
-        let usual = said(header::HeaderName::from_static("x-forwarded-for"), node);
+        let standard = named_by(header::FORWARDED, forwarded_for);
+        let usual = named_by(header::HeaderName::from_static("x-forwarded-for"), node);
         match (standard, usual) {
             (Some(one), Some(other)) if one != other => peer,
             (Some(address), _) | (None, Some(address)) => address,
@@ -139,10 +139,10 @@ mod tests {
 
     #[test]
     fn only_trusted_proxies_are_believed() {
-        let says = [("x-forwarded-for", "198.51.100.7")];
-        assert_eq!(client("203.0.113.9", &says), "203.0.113.9");
-        assert_eq!(client("127.0.0.1", &says), "198.51.100.7");
-        assert_eq!(client("::ffff:127.0.0.1", &says), "198.51.100.7");
+        let headers = [("x-forwarded-for", "198.51.100.7")];
+        assert_eq!(client("203.0.113.9", &headers), "203.0.113.9");
+        assert_eq!(client("127.0.0.1", &headers), "198.51.100.7");
+        assert_eq!(client("::ffff:127.0.0.1", &headers), "198.51.100.7");
         assert_eq!(client("127.0.0.1", &[]), "127.0.0.1");
         assert_eq!(
             TrustedProxies::default().client("127.0.0.1".parse().expect("one"), &HeaderMap::new()).to_string(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_puts_in_front_says_nothing() {
+    fn entries_added_by_the_client_are_ignored() {
         let both = [("x-forwarded-for", "192.0.2.1, 198.51.100.7, 10.0.0.3")];
         assert_eq!(client("127.0.0.1", &both), "198.51.100.7");
         let lines =
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_standard_header_is_read_with_quotes_and_ports() {
-        for (said, expected) in [
+        for (named_by, expected) in [
             ("for=192.0.2.43", "192.0.2.43"),
             ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::17"),
             ("for=192.0.2.1, for=198.51.100.17;by=203.0.113.60;proto=http;host=example.com", "198.51.100.17"),
@@ -172,7 +172,7 @@ mod tests {
             ("for=_hidden, for=10.0.0.9", "10.0.0.9"),
             ("by=192.0.2.1", "127.0.0.1"),
         ] {
-            assert_eq!(client("127.0.0.1", &[("forwarded", said)]), expected, "{said}");
+            assert_eq!(client("127.0.0.1", &[("forwarded", named_by)]), expected, "{named_by}");
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Device {
 impl Device {
     /// Counters of password attempts from this device.
     pub(super) fn keys(&self) -> Vec<Key> {
-        Key::own(&format!("device {}", self.name))
+        Key::of_device_or_session(&format!("device {}", self.name))
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn seal(account: Uuid, password_hash: &str, mfa: bool) -> String {
 pub(super) fn open(cookie: &str, account: Uuid, password_hash: &str) -> Option<Device> {
     let bytes = URL_SAFE_NO_PAD.decode(cookie).ok().filter(|bytes| bytes.len() == LENGTH)?;
     let (named, signed) = bytes.split_at(32);
-    let is_signed = |mfa| signature(named, password_hash, mfa).is_some_and(|own| own.ct_eq(signed).into());
+    let is_signed = |mfa| signature(named, password_hash, mfa).is_some_and(|expected| expected.ct_eq(signed).into());
     let mfa = is_signed(true);
     ((mfa || is_signed(false)) && named[..16] == account.as_bytes()[..])
         .then(|| Device { name: URL_SAFE_NO_PAD.encode(named), mfa })

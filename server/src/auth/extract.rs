@@ -153,14 +153,14 @@ fn credential(parts: &Parts, app: &App) -> Credential {
 }
 
 async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    let Some((caller, is_due)) = app.auth.recall(&hash) else {
+    let Some((caller, is_due)) = app.auth.cached_caller(&hash) else {
         return look_up(app, &app.pools.credentials, hash).await;
     };
     if is_due {
         let again = app.clone();
         app.tasks.spawn(async move {
             // Uses the heartbeat pool: authenticated callers must get through under any load.
-            match look_up(&again, &again.pools.beats, hash).await {
+            match look_up(&again, &again.pools.heartbeats, hash).await {
                 Ok(Some(_)) => {}
                 Ok(None) => again.auth.forget(&hash),
                 Err(error) => tracing::debug!(%error, "token refresh failed"),
@@ -190,7 +190,7 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
         proxy_user: None,
         address: None,
     };
-    app.auth.remember(hash, caller.clone(), seen);
+    app.auth.cache_caller(hash, caller.clone(), seen);
     let pool = app.pool.clone();
     app.tasks.spawn(async move {
         if let Err(error) = identity::touch_token(&pool, token.id).await {
@@ -201,7 +201,7 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
 }
 
 async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
-    if let Some((caller, _)) = app.auth.recall(&hash) {
+    if let Some((caller, _)) = app.auth.cached_caller(&hash) {
         return Ok(Some(caller));
     }
     let seen = *app.auth.changes.borrow();
@@ -220,7 +220,7 @@ async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
         proxy_user: session.proxy_user,
         address: None,
     };
-    app.auth.remember(hash, caller.clone(), seen);
+    app.auth.cache_caller(hash, caller.clone(), seen);
     let pool = app.pool.clone();
     app.tasks.spawn(async move {
         if let Err(error) = identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await {

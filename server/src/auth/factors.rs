@@ -15,7 +15,7 @@ use domain::{
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Caller, Role, Scope, look_for_changes, people::deed, step_up};
+use super::{Caller, Role, Scope, look_for_changes, people::audit_row, step_up};
 use crate::{
     App,
     error::{Error, Result},
@@ -24,7 +24,7 @@ use crate::{
         Tx,
         audit::{self as log, AuditRow},
         factors::{self as store, FactorSummary, PasskeyRow, PersonForFactors},
-        federation, people as accounts,
+        federated_accounts, people as accounts,
     },
     task::in_task,
 };
@@ -74,7 +74,7 @@ pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&s
         return Err(Error::refuse(Code::Forbidden, "Remove your own factors one by one, on your account page."));
     }
     let reason = reason_for(caller, caller.owner_id, reason)?;
-    let row = deed(caller, "user.factors_reset", owner_id, reason, None);
+    let row = audit_row(caller, "user.factors_reset", owner_id, reason, None);
     let pool = app.pool.clone();
     let removed = in_task("resetting factors", async move {
         let mut tx = pool.begin().await?;
@@ -113,7 +113,7 @@ pub(super) fn person(caller: &Caller) -> Result<Role> {
 /// Refuses the removal of the last way to sign in; called after the removal, in its transaction: 409
 /// `last_sign_in_method`. One-time links do not count; a proxy that signs people in does.
 pub(super) async fn require_way_in(app: &App, tx: &mut Tx, owner_id: Uuid) -> Result<()> {
-    let methods = federation::sign_in_methods(tx, owner_id).await?;
+    let methods = federated_accounts::sign_in_methods(tx, owner_id).await?;
     let settings = &app.config.identity;
     let is_known = |issuer: &String| settings.oidc_providers.0.iter().any(|provider| provider.issuer == *issuer);
     let by_passkey = methods.passkeys > 0 && passkeys::are_possible(&app.public_url);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     Caller, Key, hash_of, new_secret,
-    second_stage::{self, First, Method, Second},
+    second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{self, Cookies, Visitor},
     throttle,
 };
@@ -57,13 +57,13 @@ pub async fn is_open(app: &App, token: &str) -> Result<bool> {
 /// or expired; 429 `too_many_requests` if that happened too often from this address; failed passwords do not count.
 ///
 /// Any person with a second factor is asked for it: 401 `mfa_required`, and the link stays open.
-pub async fn redeem(app: &App, token: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
+pub async fn redeem(app: &App, token: &str, second: &SecondFactor, visitor: &Visitor<'_>) -> Result<Cookies> {
     let pool = app.pool.clone();
     let hash = hash_of(token);
     let attempt = throttle::begin(app, Key::of_link(visitor.address)).await?;
     if let Some((owner_id, made_by)) = factors::find_link(&app.pool, &hash).await? {
         attempt.succeeded(app).await?;
-        let first = First { owner_id, method: Method::Link { hash, made_by }, mfa: false, age_seconds: 0 };
+        let first = FirstFactor { owner_id, method: Method::Link { hash, made_by }, mfa: false, age_seconds: 0 };
         return second_stage::begin(app, first, second, visitor).await;
     }
     let (user_agent, address) = (visitor.user_agent.to_owned(), visitor.address);

@@ -55,23 +55,23 @@ pub use viewer::{SharedTree, Viewer};
 pub use worker::Worker;
 
 /// Time for which a caller is cached without asking the database.
-const REMEMBERED_FOR: Duration = Duration::from_secs(10);
+const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Maximum number of cached callers; beyond it, the cache is cleared.
-const REMEMBERED_AT_MOST: usize = 10_000;
+const CACHE_SIZE: usize = 10_000;
 
 /// Caller as read from the database.
 #[derive(Debug)]
-struct Remembered {
+struct CachedCaller {
     caller: Caller,
     since: Instant,
     /// True while a background refresh is running.
-    is_asked: bool,
+    is_refreshing: bool,
 }
 
 /// In-memory state about credentials.
 pub struct Auth {
-    remembered: Mutex<HashMap<Hash, Remembered>>,
+    callers: Mutex<HashMap<Hash, CachedCaller>>,
     /// Hash of the only accepted bootstrap token: the one this server was started with.
     bootstrap: Option<Hash>,
     cookie: SessionCookie,
@@ -81,11 +81,11 @@ pub struct Auth {
     /// Database slots for sign-in attempts.
     throttle_slots: Semaphore,
     /// Cached metadata of OpenID Connect providers.
-    providers: oidc::Known,
+    providers: oidc::ProviderCache,
     /// Counter of revocations, as last read by this server.
     changes: watch::Sender<i64>,
     /// Rights of the credentials of ongoing work.
-    known: Mutex<HashMap<Uuid, still_valid::Known>>,
+    rights_cache: Mutex<HashMap<Uuid, still_valid::CachedRights>>,
     lookups: Coalescer<still_valid::Lookup>,
 }
 
@@ -93,15 +93,15 @@ impl Auth {
     /// `secure`: true if people reach the server over https.
     pub fn new(bootstrap: Option<Hash>, secure: bool, pool: PgPool) -> Self {
         Self {
-            remembered: Mutex::default(),
+            callers: Mutex::default(),
             bootstrap,
             cookie: SessionCookie::new(secure),
             attempts: Attempts::default(),
             passwords: Passwords::default(),
             throttle_slots: Semaphore::new(throttle::AT_ONCE),
-            providers: oidc::Known::default(),
+            providers: oidc::ProviderCache::default(),
             changes: watch::Sender::new(0),
-            known: Mutex::default(),
+            rights_cache: Mutex::default(),
             lookups: Coalescer::start(still_valid::Lookup(pool), 1),
         }
     }
@@ -112,36 +112,37 @@ impl Auth {
     }
 
     /// Returns a cached caller, and true if it is due for a refresh; the flag is returned once.
-    fn recall(&self, hash: &Hash) -> Option<(Caller, bool)> {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = remembered.get_mut(hash).filter(|known| known.since.elapsed() < REMEMBERED_FOR)?;
-        let is_due = known.since.elapsed() >= REMEMBERED_FOR / 4 && !std::mem::replace(&mut known.is_asked, true);
-        Some((known.caller.clone(), is_due))
+    fn cached_caller(&self, hash: &Hash) -> Option<(Caller, bool)> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = callers.get_mut(hash).filter(|cached| cached.since.elapsed() < CACHE_LIFETIME)?;
+        let is_due =
+            cached.since.elapsed() >= CACHE_LIFETIME / 4 && !std::mem::replace(&mut cached.is_refreshing, true);
+        Some((cached.caller.clone(), is_due))
     }
 
     /// Caches a caller, unless the revocation counter has moved since `seen`, its value before the lookup.
-    fn remember(&self, hash: Hash, caller: Caller, seen: i64) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+    fn cache_caller(&self, hash: Hash, caller: Caller, seen: i64) {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.changes.borrow() != seen {
             return;
         }
-        if remembered.len() >= REMEMBERED_AT_MOST {
-            remembered.clear();
+        if callers.len() >= CACHE_SIZE {
+            callers.clear();
         }
-        remembered.insert(hash, Remembered { caller, since: Instant::now(), is_asked: false });
+        callers.insert(hash, CachedCaller { caller, since: Instant::now(), is_refreshing: false });
     }
 
     /// Removes a credential from the cache, so that the next request reads the database.
     fn forget(&self, hash: &Hash) {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
     }
 
     /// Clears the cache if the revocation counter has moved.
     fn note_changes(&self, count: i64) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = self.changes.send_if_modified(|before| std::mem::replace(before, count) != count);
         if moved {
-            remembered.clear();
+            callers.clear();
         }
     }
 

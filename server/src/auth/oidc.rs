@@ -11,7 +11,7 @@ mod providers;
 
 pub(super) use accounts::create as create_account;
 pub use connections::{disconnect, list};
-pub use providers::Known;
+pub use providers::ProviderCache;
 use providers::{OtherClaims, client, find, metadata};
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::{
     Caller, Key, envelope, hash_of,
-    second_stage::{self, First, Method, Second},
+    second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{Cookies, Visitor},
     step_up, throttle,
 };
@@ -45,19 +45,19 @@ use crate::{
 const MINUTES: i64 = 10;
 
 /// Maximum age of an authentication at a provider: the maximum age of sessions.
-const LONGEST_SINCE: Duration = Duration::from_hours(90 * 24);
+const MAX_AUTHENTICATION_AGE: Duration = Duration::from_hours(90 * 24);
 
 /// Longest return path after sign-in, in bytes: it is stored in a cookie, and cookies have 4 KiB.
-const LONGEST_BACK: usize = 1_000;
+const MAX_RETURN_PATH: usize = 1_000;
 
 /// Longest callback query that is read, in bytes.
-const LONGEST_CALLBACK: usize = 16 * 1024;
+const MAX_CALLBACK_BYTES: usize = 16 * 1024;
 
 const PURPOSE: &str = "way to an OpenID Connect provider";
 
 /// Content of the state cookie.
 #[derive(Serialize, Deserialize)]
-struct Way {
+struct SignInState {
     provider: String,
     state: String,
     nonce: String,
@@ -70,14 +70,14 @@ struct Way {
 }
 
 /// URL that the browser is redirected to, and the state cookie.
-pub struct Departure {
+pub struct AuthorizationRedirect {
     pub url: String,
     pub cookie: String,
 }
 
 /// Outcome of a callback.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum CallbackOutcome {
     /// Signed in: the cookies, and the page to go to.
     SignedIn(Cookies, String),
     /// The sign-in was added to the account of the caller.
@@ -99,7 +99,13 @@ struct Identity {
 }
 
 /// Redirects to a provider. `fresh`: requires a new authentication. `caller`: adds the sign-in to this account.
-pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Option<&Caller>) -> Result<Departure> {
+pub async fn start_authorization(
+    app: &App,
+    name: &str,
+    back: &str,
+    fresh: bool,
+    caller: Option<&Caller>,
+) -> Result<AuthorizationRedirect> {
     let provider = find(app, name)?;
     if let Some(caller) = caller {
         super::factors::person(caller)?;
@@ -117,37 +123,37 @@ pub async fn depart(app: &App, name: &str, back: &str, fresh: bool, caller: Opti
         .set_pkce_challenge(challenge)
         .add_scopes(provider.scopes.iter().cloned().map(Scope::new));
     // With `max_age` set to any value, a provider reports the time of authentication in the token.
-    request = request.set_max_age(if fresh { Duration::ZERO } else { LONGEST_SINCE });
+    request = request.set_max_age(if fresh { Duration::ZERO } else { MAX_AUTHENTICATION_AGE });
     if fresh {
         request = request.add_prompt(CoreAuthPrompt::Login);
     }
     let (url, state, nonce) = request.url();
-    let way = Way {
+    let sign_in_state = SignInState {
         provider: provider.name.clone(),
         state: state.into_secret(),
         nonce: nonce.secret().clone(),
         verifier: verifier.into_secret(),
-        back: if back.len() > LONGEST_BACK { "/".to_owned() } else { back.to_owned() },
+        back: if back.len() > MAX_RETURN_PATH { "/".to_owned() } else { back.to_owned() },
         links: caller.map(|caller| caller.credential_id),
         fresh,
     };
-    Ok(Departure { url: url.into(), cookie: envelope::seal(app, PURPOSE, MINUTES, &way) })
+    Ok(AuthorizationRedirect { url: url.into(), cookie: envelope::seal(app, PURPOSE, MINUTES, &sign_in_state) })
 }
 
 /// Handles the callback from a provider, with the state cookie of the browser.
-pub async fn arrive(
+pub async fn handle_callback(
     app: &App,
     name: &str,
     query: &str,
     cookie: Option<&str>,
     caller: Option<&Caller>,
     visitor: &Visitor<'_>,
-) -> Result<Arrival> {
+) -> Result<CallbackOutcome> {
     let provider = find(app, name)?;
     let over = || refused("This sign-in took too long, or was begun in another browser. Begin again.");
-    let way: Way = cookie.and_then(|cookie| envelope::open(app, PURPOSE, cookie)).ok_or_else(over)?;
+    let sign_in_state: SignInState = cookie.and_then(|cookie| envelope::open(app, PURPOSE, cookie)).ok_or_else(over)?;
     let answer = Callback::read(query).ok_or_else(|| refused("The provider's answer cannot be read. Begin again."))?;
-    if way.provider != provider.name || answer.state.as_deref() != Some(way.state.as_str()) {
+    if sign_in_state.provider != provider.name || answer.state.as_deref() != Some(sign_in_state.state.as_str()) {
         return Err(over());
     }
     if answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
@@ -161,11 +167,11 @@ pub async fn arrive(
     // Anyone who starts a sign-in can send made-up codes, each of which costs a request to the provider.
     let attempt = throttle::begin(app, Key::of_provider(visitor.address)).await?;
     // Once only, even if the provider would accept the code again.
-    if !use_state(app, &way.state).await? {
+    if !use_state(app, &sign_in_state.state).await? {
         attempt.failed(app).await?;
         return Err(over());
     }
-    let identity = match identify(app, provider, code, way.nonce, way.verifier).await {
+    let identity = match identify(app, provider, code, sign_in_state.nonce, sign_in_state.verifier).await {
         Ok(identity) => identity,
         Err(error) => {
             attempt.failed(app).await?;
@@ -175,17 +181,21 @@ pub async fn arrive(
         }
     };
     attempt.succeeded(app).await?;
-    if let Some(session) = way.links {
+    if let Some(session) = sign_in_state.links {
         let caller = caller.filter(|caller| caller.credential_id == session).ok_or_else(over)?;
         accounts::link(app, provider, caller, &identity).await?;
-        return Ok(Arrival::Linked);
+        return Ok(CallbackOutcome::Linked);
     }
-    let age_seconds = age(provider, &identity, way.fresh)?;
+    let age_seconds = age(provider, &identity, sign_in_state.fresh)?;
     let owner_id = accounts::find_or_create(app, provider, &identity, visitor.address).await?;
-    let first =
-        First { owner_id, method: Method::Oidc { provider: provider.name.clone() }, mfa: identity.mfa, age_seconds };
-    let cookies = second_stage::begin(app, first, &Second::default(), visitor).await?;
-    Ok(Arrival::SignedIn(cookies, way.back))
+    let first = FirstFactor {
+        owner_id,
+        method: Method::Oidc { provider: provider.name.clone() },
+        mfa: identity.mfa,
+        age_seconds,
+    };
+    let cookies = second_stage::begin(app, first, &SecondFactor::default(), visitor).await?;
+    Ok(CallbackOutcome::SignedIn(cookies, sign_in_state.back))
 }
 
 /// Marks the state of a sign-in as used. False if it was used before.
@@ -222,7 +232,7 @@ fn age(provider: &Provider, identity: &Identity, fresh: bool) -> Result<i64> {
 
 /// Page that a sign-in started with this cookie leads to; for the second-step page.
 pub fn destination(app: &App, cookie: Option<&str>) -> Option<String> {
-    envelope::open::<Way>(app, PURPOSE, cookie?).map(|way| way.back)
+    envelope::open::<SignInState>(app, PURPOSE, cookie?).map(|sign_in_state| sign_in_state.back)
 }
 
 /// Query of a provider's callback.
@@ -237,7 +247,7 @@ pub struct Callback {
 impl Callback {
     /// Parses a query. `None` if it is too long or repeats a parameter.
     pub fn read(query: &str) -> Option<Self> {
-        if query.len() > LONGEST_CALLBACK {
+        if query.len() > MAX_CALLBACK_BYTES {
             return None;
         }
         let mut read = Self::default();
@@ -263,8 +273,8 @@ async fn identify(app: &App, provider: &Provider, code: String, nonce: String, v
         tracing::warn!(provider = provider.name, what, %error, "sign-in through a provider failed");
         refused("The provider's answer cannot be accepted. Begin again; the log of the server says why.")
     };
-    let known = metadata(app, provider, false).await?;
-    let client = client(app, provider, &known)?;
+    let provider_metadata = metadata(app, provider, false).await?;
+    let client = client(app, provider, &provider_metadata)?;
     let tokens = client
         .exchange_code(AuthorizationCode::new(code))
         .map_err(|error| failed("no token endpoint", &error))?
@@ -351,7 +361,7 @@ mod tests {
         let read = Callback::read("code=a%20b&state=s&iss=https%3A%2F%2Fi&session_state=x").expect("read");
         assert_eq!((read.code.as_deref(), read.issuer.as_deref()), (Some("a b"), Some("https://i")));
         assert_eq!(Callback::read("state=a&state=b"), None);
-        assert_eq!(Callback::read(&format!("code={}", "a".repeat(LONGEST_CALLBACK))), None);
+        assert_eq!(Callback::read(&format!("code={}", "a".repeat(MAX_CALLBACK_BYTES))), None);
         assert_eq!(Callback::read(""), Some(Callback::default()));
     }
 

@@ -33,8 +33,8 @@ pub async fn check_host(State(app): State<App>, request: Request, next: Next) ->
 /// Returns true if all hosts in the request are ours. HTTP/2 has it in the URI; HTTP/1.0 may have none.
 fn names_us(headers: &HeaderMap, uri: &Uri, authority: &str) -> bool {
     let of_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
-    of_headers.chain(uri.authority().map(Authority::as_str)).all(|said| {
-        let host = host_of(said);
+    of_headers.chain(uri.authority().map(Authority::as_str)).all(|sent_host| {
+        let host = host_of(sent_host);
         host.eq_ignore_ascii_case(host_of(authority)) || is_address_or_local(host)
     })
 }
@@ -71,9 +71,9 @@ fn is_own(headers: &HeaderMap, authority: &str, has_cookie: bool) -> bool {
         return matches!(site, "same-origin" | "none");
     }
     if let Some(origin) = text(header::ORIGIN) {
-        let said = origin.split_once("://").map_or("", |(_, rest)| rest).to_ascii_lowercase();
+        let sent_host = origin.split_once("://").map_or("", |(_, rest)| rest).to_ascii_lowercase();
         let host = text(header::HOST).unwrap_or_default().to_ascii_lowercase();
-        return !said.is_empty() && (said == authority || said == host);
+        return !sent_host.is_empty() && (sent_host == authority || sent_host == host);
     }
     // Neither header: not a supported browser. Without a cookie there is nothing to abuse.
     !has_cookie
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn own(pairs: &[(&'static str, &'static str)]) -> bool {
+    fn is_accepted(pairs: &[(&'static str, &'static str)]) -> bool {
         let headers = pairs
             .iter()
             .map(|&(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)))
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn only_our_own_pages_pass() {
-        assert!(own(&[("sec-fetch-site", "same-origin")]));
-        assert!(own(&[("origin", "https://treeline.example")]));
-        assert!(own(&[("origin", "http://127.0.0.1:3000"), ("host", "127.0.0.1:3000")]));
+        assert!(is_accepted(&[("sec-fetch-site", "same-origin")]));
+        assert!(is_accepted(&[("origin", "https://treeline.example")]));
+        assert!(is_accepted(&[("origin", "http://127.0.0.1:3000"), ("host", "127.0.0.1:3000")]));
         for foreign in [
             &[("sec-fetch-site", "cross-site")][..],
             &[("sec-fetch-site", "same-site"), ("origin", "https://treeline.example")],
@@ -142,7 +142,7 @@ mod tests {
             &[("origin", "null")],
             &[],
         ] {
-            assert!(!own(foreign), "{foreign:?}");
+            assert!(!is_accepted(foreign), "{foreign:?}");
         }
     }
 }

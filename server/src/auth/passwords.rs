@@ -13,7 +13,7 @@ use argon2::{
 };
 use domain::{
     Code, Problem,
-    account::{LONGEST_PASSWORD, fault_of_password},
+    account::{LONGEST_PASSWORD, password_problem},
 };
 use tokio::sync::Semaphore;
 
@@ -34,7 +34,7 @@ const DECOY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAAA
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// A known device, or a signed-in person.
-    Known,
+    KnownDevice,
     /// An address without recent failures.
     Fresh,
     /// An address with recent failures.
@@ -71,7 +71,7 @@ impl Default for Passwords {
 impl Passwords {
     /// Returns the stored form of a password: a PHC string with its own salt.
     pub async fn hash(&self, password: String) -> Result<String> {
-        self.in_slot(Queue::Known, move || {
+        self.in_slot(Queue::KnownDevice, move || {
             Argon2::default().hash_password(password.as_bytes()).map(|hash| hash.to_string())
         })
         .await?
@@ -81,7 +81,7 @@ impl Passwords {
     /// Returns true if the password matches the stored hash. Without a hash it returns false after the same time.
     pub async fn fits(&self, password: String, stored: Option<String>, queue: Queue) -> Result<bool> {
         let password = if password.len() > LONGEST_PASSWORD { String::new() } else { password };
-        let known = stored.is_some();
+        let has_hash = stored.is_some();
         let stored = stored.unwrap_or_else(|| DECOY.to_owned());
         let fits = self
             .in_slot(queue, move || {
@@ -92,7 +92,7 @@ impl Passwords {
             })
             .await?
             .map_err(|error| Error::Broken(format!("a stored password cannot be read: {error}")))?;
-        Ok(known && fits)
+        Ok(has_hash && fits)
     }
 
     async fn in_slot<T: Send + 'static>(&self, queue: Queue, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
@@ -101,7 +101,7 @@ impl Passwords {
             ..Problem::new(Code::TooManyRequests, "Too many people are signing in at once. Try again in a moment.")
         };
         let slots = match queue {
-            Queue::Known => &self.known,
+            Queue::KnownDevice => &self.known,
             Queue::Fresh => &self.fresh,
             Queue::Suspect => &self.suspect,
         };
@@ -124,7 +124,7 @@ pub fn is_outdated(stored: &str) -> bool {
 
 /// Describes the fault of a new password; `None` if it has none. `known` contains public words about the person.
 pub fn fault_of(password: &str, known: &[&str]) -> Option<&'static str> {
-    fault_of_password(password).or_else(|| {
+    password_problem(password).or_else(|| {
         is_common(password, known)
             .then_some("expected a password that is harder to guess; several unrelated words are good")
     })
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decoy_costs_what_a_password_costs() {
+    fn the_decoy_takes_as_long_as_a_password() {
         let (decoy, ours) = (PasswordHash::new(DECOY).expect("a hash"), Argon2::default());
         let params = argon2::Params::try_from(&decoy).expect("parameters");
         let same = |f: fn(&argon2::Params) -> u32| f(&params) == f(ours.params());

@@ -7,7 +7,7 @@ mod change; // changes of one person, in a transaction
 
 use domain::{
     Code, Problem, Time,
-    account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, fault_of_email, fault_of_name},
+    account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, email_problem, name_problem},
 };
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     Caller, Key, Queue, Role, Scope, device, links, look_for_changes, passwords, proxy_header,
-    second_stage::{self, First, Method, Second},
+    second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{self, Cookies, Visitor},
     step_up, throttle,
 };
@@ -25,18 +25,18 @@ use crate::{
     App, audit,
     error::{Error, Result},
     jobs::audit::reason_for,
-    kept::Keeping,
     store::{
         audit::{self as log, AuditRow},
         factors,
-        part::NamedPart,
+        pagination::NamedPageRange,
         people::{self as store, Account, PersonRow},
     },
+    stored_response::ResponseSlot,
     task::in_task,
 };
 
 /// Audit entry of an action on an account. Unlike actions on own work, all of them are audited.
-pub(crate) fn deed(
+pub(crate) fn audit_row(
     caller: &Caller,
     action: &'static str,
     owner_id: Uuid,
@@ -47,15 +47,15 @@ pub(crate) fn deed(
 }
 
 /// Creates a person. 409 `duplicate` if the name or the address is taken.
-pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) -> Result<UserMade> {
+pub async fn create(app: &App, caller: &Caller, new: NewUser, response_slot: ResponseSlot) -> Result<UserMade> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
     let reason = reason_for(caller, caller.owner_id, new.reason.as_deref())?;
     let (name, email) = (new.name.trim().to_owned(), new.email.trim().to_owned());
     let role = new.role.as_deref().map_or(Some(Role::User), Role::parse);
     let faults = [
-        ("/name", fault_of_name(&name)),
-        ("/email", fault_of_email(&email)),
+        ("/name", name_problem(&name)),
+        ("/email", email_problem(&email)),
         ("/role", role.is_none().then_some(ROLES)),
         ("/password", new.password.as_deref().and_then(|it| passwords::fault_of(it, &[&name, &email]))),
         ("/proxy_user", new.proxy_user.as_deref().and_then(proxy_header::fault_of_user)),
@@ -70,10 +70,10 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
     };
     let (pool, id) = (app.pool.clone(), Uuid::now_v7());
     let detail = format!("{name}, {}", role.as_str());
-    let row = deed(caller, "user.create", id, reason, Some(detail));
+    let row = audit_row(caller, "user.create", id, reason, Some(detail));
     let by = caller.clone();
     let (wanted_name, wanted_email, public_url) = (name.clone(), email.clone(), app.public_url.clone());
-    let made = in_task("making a person", async move {
+    let created = in_task("making a person", async move {
         let mut tx = pool.begin().await?;
         let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref(), must_change).await?;
         let Some(mut person) = inserted else { return Ok(None) };
@@ -86,19 +86,19 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, keeping: Keeping) 
             Some(_) => None,
             None => Some(links::create_for(&mut tx, &public_url, id, &by).await?),
         };
-        let made = UserMade { user: person.into(), sign_in_link };
-        keeping.keep(&mut tx, &made).await?;
+        let created = UserMade { user: person.into(), sign_in_link };
+        response_slot.store(&mut tx, &created).await?;
         crate::store::commit(tx).await?;
-        Ok(Some(made))
+        Ok(Some(created))
     })
     .await?;
-    let Some(made) = made else { return Err(double(&app.pool, &wanted_name, &wanted_email).await) };
+    let Some(created) = created else { return Err(double(&app.pool, &wanted_name, &wanted_email).await) };
     tracing::info!(person = %id, by = caller.name, "person created");
-    Ok(made)
+    Ok(created)
 }
 
 /// Returns a page of the list of people.
-pub async fn list(app: &App, caller: &Caller, part: &NamedPart) -> Result<Vec<User>> {
+pub async fn list(app: &App, caller: &Caller, part: &NamedPageRange) -> Result<Vec<User>> {
     caller.require(Scope::Admin)?;
     Ok(store::list(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
@@ -121,7 +121,7 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
     let email = patch.email.map(|email| email.trim().to_owned());
     refuse([
         ("/role", (role == Some(None)).then_some(ROLES)),
-        ("/email", email.as_deref().and_then(fault_of_email)),
+        ("/email", email.as_deref().and_then(email_problem)),
         ("/proxy_user", patch.proxy_user.as_deref().and_then(proxy_header::fault_of_user)),
     ])?;
     let proxy_user = patch.proxy_user;
@@ -149,7 +149,7 @@ pub async fn make_link(
     caller: &Caller,
     id: Uuid,
     reason: Option<&str>,
-    keeping: Keeping,
+    response_slot: ResponseSlot,
 ) -> Result<LinkMade> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
@@ -158,7 +158,7 @@ pub async fn make_link(
     if person.disabled {
         return Err(Error::refuse(Code::UserDisabled, "A disabled person cannot sign in. Enable the account first."));
     }
-    let row = deed(caller, "user.sign_in_link", id, reason, None);
+    let row = audit_row(caller, "user.sign_in_link", id, reason, None);
     let (pool, public_url, by) = (app.pool.clone(), app.public_url.clone(), caller.clone());
     in_task("making a sign-in link", async move {
         let mut tx = pool.begin().await?;
@@ -166,10 +166,10 @@ pub async fn make_link(
         let url = links::create_for(&mut tx, &public_url, id, &by).await?;
         // For display; the database clock decides.
         let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
-        let made = LinkMade { url, expires_at: Time(expires_at) };
-        keeping.keep(&mut tx, &made).await?;
+        let created = LinkMade { url, expires_at: Time(expires_at) };
+        response_slot.store(&mut tx, &created).await?;
         crate::store::commit(tx).await?;
-        Ok(made)
+        Ok(created)
     })
     .await
 }
@@ -179,7 +179,7 @@ pub async fn sign_in(
     app: &App,
     email: &str,
     password: String,
-    second: &Second,
+    second: &SecondFactor,
     visitor: &Visitor<'_>,
 ) -> Result<Cookies> {
     let signed_in = sign_in_by_password(app, email, password, second, visitor).await;
@@ -202,19 +202,19 @@ async fn sign_in_by_password(
     app: &App,
     email: &str,
     password: String,
-    second: &Second,
+    second: &SecondFactor,
     visitor: &Visitor<'_>,
 ) -> Result<Cookies> {
     let email = email.trim();
-    let known = match visitor.device {
+    let device_keys = match visitor.device {
         Some(device) => known_device(app, email, device).await?,
         None => None,
     };
-    let is_known = known.is_some();
-    let attempt = throttle::begin(app, known.unwrap_or_else(|| Key::of_password(email, visitor.address))).await?;
+    let is_known = device_keys.is_some();
+    let attempt = throttle::begin(app, device_keys.unwrap_or_else(|| Key::of_password(email, visitor.address))).await?;
     let queue = match (is_known, attempt.is_suspect()) {
         (_, true) => Queue::Suspect,
-        (true, false) => Queue::Known,
+        (true, false) => Queue::KnownDevice,
         (false, false) => Queue::Fresh,
     };
     let Some(account) = account_that_fits(app, email, password.clone(), queue).await? else {
@@ -224,7 +224,7 @@ async fn sign_in_by_password(
     };
     attempt.succeeded(app).await?;
     renew_hash(app, &account, password).await?;
-    let first = First { owner_id: account.id, method: Method::Password, mfa: false, age_seconds: 0 };
+    let first = FirstFactor { owner_id: account.id, method: Method::Password, mfa: false, age_seconds: 0 };
     second_stage::begin(app, first, second, visitor).await
 }
 
@@ -284,7 +284,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
         step_up::require(app, caller).await?;
     }
     let hash = app.auth.passwords.hash(new.new_password).await?;
-    let (pool, row, stored) = (app.pool.clone(), deed(caller, "user.password", id, None, None), hash.clone());
+    let (pool, row, stored) = (app.pool.clone(), audit_row(caller, "user.password", id, None, None), hash.clone());
     let renewed = in_task("setting a password", async move {
         let mut tx = pool.begin().await?;
         let mut secret = None;
@@ -311,8 +311,8 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
 
 /// Verifies the current password of a signed-in person: 422 if it is wrong.
 async fn check_current(app: &App, caller: &Caller, current: String, stored: Option<String>) -> Result<()> {
-    let attempt = throttle::begin(app, Key::own(&format!("session {}", caller.credential_id))).await?;
-    if app.auth.passwords.fits(current, stored, Queue::Known).await? {
+    let attempt = throttle::begin(app, Key::of_device_or_session(&format!("session {}", caller.credential_id))).await?;
+    if app.auth.passwords.fits(current, stored, Queue::KnownDevice).await? {
         return attempt.succeeded(app).await;
     }
     attempt.failed(app).await?;
@@ -330,7 +330,7 @@ fn refuse<const N: usize>(faults: [(&str, Option<&str>); N]) -> Result<(), Probl
 
 /// Builds 409 `duplicate`, naming the other account.
 async fn double(pool: &PgPool, name: &str, email: &str) -> Error {
-    match store::find_double(pool, name, email).await {
+    match store::find_duplicate(pool, name, email).await {
         Err(error) => error.into(),
         Ok(found) => {
             let what = if found.is_some_and(|(_, by_name)| by_name) { "name" } else { "email address" };

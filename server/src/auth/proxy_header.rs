@@ -11,14 +11,14 @@ use axum::{
 };
 use domain::{
     Code, Problem,
-    account::{fault_of_email, fault_of_name},
+    account::{email_problem, name_problem},
 };
 use uuid::Uuid;
 
 use super::{
     Caller, Role, oidc,
-    people::deed,
-    second_stage::{self, First, Method, Second},
+    people::audit_row,
+    second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{Cookies, Visitor},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     error::{Error, Result},
     store::{
         Tx, audit as log,
-        federation::{self as store, NewPerson},
+        federated_accounts::{self as store, NewPerson},
         people,
     },
     task::in_task,
@@ -56,7 +56,7 @@ fn read(app: &App, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<String> 
     }
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?.trim();
-    let is_one = values.next().is_none() && fault_of_name(value).is_none() && is_one_person(value);
+    let is_one = values.next().is_none() && name_problem(value).is_none() && is_one_person(value);
     is_one.then(|| value.to_owned())
 }
 
@@ -79,34 +79,34 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
         Ok(owner_id)
     })
     .await?;
-    let first = First {
+    let first = FirstFactor {
         owner_id,
         method: Method::Proxy { user: user.to_owned() },
         mfa: settings.auth_header_mfa,
         age_seconds: 0,
     };
-    second_stage::begin(app, first, &Second::default(), visitor).await
+    second_stage::begin(app, first, &SecondFactor::default(), visitor).await
 }
 
 /// Links a header value to an account: the one with that email address if an admin has set it, else a new one. A name
 /// alone links nothing: people choose theirs at most providers.
 async fn first_time(tx: &mut Tx, value: &str, role: Option<Role>, address: Option<IpAddr>) -> Result<Uuid> {
-    let email = value.contains('@').then_some(value).filter(|email| fault_of_email(email).is_none());
-    let known = match email {
+    let email = value.contains('@').then_some(value).filter(|email| email_problem(email).is_none());
+    let existing = match email {
         Some(email) => store::find_by_email(tx, email).await?,
         None => None,
     };
-    let (owner_id, row) = match known {
-        Some(known) if known.email_by_provider => {
+    let (owner_id, row) = match existing {
+        Some(existing) if existing.email_by_provider => {
             return Err(Error::refuse(
                 Code::Unauthenticated,
                 "An account here has this email address from a provider, and the proxy is not connected with it. Ask an admin.",
             ));
         }
-        Some(known) => {
-            let by = second_stage::caller(known.id, known.name, address);
+        Some(existing) => {
+            let by = second_stage::caller(existing.id, existing.name, address);
             let detail = format!("{value}, by the email address");
-            (known.id, deed(&by, "user.proxy_user", known.id, None, Some(detail)))
+            (existing.id, audit_row(&by, "user.proxy_user", existing.id, None, Some(detail)))
         }
         None => {
             let none = || Error::refuse(Code::Forbidden, "There is no account for you here. Ask an admin.");
@@ -114,7 +114,7 @@ async fn first_time(tx: &mut Tx, value: &str, role: Option<Role>, address: Optio
             let new = NewPerson { name: value, email, email_by_provider: false, role };
             let owner_id = oidc::create_account(tx, new).await?;
             let by = second_stage::caller(owner_id, value.to_owned(), address);
-            (owner_id, deed(&by, "user.create", owner_id, None, Some(format!("{role}, named by the proxy"))))
+            (owner_id, audit_row(&by, "user.create", owner_id, None, Some(format!("{role}, named by the proxy"))))
         }
     };
     store::insert_proxy_user(tx, value, owner_id).await?;
@@ -124,7 +124,7 @@ async fn first_time(tx: &mut Tx, value: &str, role: Option<Role>, address: Optio
 
 /// Describes the fault of a proxy user name; an empty one means none.
 pub(super) fn fault_of_user(value: &str) -> Option<&'static str> {
-    let is_read = value.is_empty() || (fault_of_name(value).is_none() && is_one_person(value) && value.trim() == value);
+    let is_read = value.is_empty() || (name_problem(value).is_none() && is_one_person(value) && value.trim() == value);
     (!is_read).then_some("expected what the proxy writes into the header: 1 to 100 ASCII characters without a comma")
 }
 
@@ -154,6 +154,6 @@ pub(super) async fn assign(
         let ended = people::end_sessions(tx, owner_id, None, Some(by.credential_id)).await?;
         detail = format!("{detail}; sessions ended: {ended}");
     }
-    log::record(tx, &deed(by, "user.proxy_user", owner_id, reason, Some(detail))).await?;
+    log::record(tx, &audit_row(by, "user.proxy_user", owner_id, reason, Some(detail))).await?;
     Ok(true)
 }

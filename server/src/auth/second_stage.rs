@@ -80,7 +80,7 @@ impl Method {
 
 /// Person who has passed the first factor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct First {
+pub(crate) struct FirstFactor {
     pub(crate) owner_id: Uuid,
     pub(crate) method: Method,
     /// True if it counts as two factors.
@@ -91,7 +91,7 @@ pub(crate) struct First {
 
 /// Second factor as submitted.
 #[derive(Clone, Debug, Default)]
-pub struct Second {
+pub struct SecondFactor {
     pub code: Option<String>,
     pub recovery_code: Option<String>,
 }
@@ -103,7 +103,7 @@ pub(super) enum Factor {
     RecoveryCode,
 }
 
-impl Second {
+impl SecondFactor {
     fn is_given(&self) -> bool {
         self.code.is_some() || self.recovery_code.is_some()
     }
@@ -112,54 +112,61 @@ impl Second {
 /// Content of the sealed state that represents the first factor.
 #[derive(Serialize, Deserialize)]
 struct State {
-    first: First,
+    first: FirstFactor,
     /// Hash of the password hash: a new password invalidates the state.
-    print: Hash,
+    password_fingerprint: Hash,
 }
 
 /// Starts the session, or returns 401 `mfa_required` with the state to send back. Returns the response cookies.
-pub(crate) async fn begin(app: &App, first: First, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
+pub(crate) async fn begin(
+    app: &App,
+    first: FirstFactor,
+    second: &SecondFactor,
+    visitor: &Visitor<'_>,
+) -> Result<Cookies> {
     let person = find(app, first.owner_id).await?;
     let summary = store::summary(&app.pool, first.owner_id).await?;
     let mut factor = None;
     if summary.any() && !first.mfa {
-        let asked = |errors: Problem| Problem {
+        let mfa_required = |errors: Problem| Problem {
             methods: summary.methods(),
             state: Some(envelope::seal(
                 app,
                 PURPOSE,
                 STATE_MINUTES,
-                &State { first: first.clone(), print: print(&person) },
+                &State { first: first.clone(), password_fingerprint: password_fingerprint(&person) },
             )),
             ..Problem { errors: errors.errors, ..Problem::new(Code::MfaRequired, "Send a second factor as well.") }
         };
         if !second.is_given() {
-            return Err(asked(Problem::new(Code::MfaRequired, "")).into());
+            return Err(mfa_required(Problem::new(Code::MfaRequired, "")).into());
         }
         match verify(app, first.owner_id, second, keys(&first, &person, second, visitor)).await {
             Ok(given) => factor = Some(given),
             Err(Error::Problem(problem)) if problem.code == Code::InvalidBody => {
                 let how = format!("{}: the second factor does not fit", first.method.in_words());
                 audit::record_refused_sign_in(app, Some(first.owner_id), visitor.address, &how).await;
-                return Err(asked(*problem).into());
+                return Err(mfa_required(*problem).into());
             }
             Err(error) => return Err(error),
         }
     }
     let first = match &first.method {
         // A proxy does not report the time of authentication: with a factor here, step-up asks for it.
-        Method::Proxy { .. } if summary.any() => First { age_seconds: i64::from(step_up::RECENT_SECONDS) + 1, ..first },
+        Method::Proxy { .. } if summary.any() => {
+            FirstFactor { age_seconds: i64::from(step_up::RECENT_SECONDS) + 1, ..first }
+        }
         _ => first,
     };
     open(app, first, factor, person, None, visitor).await
 }
 
 /// Handles the second request: the state of the first one, and a second factor.
-pub(crate) async fn resume(app: &App, state: &str, second: &Second, visitor: &Visitor<'_>) -> Result<Cookies> {
+pub(crate) async fn resume(app: &App, state: &str, second: &SecondFactor, visitor: &Visitor<'_>) -> Result<Cookies> {
     let over = || Error::refuse(Code::Unauthenticated, "This sign-in took too long. Begin again.");
-    let State { first, print: before } = envelope::open(app, PURPOSE, state).ok_or_else(over)?;
+    let State { first, password_fingerprint: before } = envelope::open(app, PURPOSE, state).ok_or_else(over)?;
     let person = find(app, first.owner_id).await?;
-    if print(&person) != before {
+    if password_fingerprint(&person) != before {
         return Err(over());
     }
     begin(app, first, second, visitor).await
@@ -178,21 +185,21 @@ pub(crate) async fn begin_with_passkey(app: &App, answer: &PasskeyAnswer, visito
     };
     attempt.succeeded(app).await?;
     let person = find(app, proof.owner_id).await?;
-    let first = First { owner_id: proof.owner_id, method: Method::Passkey, mfa: true, age_seconds: 0 };
+    let first = FirstFactor { owner_id: proof.owner_id, method: Method::Passkey, mfa: true, age_seconds: 0 };
     open(app, first, None, person, Some(proof), visitor).await
 }
 
 /// Counters of a second factor at sign-in. Recovery codes cannot be guessed, so they are counted separately from wrong
 /// codes. Six-digit codes are counted per first factor: someone who knows the password cannot block a one-time link or
 /// a new password.
-fn keys(first: &First, person: &Candidate, second: &Second, visitor: &Visitor<'_>) -> Vec<Key> {
+fn keys(first: &FirstFactor, person: &Candidate, second: &SecondFactor, visitor: &Visitor<'_>) -> Vec<Key> {
     if second.code.is_none() {
         return Key::of_recovery(visitor.address);
     }
     let password = person.password_hash.as_deref();
     let device = visitor.device.zip(password).and_then(|(cookie, hash)| device::open(cookie, first.owner_id, hash));
     let which = match &first.method {
-        Method::Password => URL_SAFE_NO_PAD.encode(print(person)),
+        Method::Password => URL_SAFE_NO_PAD.encode(password_fingerprint(person)),
         Method::Link { hash, .. } => URL_SAFE_NO_PAD.encode(hash),
         Method::Oidc { provider } => provider.clone(),
         Method::Proxy { .. } | Method::Passkey => String::new(),
@@ -203,23 +210,23 @@ fn keys(first: &First, person: &Candidate, second: &Second, visitor: &Visitor<'_
 
 /// Verifies a second factor and marks it as used. 422 at the wrong field; 429 after too many failures with these
 /// counters.
-pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second, keys: Vec<Key>) -> Result<Factor> {
+pub(super) async fn verify(app: &App, owner_id: Uuid, second: &SecondFactor, keys: Vec<Key>) -> Result<Factor> {
     let attempt = throttle::begin(app, keys).await?;
-    let (right, wrong, factor) = match second {
-        Second { code: Some(code), .. } => {
+    let (is_accepted, refusal, factor) = match second {
+        SecondFactor { code: Some(code), .. } => {
             (factors::totp::accept(app, owner_id, code).await?, factors::totp::wrong_code(), Factor::AuthenticatorApp)
         }
-        Second { recovery_code: Some(code), .. } => {
+        SecondFactor { recovery_code: Some(code), .. } => {
             let hash = factors::recovery::hash(owner_id, code);
             let detail = "this recovery code is not known, or was used".to_owned();
-            let wrong = Problem::invalid_body([("/recovery_code".to_owned(), detail)]).into();
-            (store::use_recovery_code(&app.pool, owner_id, &hash).await?, wrong, Factor::RecoveryCode)
+            let refusal = Problem::invalid_body([("/recovery_code".to_owned(), detail)]).into();
+            (store::use_recovery_code(&app.pool, owner_id, &hash).await?, refusal, Factor::RecoveryCode)
         }
         _ => (false, factors::totp::wrong_code(), Factor::AuthenticatorApp),
     };
-    if !right {
+    if !is_accepted {
         attempt.failed(app).await?;
-        return Err(wrong);
+        return Err(refusal);
     }
     attempt.succeeded(app).await?;
     Ok(factor)
@@ -228,7 +235,7 @@ pub(super) async fn verify(app: &App, owner_id: Uuid, second: &Second, keys: Vec
 /// Starts the session.
 async fn open(
     app: &App,
-    first: First,
+    first: FirstFactor,
     factor: Option<Factor>,
     person: Candidate,
     proof: Option<Proof>,
@@ -259,7 +266,7 @@ async fn open(
         let how = format!("{}{with}", first.method.in_words());
         let by_link = matches!(first.method, Method::Link { .. });
         let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, by_link, address, &how).await? else {
-            return Err(nobody());
+            return Err(unknown_account());
         };
         let age = if factor.is_some() { 0 } else { first.age_seconds };
         let proxy_user = if let Method::Proxy { user } = &first.method { Some(user.as_str()) } else { None };
@@ -276,14 +283,14 @@ async fn open(
 
 async fn find(app: &App, owner_id: Uuid) -> Result<Candidate> {
     let person = store::find_candidate(&app.pool, owner_id).await?;
-    person.filter(|person| !person.disabled).ok_or_else(nobody)
+    person.filter(|person| !person.disabled).ok_or_else(unknown_account)
 }
 
-fn nobody() -> Error {
+fn unknown_account() -> Error {
     Error::refuse(Code::Unauthenticated, "This account cannot sign in. Ask an admin.")
 }
 
-fn print(person: &Candidate) -> Hash {
+fn password_fingerprint(person: &Candidate) -> Hash {
     hash_of(person.password_hash.as_deref().unwrap_or_default())
 }
 

@@ -19,7 +19,7 @@ use crate::{
         Tx,
         audit::{self as log, AuditRow},
         identity,
-        part::Part,
+        pagination::PageRange,
         people as store,
     },
     task::in_task,
@@ -106,7 +106,7 @@ pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Res
 }
 
 /// Returns a page of a person's open sessions. Everyone sees their own, admins all.
-pub async fn list(app: &App, caller: &Caller, owner_id: Uuid, part: Part) -> Result<Vec<account::Session>> {
+pub async fn list(app: &App, caller: &Caller, owner_id: Uuid, part: PageRange) -> Result<Vec<account::Session>> {
     may_see(app, caller, owner_id).await?;
     let rows = store::list_sessions(&app.pool, owner_id, part).await?;
     let session = |row: store::SessionRow| account::Session {
@@ -130,7 +130,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
         return Err(Problem::not_found("session").into());
     }
     let all_but = only.is_none().then_some(caller.credential_id);
-    let row = people::deed(caller, "session.end", owner_id, None, only.map(|id| format!("session {id}")));
+    let row = people::audit_row(caller, "session.end", owner_id, None, only.map(|id| format!("session {id}")));
     let pool = app.pool.clone();
     // A separate task: a client disconnect never cancels the transaction.
     let ended = in_task("ending sessions", async move {

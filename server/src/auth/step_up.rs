@@ -9,8 +9,8 @@ use super::{
     Caller, Key, Queue,
     factors::{self, passkeys::Proof},
     look_for_changes,
-    people::deed,
-    second_stage::{Factor, Second, verify},
+    people::audit_row,
+    second_stage::{Factor, SecondFactor, verify},
     throttle,
 };
 use crate::{
@@ -79,9 +79,9 @@ pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
             // Counted for this session only: sessions do not block each other.
             let keys = match code {
                 Some(_) => Key::of_code_in(caller.credential_id),
-                None => Key::own(&format!("recovery codes {}", caller.credential_id)),
+                None => Key::of_device_or_session(&format!("recovery codes {}", caller.credential_id)),
             };
-            let how = match verify(app, caller.owner_id, &Second { code, recovery_code }, keys).await? {
+            let how = match verify(app, caller.owner_id, &SecondFactor { code, recovery_code }, keys).await? {
                 Factor::AuthenticatorApp => "by authenticator app",
                 Factor::RecoveryCode => "by a recovery code",
             };
@@ -95,7 +95,7 @@ pub async fn perform(app: &App, caller: &Caller, given: StepUp) -> Result<()> {
 /// Records that the caller has just authenticated.
 async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how: &str) -> Result<()> {
     let (pool, session) = (app.pool.clone(), caller.credential_id);
-    let row = deed(caller, "session.step_up", caller.owner_id, None, Some(how.to_owned()));
+    let row = audit_row(caller, "session.step_up", caller.owner_id, None, Some(how.to_owned()));
     let is_open = in_task("stepping up a session", async move {
         let mut tx = pool.begin().await?;
         if let Some(proof) = proof {
@@ -117,8 +117,8 @@ async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how
 
 async fn check_password(app: &App, caller: &Caller, password: String) -> Result<()> {
     let person = store::find_candidate(&app.pool, caller.owner_id).await?.ok_or_else(ended)?;
-    let attempt = throttle::begin(app, Key::own(&format!("step-up {}", caller.credential_id))).await?;
-    if !app.auth.passwords.fits(password, person.password_hash, Queue::Known).await? {
+    let attempt = throttle::begin(app, Key::of_device_or_session(&format!("step-up {}", caller.credential_id))).await?;
+    if !app.auth.passwords.fits(password, person.password_hash, Queue::KnownDevice).await? {
         attempt.failed(app).await?;
         return Err(fault("/password", "this is not your password"));
     }

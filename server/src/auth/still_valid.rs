@@ -26,10 +26,10 @@ use crate::{
 };
 
 /// Longest time for which a result is cached.
-const REMEMBERED_FOR: Duration = Duration::from_mins(1);
+const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Maximum number of cached results; beyond it, the cache is cleared.
-const REMEMBERED_AT_MOST: usize = 20_000;
+const CACHE_SIZE: usize = 20_000;
 
 /// Current rights of a token or session.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl Batch for Lookup {
     type Answer = Option<CredentialRow>;
     type Done = HashMap<Uuid, CredentialRow>;
 
-    const TURNS_AWAY: bool = false;
+    const REFUSES_WHEN_STALLED: bool = false;
 
     fn weight(_: &Uuid) -> usize {
         1
@@ -118,7 +118,7 @@ impl Batch for Lookup {
 
 /// Cached rights.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct CachedRights {
     rights: Rights,
     /// Value of [`Auth::changes`] before the lookup.
     changes: i64,
@@ -130,20 +130,21 @@ impl Auth {
     async fn rights(&self, id: Uuid) -> Result<(Rights, Instant)> {
         let changes = *self.changes.borrow();
         {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = known.get(&id).filter(|known| known.changes == changes && known.until > Instant::now())
+            let cached = self.rights_cache.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(cached) =
+                cached.get(&id).filter(|cached| cached.changes == changes && cached.until > Instant::now())
             {
-                return Ok((known.rights.clone(), known.until));
+                return Ok((cached.rights.clone(), cached.until));
             }
         }
         let rights = Rights::of(self.lookups.run(id).await?)?;
-        let left = rights.expires_at.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
-        let until = Instant::now() + left.map_or(REMEMBERED_FOR, |left| left.min(REMEMBERED_FOR));
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED_AT_MOST {
-            known.clear();
+        let remaining = rights.expires_at.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+        let until = Instant::now() + remaining.map_or(CACHE_LIFETIME, |remaining| remaining.min(CACHE_LIFETIME));
+        let mut cached = self.rights_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= CACHE_SIZE {
+            cached.clear();
         }
-        known.insert(id, Known { rights: rights.clone(), changes, until });
+        cached.insert(id, CachedRights { rights: rights.clone(), changes, until });
         Ok((rights, until))
     }
 }

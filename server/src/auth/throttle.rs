@@ -19,7 +19,7 @@ const SLOT_TIMEOUT: Duration = Duration::from_secs(8);
 /// Attempt in progress.
 #[derive(Debug)]
 #[must_use = "say whether it succeeded"]
-pub struct Try {
+pub struct AttemptInProgress {
     keys: Vec<Key>,
     /// True if the database holds failures that a success clears.
     is_stored: bool,
@@ -28,7 +28,7 @@ pub struct Try {
 }
 
 /// Counts an attempt; 429 `too_many_requests` if there were too many.
-pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
+pub async fn begin(app: &App, keys: Vec<Key>) -> Result<AttemptInProgress> {
     let attempts = &app.auth.attempts;
     refuse(attempts.wait(&keys, Instant::now()))?;
     let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.hash().to_vec()).collect();
@@ -47,7 +47,7 @@ pub async fn begin(app: &App, keys: Vec<Key>) -> Result<Try> {
     }
     let is_suspect = attempts.is_suspect(&keys, now);
     attempts.begin(&keys, now).or_else(refuse)?;
-    Ok(Try { keys, is_stored, is_suspect })
+    Ok(AttemptInProgress { keys, is_stored, is_suspect })
 }
 
 /// Acquires a slot for a statement: bounds the database connections that unauthenticated clients can use.
@@ -68,7 +68,7 @@ fn refuse(wait: Duration) -> Result<()> {
     Err(Problem { retry_after_seconds: Some(seconds), ..Problem::new(Code::TooManyRequests, detail) }.into())
 }
 
-impl Try {
+impl AttemptInProgress {
     /// Returns true if attempts from this address or device failed recently.
     pub const fn is_suspect(&self) -> bool {
         self.is_suspect

@@ -12,19 +12,19 @@ use domain::{
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::deed, step_up};
+use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::audit_row, step_up};
 use crate::{
     App,
     error::{Error, Result},
     jobs::audit::reason_for,
-    kept::Keeping,
     store::{
         audit as log,
         identity::{self, ServiceRow},
         identity_lists::{self, TokenRow},
-        part::{NamedPart, Part},
+        pagination::{NamedPageRange, PageRange},
         people::count_change,
     },
+    stored_response::ResponseSlot,
     task::in_task,
 };
 
@@ -32,34 +32,39 @@ use crate::{
 const TOKEN_PREFIX: &str = "trl_";
 
 /// Creates a service. 409 `duplicate` if the name is taken.
-pub async fn create_service(app: &App, caller: &Caller, new: NewService, keeping: Keeping) -> Result<Service> {
+pub async fn create_service(
+    app: &App,
+    caller: &Caller,
+    new: NewService,
+    response_slot: ResponseSlot,
+) -> Result<Service> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
     if !is_name(&new.name) {
         return Err(fault("/name", "expected [a-z0-9][a-z0-9._-]{0,99}"));
     }
     let (pool, id, by, name) = (app.pool.clone(), Uuid::now_v7(), caller.clone(), new.name.clone());
-    let made = in_task("making a service", async move {
+    let created = in_task("making a service", async move {
         let mut tx = pool.begin().await?;
-        let made = identity::insert_service(&mut *tx, id, &name).await?.map(Service::from);
-        if let Some(made) = &made {
-            log::record(&mut tx, &deed(&by, "service.create", id, None, Some(name))).await?;
-            keeping.keep(&mut tx, made).await?;
+        let created = identity::insert_service(&mut *tx, id, &name).await?.map(Service::from);
+        if let Some(created) = &created {
+            log::record(&mut tx, &audit_row(&by, "service.create", id, None, Some(name))).await?;
+            response_slot.store(&mut tx, created).await?;
         }
         crate::store::commit(tx).await?;
-        Ok(made)
+        Ok(created)
     })
     .await?;
-    if let Some(made) = made {
+    if let Some(created) = created {
         tracing::info!(service = new.name, by = caller.name, "service created");
-        return Ok(made);
+        return Ok(created);
     }
     let there = identity::find_service(&app.pool, &new.name).await?.map(|service| service.id);
     Err(Problem { id: there, ..Problem::new(Code::Duplicate, "A service of this name exists.") }.into())
 }
 
 /// Returns a page of the list of services.
-pub async fn list_services(app: &App, caller: &Caller, part: &NamedPart) -> Result<Vec<Service>> {
+pub async fn list_services(app: &App, caller: &Caller, part: &NamedPageRange) -> Result<Vec<Service>> {
     caller.require(Scope::Admin)?;
     Ok(identity_lists::list_services(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
@@ -90,7 +95,7 @@ pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: Service
             }
             if identity::set_service_disabled(&mut tx, id, disabled).await? {
                 let action = if disabled { "service.disable" } else { "service.enable" };
-                log::record(&mut tx, &deed(&by, action, id, reason, Some(before.name))).await?;
+                log::record(&mut tx, &audit_row(&by, action, id, reason, Some(before.name))).await?;
                 count_change(&mut tx).await?;
             }
         }
@@ -105,7 +110,7 @@ pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: Service
 }
 
 /// Creates a token. Its secret is returned once and never stored.
-pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Keeping) -> Result<TokenMade> {
+pub async fn create_token(app: &App, caller: &Caller, new: NewToken, response_slot: ResponseSlot) -> Result<TokenMade> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
     let faults = faults_of(&new);
@@ -117,30 +122,31 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, keeping: Ke
     };
     let (id, secret) = (Uuid::now_v7(), new_secret(TOKEN_PREFIX));
     let (pool, hash) = (app.pool.clone(), hash_of(&secret));
-    let row = deed(caller, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
-    let made = in_task("making a token", async move {
+    let row =
+        audit_row(caller, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
+    let created = in_task("making a token", async move {
         let NewToken { service: of, name, scopes, types, expires_at } = new;
         let mut tx = pool.begin().await?;
         // Microseconds, the precision of the database.
         let end = expires_at.and_then(|at| at.0.replace_nanosecond(at.0.nanosecond() / 1_000 * 1_000).ok());
         let expires_at = end.map(Time);
-        let made = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref(), end);
-        let created_at = made.await?.into();
+        let created = identity::insert_token(&mut *tx, id, service.id, &name, &hash, &scopes, types.as_deref(), end);
+        let created_at = created.await?.into();
         let (last_used_at, revoked_at) = (None, None);
         let token = Token { id, service: of, name, scopes, types, created_at, last_used_at, expires_at, revoked_at };
-        let made = TokenMade { token, secret };
+        let created = TokenMade { token, secret };
         log::record(&mut tx, &row).await?;
-        keeping.keep(&mut tx, &made).await?;
+        response_slot.store(&mut tx, &created).await?;
         crate::store::commit(tx).await?;
-        Ok(made)
+        Ok(created)
     })
     .await?;
-    tracing::info!(service = made.token.service, token = %id, by = caller.name, "token created");
-    Ok(made)
+    tracing::info!(service = created.token.service, token = %id, by = caller.name, "token created");
+    Ok(created)
 }
 
 /// Returns a page of the list of tokens, including revoked ones.
-pub async fn list_tokens(app: &App, caller: &Caller, part: Part) -> Result<Vec<Token>> {
+pub async fn list_tokens(app: &App, caller: &Caller, part: PageRange) -> Result<Vec<Token>> {
     caller.require(Scope::Admin)?;
     Ok(identity_lists::list_tokens(&app.pool, part).await?.into_iter().map(Into::into).collect())
 }
@@ -154,7 +160,7 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
         let mut tx = pool.begin().await?;
         let token = identity::revoke_token(&mut *tx, id).await?.ok_or_else(|| Problem::not_found("token"))?;
         if token.was_open {
-            log::record(&mut tx, &deed(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
+            log::record(&mut tx, &audit_row(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
             count_change(&mut tx).await?;
         }
         crate::store::commit(tx).await?;
@@ -168,28 +174,31 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
 
 fn faults_of(new: &NewToken) -> Vec<(String, String)> {
     let mut faults = Vec::new();
-    let mut say = |pointer: String, detail: &str| faults.push((pointer, detail.to_owned()));
+    let mut add_fault = |pointer: String, detail: &str| faults.push((pointer, detail.to_owned()));
     if new.service == BOOTSTRAP_SERVICE {
-        say("/service".into(), "expected another service: this one has the token of TREELINE_BOOTSTRAP_TOKEN alone");
+        add_fault(
+            "/service".into(),
+            "expected another service: this one has the token of TREELINE_BOOTSTRAP_TOKEN alone",
+        );
     }
     if !limits::is_text(&new.name, 1, limits::LONGEST_TOKEN_NAME) {
-        say("/name".into(), "expected 1 to 100 characters");
+        add_fault("/name".into(), "expected 1 to 100 characters");
     }
     if new.scopes.is_empty() {
-        say("/scopes".into(), "expected at least one of jobs:read, jobs:write, work, metrics, admin");
+        add_fault("/scopes".into(), "expected at least one of jobs:read, jobs:write, work, metrics, admin");
     }
     for (place, word) in new.scopes.iter().enumerate() {
         if Scope::parse(word).is_none() {
-            say(format!("/scopes/{place}"), "expected jobs:read, jobs:write, work, metrics or admin");
+            add_fault(format!("/scopes/{place}"), "expected jobs:read, jobs:write, work, metrics or admin");
         }
     }
     // Catches typing errors; the database clock decides.
     if new.expires_at.is_some_and(|at| at.0 <= OffsetDateTime::now_utc()) {
-        say("/expires_at".into(), "expected a time that is ahead");
+        add_fault("/expires_at".into(), "expected a time that is ahead");
     }
     for (place, name) in new.types.iter().flatten().enumerate() {
         if !is_name(name) {
-            say(format!("/types/{place}"), "expected the name of a job type");
+            add_fault(format!("/types/{place}"), "expected the name of a job type");
         }
     }
     faults

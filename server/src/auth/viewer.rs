@@ -106,7 +106,7 @@ impl Viewer {
 
     /// Returns the caller to view a job as, and true if it is only shared. A signed-in person who may see it uses their
     /// own rights.
-    pub async fn looks_at(&self, app: &App, id: Uuid) -> Result<(Caller, bool)> {
+    pub async fn caller_for(&self, app: &App, id: Uuid) -> Result<(Caller, bool)> {
         let share = self.share.filter(|share| share.root_id == id);
         match (&self.caller, share) {
             (Some(caller), None) => Ok((caller.clone(), false)),

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use domain::wake;
+use domain::broker_messages;
 use futures::{StreamExt as _, stream::BoxStream};
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, Event, PublisherConfirm,
@@ -22,13 +22,13 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{Letter, Subject, topology};
+use super::{BrokerMessage, Subject, topology};
 
 /// Timeouts of a connection or declaration, and of the confirms of a batch.
-const ANSWER: Duration = Duration::from_secs(5);
-const CONFIRMS: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of unconfirmed messages.
-const AT_ONCE: usize = 1_000;
+const MAX_UNCONFIRMED: usize = 1_000;
 
 /// Fault of a link, described without secrets.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ pub(super) enum Fault {
 
 /// Outcome of a batch of messages.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct PublishOutcome {
     /// By message: true if confirmed and not returned.
     pub(super) confirmed: Vec<bool>,
     /// Number of returned messages; the queues of their types are declared again.
@@ -65,7 +65,7 @@ pub(super) struct Link {
 struct Declaring {
     channel: Channel,
     /// Types whose queues exist with other arguments.
-    others: HashSet<String>,
+    mismatched: HashSet<String>,
 }
 
 impl Link {
@@ -80,11 +80,11 @@ impl Link {
             publishing.confirm_select(ConfirmSelectOptions::default()).await?;
             Ok::<_, Fault>((connection, declaring, publishing))
         };
-        let (connection, declaring, publishing) = timeout(ANSWER, open).await.map_err(|_| Fault::Silent)??;
+        let (connection, declaring, publishing) = timeout(REPLY_TIMEOUT, open).await.map_err(|_| Fault::Silent)??;
         let link = Self {
             connection,
             publishing,
-            declaring: Mutex::new(Declaring { channel: declaring, others: HashSet::new() }),
+            declaring: Mutex::new(Declaring { channel: declaring, mismatched: HashSet::new() }),
             is_broken: AtomicBool::new(false),
             broke: Notify::new(),
         };
@@ -98,12 +98,12 @@ impl Link {
         let probe = async {
             for _ in 0..2 {
                 let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
-                let to = wake::ITEMS.into();
+                let to = broker_messages::ITEMS_EXCHANGE.into();
                 self.publishing.basic_publish(to, "".into(), options, b"", properties).await?.await?;
             }
             Ok::<_, Fault>(())
         };
-        timeout(ANSWER, probe).await.map_err(|_| Fault::Unconfirmed)?
+        timeout(REPLY_TIMEOUT, probe).await.map_err(|_| Fault::Unconfirmed)?
     }
 
     /// Resolves when the link is unusable.
@@ -134,27 +134,27 @@ impl Link {
 
     /// Closes the connection, with a short timeout.
     pub(super) async fn close(&self) {
-        let _ = timeout(ANSWER, self.connection.close(200, "bye".into())).await;
+        let _ = timeout(REPLY_TIMEOUT, self.connection.close(200, "bye".into())).await;
     }
 
     /// Declares the queue of a type; returns the number of messages in it.
     pub(super) async fn declare_queue(&self, job_type: &str) -> Result<u32, Fault> {
         let mut declaring = self.declaring.lock().await;
         let declare = async {
-            if declaring.others.contains(job_type) {
+            if declaring.mismatched.contains(job_type) {
                 return topology::find_queue(&declaring.channel, job_type).await;
             }
             match topology::declare_queue(&declaring.channel, job_type).await {
-                Err(error) if is_other(&error) => {
+                Err(error) if is_argument_mismatch(&error) => {
                     tracing::warn!(job_type, "queue exists with other arguments, used as it is");
                     declaring.channel = self.connection.create_channel().await?;
-                    declaring.others.insert(job_type.to_owned());
+                    declaring.mismatched.insert(job_type.to_owned());
                     topology::find_queue(&declaring.channel, job_type).await
                 }
                 other => other,
             }
         };
-        let found = match timeout(ANSWER, declare).await {
+        let found = match timeout(REPLY_TIMEOUT, declare).await {
             Ok(found) => found.map_err(Fault::from),
             Err(_) => Err(Fault::Silent),
         };
@@ -163,53 +163,53 @@ impl Link {
 
     /// Publishes messages concurrently up to the limit and waits for their confirms. Messages without a timely confirm
     /// count as unconfirmed, and the link is marked as broken.
-    pub(super) async fn send(&self, letters: &[Letter]) -> (Sent, Option<Fault>) {
-        let mut sent = Sent::default();
+    pub(super) async fn send(&self, messages: &[BrokerMessage]) -> (PublishOutcome, Option<Fault>) {
+        let mut outcome = PublishOutcome::default();
         let mut fault = None;
-        for some in letters.chunks(AT_ONCE) {
+        for batch in messages.chunks(MAX_UNCONFIRMED) {
             if fault.is_none()
-                && let Err(error) = self.send_some(some, &mut sent).await
+                && let Err(error) = self.publish_batch(batch, &mut outcome).await
             {
                 self.mark_broken();
                 fault = Some(error);
             }
         }
-        sent.confirmed.resize(letters.len(), false);
-        (sent, fault)
+        outcome.confirmed.resize(messages.len(), false);
+        (outcome, fault)
     }
 
-    async fn send_some(&self, letters: &[Letter], sent: &mut Sent) -> Result<(), Fault> {
-        let until = Instant::now() + CONFIRMS;
-        let before = sent.confirmed.len();
-        let mut confirms: Vec<PublisherConfirm> = Vec::with_capacity(letters.len());
-        for letter in letters {
-            let published = timeout_at(until, self.publish(letter)).await.map_err(|_| Fault::Unconfirmed)?;
+    async fn publish_batch(&self, messages: &[BrokerMessage], outcome: &mut PublishOutcome) -> Result<(), Fault> {
+        let until = Instant::now() + CONFIRM_TIMEOUT;
+        let before = outcome.confirmed.len();
+        let mut confirms: Vec<PublisherConfirm> = Vec::with_capacity(messages.len());
+        for message in messages {
+            let published = timeout_at(until, self.publish(message)).await.map_err(|_| Fault::Unconfirmed)?;
             confirms.push(published?);
         }
-        sent.confirmed.resize(before + letters.len(), false);
+        outcome.confirmed.resize(before + messages.len(), false);
         for (at, confirm) in confirms.into_iter().enumerate() {
             match timeout_at(until, confirm).await.map_err(|_| Fault::Unconfirmed)?? {
-                Confirmation::Ack(None) => sent.confirmed[before + at] = true,
-                Confirmation::Ack(Some(_)) => sent.returned += 1,
-                Confirmation::Nack(_) => sent.nacked += 1,
+                Confirmation::Ack(None) => outcome.confirmed[before + at] = true,
+                Confirmation::Ack(Some(_)) => outcome.returned += 1,
+                Confirmation::Nack(_) => outcome.nacked += 1,
                 Confirmation::NotRequested => return Err(Fault::Lost),
             }
         }
         Ok(())
     }
 
-    async fn publish(&self, letter: &Letter) -> lapin::Result<PublisherConfirm> {
-        let exchange = match letter.subject {
-            Subject::Item => wake::ITEMS,
-            Subject::Dead => wake::DEAD,
-            Subject::Completed => wake::COMPLETED,
+    async fn publish(&self, message: &BrokerMessage) -> lapin::Result<PublisherConfirm> {
+        let exchange = match message.subject {
+            Subject::Item => broker_messages::ITEMS_EXCHANGE,
+            Subject::Dead => broker_messages::DEAD_LETTERS,
+            Subject::Completed => broker_messages::COMPLETED_TREES,
         };
         // An announcement may have no consumer; a wake-up has its queue.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let properties =
             BasicProperties::default().with_delivery_mode(PERSISTENT).with_content_type("application/json".into());
-        let key = letter.job_type.as_str().into();
-        self.publishing.basic_publish(exchange.into(), key, options, letter.body.as_bytes(), properties).await
+        let key = message.job_type.as_str().into();
+        self.publishing.basic_publish(exchange.into(), key, options, message.body.as_bytes(), properties).await
     }
 }
 
@@ -217,7 +217,7 @@ impl Link {
 const PERSISTENT: u8 = 2;
 
 /// Returns true if a declaration was refused because the name exists with other arguments.
-fn is_other(error: &lapin::Error) -> bool {
+fn is_argument_mismatch(error: &lapin::Error) -> bool {
     matches!(error.kind(), ErrorKind::ProtocolError(error)
         if *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED))
 }

@@ -16,7 +16,7 @@ use std::{
 use anyhow::anyhow;
 use domain::{
     Time,
-    wake::{TreeCompleted, WakeUp},
+    broker_messages::{TreeCompleted, WakeUp},
 };
 use lapin::uri::{AMQPScheme, AMQPUri};
 use time::OffsetDateTime;
@@ -45,15 +45,15 @@ pub enum Subject {
 
 /// Message to publish.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct BrokerMessage {
     pub(crate) subject: Subject,
     pub(crate) job_type: String,
     body: String,
 }
 
-impl Letter {
+impl BrokerMessage {
     /// Message about an item that is ready or dead.
-    pub fn about_item(subject: Subject, wake_up: &WakeUp) -> Self {
+    pub fn for_item(subject: Subject, wake_up: &WakeUp) -> Self {
         Self { subject, job_type: wake_up.job_type.clone(), body: json(wake_up) }
     }
 
@@ -69,7 +69,7 @@ fn json(value: &impl serde::Serialize) -> String {
 
 /// State of the broker as seen by this server.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct BrokerStatus {
     pub is_up: bool,
     /// Start of the current state.
     pub since: Time,
@@ -88,7 +88,7 @@ pub struct Broker(Arc<Inner>);
 struct Inner {
     uri: AMQPUri,
     /// Host and port, for logs and alerts.
-    place: String,
+    address: String,
     link: watch::Sender<Option<Arc<Link>>>,
     state: Mutex<State>,
 }
@@ -118,15 +118,15 @@ impl Broker {
             // Install ring once per process; a provider that was installed earlier stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let place = format!("{}:{}", uri.authority.host, uri.authority.port);
+        let address = format!("{}:{}", uri.authority.host, uri.authority.port);
         let since = (OffsetDateTime::now_utc(), Instant::now());
         let state = Mutex::new(State { is_up: false, since, fault: None, queues: BTreeMap::new() });
-        Ok(Self(Arc::new(Inner { uri, place, link: watch::Sender::new(None), state })))
+        Ok(Self(Arc::new(Inner { uri, address, link: watch::Sender::new(None), state })))
     }
 
     /// Host and port.
-    pub fn place(&self) -> &str {
-        &self.0.place
+    pub fn address(&self) -> &str {
+        &self.0.address
     }
 
     /// Maintains a connection until shutdown.
@@ -137,9 +137,9 @@ impl Broker {
             match opened {
                 Ok(link) => {
                     let link = Arc::new(link);
-                    self.now(None);
+                    self.set_state(None);
                     self.0.link.send_replace(Some(Arc::clone(&link)));
-                    tracing::info!(broker = self.0.place, "broker connected");
+                    tracing::info!(broker = self.0.address, "broker connected");
                     let opened_at = Instant::now();
                     let stays = shutdown.run_until_cancelled(link.broken()).await.is_some();
                     self.0.link.send_replace(None);
@@ -150,9 +150,9 @@ impl Broker {
                     if opened_at.elapsed() > LONGEST {
                         pause = SHORTEST;
                     }
-                    self.now(Some(&Fault::Lost));
+                    self.set_state(Some(&Fault::Lost));
                 }
-                Err(fault) => self.now(Some(&fault)),
+                Err(fault) => self.set_state(Some(&fault)),
             }
             let jittered = pause.mul_f64(rand::random_range(0.67..1.33));
             if shutdown.run_until_cancelled(tokio::time::sleep(jittered)).await.is_none() {
@@ -163,13 +163,13 @@ impl Broker {
     }
 
     /// Updates the state of the broker.
-    fn now(&self, fault: Option<&Fault>) {
+    fn set_state(&self, fault: Option<&Fault>) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_up = fault.is_none();
         if let Some(fault) = fault
             && (state.is_up || state.fault.is_none())
         {
-            tracing::warn!(broker = self.0.place, %fault, "broker disconnected, wake-ups continue by long polling");
+            tracing::warn!(broker = self.0.address, %fault, "broker disconnected, wake-ups continue by long polling");
         }
         if state.is_up != is_up {
             state.since = (OffsetDateTime::now_utc(), Instant::now());
@@ -179,9 +179,9 @@ impl Broker {
     }
 
     /// Returns the state of the broker.
-    pub fn standing(&self) -> Standing {
+    pub fn status(&self) -> BrokerStatus {
         let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Standing {
+        BrokerStatus {
             is_up: state.is_up,
             since: Time(state.since.0),
             lasts: state.since.1.elapsed(),
@@ -216,14 +216,14 @@ impl Broker {
                 Some(depth)
             }
             Err(fault) => {
-                tracing::debug!(broker = self.0.place, %fault, job_type, "queue declaration failed");
+                tracing::debug!(broker = self.0.address, %fault, job_type, "queue declaration failed");
                 None
             }
         }
     }
 
     /// Drops the cached depths of all other types' queues.
-    pub fn keep_queues(&self, job_types: &[&str]) {
+    pub fn retain_queues(&self, job_types: &[&str]) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.queues.retain(|name, _| job_types.contains(&name.as_str()));
     }
@@ -235,25 +235,25 @@ impl Broker {
 
     /// Publishes messages and waits for confirms. Returns by message whether it was confirmed. A message returned for a
     /// missing queue counts as unsent: that queue is declared again before the next attempt.
-    pub async fn send(&self, letters: &[Letter]) -> Vec<bool> {
-        let Some(link) = self.link() else { return vec![false; letters.len()] };
-        let (sent, fault) = link.send(letters).await;
+    pub async fn send(&self, messages: &[BrokerMessage]) -> Vec<bool> {
+        let Some(link) = self.link() else { return vec![false; messages.len()] };
+        let (sent, fault) = link.send(messages).await;
         let confirmed = sent.confirmed.iter().filter(|confirmed| **confirmed).count();
         metrics::counter!("treeline_broker_published_total").increment(confirmed as u64);
         metrics::counter!("treeline_broker_returned_total").increment(sent.returned as u64);
         metrics::counter!("treeline_broker_nacked_total").increment(sent.nacked as u64);
         if let Some(fault) = fault {
-            let unconfirmed = letters.len() - confirmed - sent.returned - sent.nacked;
+            let unconfirmed = messages.len() - confirmed - sent.returned - sent.nacked;
             metrics::counter!("treeline_broker_unconfirmed_total").increment(unconfirmed as u64);
-            tracing::debug!(broker = self.0.place, %fault, unconfirmed, "messages not confirmed");
+            tracing::debug!(broker = self.0.address, %fault, unconfirmed, "messages not confirmed");
         }
         if sent.returned > 0 {
             let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-            for (letter, _) in letters.iter().zip(&sent.confirmed).filter(|(_, confirmed)| !**confirmed) {
-                state.queues.remove(&letter.job_type);
+            for (message, _) in messages.iter().zip(&sent.confirmed).filter(|(_, confirmed)| !**confirmed) {
+                state.queues.remove(&message.job_type);
             }
             drop(state);
-            if letters.iter().any(|letter| letter.subject != Subject::Item) {
+            if messages.iter().any(|message| message.subject != Subject::Item) {
                 // The objects declared at connect may be missing.
                 link.mark_broken();
             }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn an_address_is_read_and_never_repeated() {
         let broker = Broker::at("amqp://me:secret@mq.example:5673").expect("an address");
-        assert_eq!(broker.place(), "mq.example:5673");
+        assert_eq!(broker.address(), "mq.example:5673");
         assert_eq!(broker.0.uri.vhost, "/");
         assert_eq!(Broker::at("amqp://mq.example/").expect("an address").0.uri.vhost, "/");
         assert_eq!(Broker::at("amqp://mq.example/work").expect("an address").0.uri.vhost, "work");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn plaintext_is_served_to_this_machine_alone_unless_it_is_asked_for() {
+    fn plaintext_is_loopback_only_unless_allowed() {
         let plain = Transport::default();
         assert!(check(&plain, "127.0.0.1:3000", None) && check(&plain, "[::1]:3000", None));
         for open in ["0.0.0.0:3000", "10.0.0.4:3000", "203.0.113.4:80", "[::]:3000"] {
@@ -120,8 +120,8 @@ mod tests {
         for loud in
             ["postgres://u:hunter2@db.example/t", "postgres://db/t?sslmode=prefer", "amqp://u:hunter2@mq.example"]
         {
-            let said = plaintext_warning("X", loud).expect("a warning");
-            assert!(!said.contains("hunter2"), "{said}");
+            let warning = plaintext_warning("X", loud).expect("a warning");
+            assert!(!warning.contains("hunter2"), "{warning}");
         }
     }
 }

@@ -60,7 +60,7 @@ async fn half_an_upload_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_dead_process_left_goes_and_what_a_living_one_receives_stays() {
+async fn files_of_a_dead_process_are_deleted_and_those_of_a_running_one_stay() {
     let folder = tempfile::tempdir().expect("folder");
     let dead = open(folder.path());
     dead.receive(pieces(&["never kept"]), 100).await.expect("arrives");

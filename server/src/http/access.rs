@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     cursor::{Paged, cut},
     extract::{Json, Path, Query},
-    idempotency::{self, Keep, Key, Text, once},
+    idempotency::{self, Key, ResponseStorage, Text, once},
     sort::{ByAge, Named},
 };
 use crate::{
@@ -91,8 +91,8 @@ pub async fn create_service(
 ) -> Result<Response> {
     caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
-    let make = |keeping| async move { tokens::create_service(&inner, &caller, body, keeping).await };
-    once(&app, name, Keep::Plain, "POST /services", fingerprint, make).await.map(idempotency::answer)
+    let make = |response_slot| async move { tokens::create_service(&inner, &caller, body, response_slot).await };
+    once(&app, name, ResponseStorage::Plain, "POST /services", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List services
@@ -150,8 +150,8 @@ pub async fn create_token(
 ) -> Result<Response> {
     caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
-    let make = |keeping| async move { tokens::create_token(&inner, &caller, body, keeping).await };
-    once(&app, name, Keep::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
+    let make = |response_slot| async move { tokens::create_token(&inner, &caller, body, response_slot).await };
+    once(&app, name, ResponseStorage::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List tokens

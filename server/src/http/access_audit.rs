@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    audit::{self, Asked, Object},
+    audit::{self, AuditedRead, Object},
     auth::CallerSlot,
 };
 
@@ -65,12 +65,12 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
         let code = response.extensions().get::<Problem>().map_or("", |problem| problem.code.as_str());
         let what = format!("{method} {path}: {} {code}", status.as_u16());
         let object = object_of(&path, &uri);
-        audit::look_for_refusal(&app, caller, object, what.trim_end().to_owned(), status == StatusCode::FORBIDDEN);
+        audit::record_refusal(&app, caller, object, what.trim_end().to_owned(), status == StatusCode::FORBIDDEN);
     } else if status.is_success() && (method == Method::GET || path == CHECK) && caller.sees_all() {
-        let action = READS.iter().find(|(known, _)| *known == path).map(|(_, action)| *action);
+        let action = READS.iter().find(|(route, _)| *route == path).map(|(_, action)| *action);
         if let Some(action) = action {
             let object = object_of(&path, &uri).unwrap_or(Object::List);
-            if let Err(error) = audit::record_read(&app, &caller, Asked { action, object }).await {
+            if let Err(error) = audit::record_read(&app, &caller, AuditedRead { action, object }).await {
                 return error.into_response();
             }
         }

@@ -50,10 +50,10 @@ impl Activity {
     }
 
     /// Counts a request in progress until the returned guard is dropped.
-    pub(super) fn handle(self: &Arc<Self>) -> Handling {
+    pub(super) fn handle(self: &Arc<Self>) -> RequestGuard {
         self.handling.fetch_add(1, Relaxed);
         self.changed.notify_one();
-        Handling(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
     /// Waits until no request arrived for `idle`, or until the client read nothing of a response for `write_timeout`.
@@ -61,8 +61,8 @@ impl Activity {
         loop {
             let is_idle = || self.handling.load(Relaxed) == 0 && self.sending.load(Relaxed) == 0;
             if is_idle() {
-                let asked = tokio::time::timeout(idle, self.changed.notified()).await;
-                if asked.is_err() && is_idle() {
+                let notified = tokio::time::timeout(idle, self.changed.notified()).await;
+                if notified.is_err() && is_idle() {
                     return;
                 }
                 continue;
@@ -79,19 +79,19 @@ impl Activity {
 
 /// Guard of a request in progress, dropped when the response begins or the request is abandoned.
 #[derive(Debug)]
-pub(super) struct Handling(Arc<Activity>);
+pub(super) struct RequestGuard(Arc<Activity>);
 
-impl Handling {
+impl RequestGuard {
     /// Wraps the response body so that it is counted until its end.
     pub(super) fn answer(self, body: Body) -> Body {
         let activity = Arc::clone(&self.0);
         activity.sending.fetch_add(1, Relaxed);
         activity.progressed();
-        Body::new(Counted { body, activity, is_waiting: false })
+        Body::new(CountedBody { body, activity, is_waiting: false })
     }
 }
 
-impl Drop for Handling {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.handling.fetch_sub(1, Relaxed);
         self.0.changed.notify_one();
@@ -99,14 +99,14 @@ impl Drop for Handling {
 }
 
 /// Response body that is counted.
-struct Counted {
+struct CountedBody {
     body: Body,
     activity: Arc<Activity>,
     /// True if it has nothing to send at the moment.
     is_waiting: bool,
 }
 
-impl Counted {
+impl CountedBody {
     fn set_waiting(&mut self, is_waiting: bool) {
         if is_waiting != self.is_waiting {
             self.is_waiting = is_waiting;
@@ -119,7 +119,7 @@ impl Counted {
     }
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -139,7 +139,7 @@ impl HttpBody for Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedBody {
     fn drop(&mut self) {
         self.set_waiting(false);
         self.activity.sending.fetch_sub(1, Relaxed);
@@ -157,7 +157,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn what_is_idle_or_not_read_is_over() {
+    async fn idle_and_stalled_connections_end() {
         let activity = Activity::new();
         let handling = activity.handle();
         assert!(tokio::time::timeout(SHORT * 10, activity.is_over(SHORT, SHORT)).await.is_err(), "it is handled");

@@ -29,10 +29,10 @@ use crate::{
     App,
     auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
-    jobs::{Adding, InStream, KeyMove, OnDuplicate, key_reused, sum},
+    jobs::{AddOptions, KeyAdvance, OnDuplicate, StreamPosition, key_reused, sum},
 };
-use array::{Array, TRIES};
-use resume::{Passed, Resuming};
+use array::{Array, MAX_ATTEMPTS};
+use resume::{LineKind, StreamProgress};
 
 /// Number of items and number of bytes at which a batch of a stream is committed.
 const BATCH_ITEMS: usize = 1_000;
@@ -48,7 +48,7 @@ const NDJSON: [&str; 4] =
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct HowToAdd {
+pub struct AddItemsQuery {
     /// `true`: seals the job after these items
     seal: Option<bool>,
     /// `skip`: ignore items whose dedupe key already exists in the job; `refuse` (default): add none of the items
@@ -67,13 +67,13 @@ enum Duplicates {
     Skip,
 }
 
-impl HowToAdd {
-    fn adding(&self, seal: bool, key: Option<KeyMove>, stream: Option<InStream>) -> Adding {
+impl AddItemsQuery {
+    fn adding(&self, seal: bool, key: Option<KeyAdvance>, stream: Option<StreamPosition>) -> AddOptions {
         let on_duplicate = match self.on_duplicate.unwrap_or_default() {
             Duplicates::Refuse => OnDuplicate::Refuse,
             Duplicates::Skip => OnDuplicate::Skip,
         };
-        Adding { seal, on_duplicate, key, reason: self.reason.clone(), stream }
+        AddOptions { seal, on_duplicate, key, reason: self.reason.clone(), stream }
     }
 
     /// Call that a key identifies before the first line: the job and the parameters.
@@ -93,7 +93,7 @@ impl HowToAdd {
 /// With an `Idempotency-Key` a request can be repeated: an array gets the first response, a stream resumes after the
 /// committed lines.
 #[utoipa::path(post, path = "/jobs/{id}/items", tag = "jobs",
-    params(("id" = Uuid, Path), HowToAdd,
+    params(("id" = Uuid, Path), AddItemsQuery,
            ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     request_body(content((Vec<NewItem> = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, body = Added)))]
@@ -101,7 +101,7 @@ pub async fn add_items(
     State(app): State<App>,
     caller: Caller,
     Path(job_id): Path<Uuid>,
-    Query(how): Query<HowToAdd>,
+    Query(query): Query<AddItemsQuery>,
     key: Key,
     request: Request,
 ) -> Result<Answer<Added>> {
@@ -116,24 +116,24 @@ pub async fn add_items(
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
             }
             app.engine.check_item_sizes(&items)?;
-            let array = Array { app: &app, caller: &caller, job_id, how };
+            let array = Array { app: &app, caller: &caller, job_id, query };
             match key {
                 Some(name) => array.add_once(items, name, &String::from_utf8_lossy(&bytes)).await.map(Answer),
                 None => array.add(items, None).await.map(Answer),
             }
         }
         Some(essence) if NDJSON.contains(&essence) => {
-            let resuming = match key {
-                Some(name) => Some(Resuming::begin(&app, name, how.call(job_id)).await?),
+            let progress = match key {
+                Some(name) => Some(StreamProgress::begin(&app, name, query.call(job_id)).await?),
                 None => None,
             };
             let stream = Stream {
                 app: &app,
                 caller: &caller,
                 job_id,
-                how,
-                total: resuming.as_ref().map_or(NOTHING, Resuming::added),
-                resuming,
+                query,
+                total: progress.as_ref().map_or(NOTHING, StreamProgress::added),
+                progress,
                 committed: false,
                 line: 0,
                 batch: Batch::default(),
@@ -152,11 +152,11 @@ struct Stream<'a> {
     app: &'a App,
     caller: &'a Caller,
     job_id: Uuid,
-    how: HowToAdd,
+    query: AddItemsQuery,
     /// Result of the committed batches.
     total: Added,
     /// Progress stored under the stream's key, if it has one.
-    resuming: Option<Resuming>,
+    progress: Option<StreamProgress>,
     /// True if a batch of this request is committed.
     committed: bool,
     /// Number of the last line read, from 1.
@@ -219,8 +219,8 @@ impl Stream<'_> {
             };
             match next {
                 Ok(Some(Ok(chunk))) => {
-                    let held = buffer.len() + chunk.len() + self.batch.bytes;
-                    if let Err(busy) = extract::hold(&parts.extensions, held) {
+                    let buffered = buffer.len() + chunk.len() + self.batch.bytes;
+                    if let Err(busy) = extract::hold(&parts.extensions, buffered) {
                         break self.refused(busy);
                     }
                     buffer.extend_from_slice(&chunk);
@@ -240,15 +240,15 @@ impl Stream<'_> {
     /// Handles the last line, which may lack a line end, and commits the last batch.
     async fn end(mut self, rest: &[u8]) -> Result<Added> {
         self.take(rest).await?;
-        if self.resuming.as_ref().is_some_and(Resuming::is_behind) {
+        if self.progress.as_ref().is_some_and(StreamProgress::is_behind) {
             return Err(key_reused().into());
         }
-        let done = self.resuming.as_ref().map(Resuming::is_done);
-        let seal = self.how.seal.unwrap_or(false);
+        let done = self.progress.as_ref().map(StreamProgress::is_done);
+        let seal = self.query.seal.unwrap_or(false);
         if done == Some(false) || (done.is_none() && seal) || !self.batch.items.is_empty() {
             self.commit(true).await?;
         }
-        if self.resuming.as_ref().is_some_and(Resuming::is_behind) {
+        if self.progress.as_ref().is_some_and(StreamProgress::is_behind) {
             return Err(key_reused().into());
         }
         Ok(self.total)
@@ -262,13 +262,13 @@ impl Stream<'_> {
         }
         match extract::read::<NewItem>(line) {
             Ok(item) => {
-                let known = match &mut self.resuming {
-                    Some(resuming) => resuming.pass(self.line, &String::from_utf8_lossy(line))?,
+                let line_kind = match &mut self.progress {
+                    Some(progress) => progress.pass(self.line, &String::from_utf8_lossy(line))?,
                     None => None,
                 };
-                match known {
-                    Some(Passed::Committed) => return Ok(()),
-                    Some(Passed::New(fingerprint)) => self.batch.chain.push(fingerprint),
+                match line_kind {
+                    Some(LineKind::Committed) => return Ok(()),
+                    Some(LineKind::New(fingerprint)) => self.batch.chain.push(fingerprint),
                     None => {}
                 }
                 self.batch.items.push(item);
@@ -301,22 +301,22 @@ impl Stream<'_> {
             return Err(self.refused(ended));
         }
         let mut batch = std::mem::take(&mut self.batch);
-        let seal = last && self.how.seal.unwrap_or(false);
-        let mut tries = TRIES;
+        let seal = last && self.query.seal.unwrap_or(false);
+        let mut tries = MAX_ATTEMPTS;
         loop {
-            let key = self.resuming.as_ref().map(|resuming| resuming.moving(&batch, self.total, last));
+            let key = self.progress.as_ref().map(|progress| progress.key_move(&batch, self.total, last));
             // Only a batch under a key may have to be sent again.
             let items = if key.is_some() { batch.items.clone() } else { std::mem::take(&mut batch.items) };
             let to = key.as_ref().map(|key| key.to);
-            let place = if self.committed { InStream::Later } else { InStream::First };
-            let adding = self.how.adding(seal, key, Some(place));
+            let place = if self.committed { StreamPosition::Later } else { StreamPosition::First };
+            let adding = self.query.adding(seal, key, Some(place));
             match self.app.engine.add_items(self.caller, self.job_id, items, adding).await {
                 Ok(added) => {
                     self.committed = true;
                     self.total = sum(self.total, added);
-                    if let (Some(resuming), Some(to)) = (&mut self.resuming, to) {
-                        resuming.committed = Some(to);
-                        resuming.done = last;
+                    if let (Some(progress), Some(to)) = (&mut self.progress, to) {
+                        progress.committed = Some(to);
+                        progress.done = last;
                     }
                     return Ok(());
                 }
@@ -345,18 +345,18 @@ impl Stream<'_> {
     /// Drops the items that the same stream, sent on another connection, has committed first.
     /// Returns false if nothing of the batch is left to commit.
     async fn catch_up(&mut self, batch: &mut Batch, last: bool) -> Result<bool> {
-        let Some(resuming) = &mut self.resuming else { return Ok(true) };
-        resuming.refresh(self.app).await?;
-        self.total = resuming.added();
-        let Some((lines, fingerprint)) = resuming.committed else { return Ok(true) };
-        let known = batch.lines.iter().take_while(|&&line| line <= lines).count();
-        let end = known.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
-        batch.cut(known);
+        let Some(progress) = &mut self.progress else { return Ok(true) };
+        progress.refresh(self.app).await?;
+        self.total = progress.added();
+        let Some((lines, fingerprint)) = progress.committed else { return Ok(true) };
+        let n_committed = batch.lines.iter().take_while(|&&line| line <= lines).count();
+        let end = n_committed.checked_sub(1).map(|at| (batch.lines[at], batch.chain[at]));
+        batch.cut(n_committed);
         let differs = end.is_some_and(|(line, chain)| line == lines && chain != fingerprint);
-        if differs || (resuming.is_done() && !batch.items.is_empty()) {
+        if differs || (progress.is_done() && !batch.items.is_empty()) {
             return Err(key_reused().into());
         }
-        Ok(!resuming.is_done() && !resuming.is_behind() && (last || !batch.items.is_empty()))
+        Ok(!progress.is_done() && !progress.is_behind() && (last || !batch.items.is_empty()))
     }
 
     /// Refusal that is not about a single line, with the number of items accepted before it.

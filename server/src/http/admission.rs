@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use domain::Problem;
 use uuid::Uuid;
 
-use crate::quotas::{Kind, Quotas, RateStatus, UnderWay};
+use crate::quotas::{CountedRequest, Kind, Quotas, RateStatus};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -32,7 +32,7 @@ struct Inner {
     is_of_worker: bool,
     is_api: bool,
     kind: Kind,
-    counted: Mutex<Option<(UnderWay, RateStatus)>>,
+    counted: Mutex<Option<(CountedRequest, RateStatus)>>,
 }
 
 impl Admission {

@@ -43,12 +43,12 @@ fn hash() -> String {
     Site::get("hash").and_then(|file| String::from_utf8(file.data.into()).ok()).unwrap_or_else(|| "unbuilt".into())
 }
 
-async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) -> Result<Response> {
+async fn asset(Path((requested_hash, path)): Path<(String, String)>, headers: HeaderMap) -> Result<Response> {
     let missing = || Error::refuse(Code::NotFound, "The site has no such file.");
     // Files without a known media type are not served: the compressed forms are not files of their own.
     let media_type = media_type(&path).ok_or_else(missing)?;
-    let plain = if asked == hash() { Site::get(&path) } else { None }.ok_or_else(missing)?;
-    let (encoding, data) = best(&path, plain.data, &headers);
+    let plain = if requested_hash == hash() { Site::get(&path) } else { None }.ok_or_else(missing)?;
+    let (encoding, data) = best_encoding(&path, plain.data, &headers);
 
     let mut response = data.into_response();
     let answer = response.headers_mut();
@@ -63,7 +63,11 @@ async fn asset(Path((asked, path)): Path<(String, String)>, headers: HeaderMap) 
 }
 
 /// Picks the smallest encoding that the client accepts.
-fn best(path: &str, plain: Cow<'static, [u8]>, headers: &HeaderMap) -> (Option<&'static str>, Cow<'static, [u8]>) {
+fn best_encoding(
+    path: &str,
+    plain: Cow<'static, [u8]>,
+    headers: &HeaderMap,
+) -> (Option<&'static str>, Cow<'static, [u8]>) {
     for (encoding, suffix) in [("br", "br"), ("gzip", "gz")] {
         if accepts(headers, encoding)
             && let Some(packed) = Site::get(&format!("{path}.{suffix}"))

@@ -34,7 +34,7 @@ pub async fn claim_items(
     Worker(caller): Worker,
     Json(claim): Json<Claim>,
 ) -> Result<Answer<Claimed>> {
-    app.engine.seen(&caller, &claim.worker_id, &claim.types);
+    app.engine.record_worker(&caller, &claim.worker_id, &claim.types);
     let ongoing = claim.wait_seconds.is_some_and(|seconds| seconds > 0).then(|| Ongoing::of(&app, &caller));
     Ok(Answer(app.engine.claim_while(&caller, claim, ongoing).await?))
 }
@@ -51,8 +51,8 @@ pub async fn heartbeat_assignment(
     Path(id): Path<AssignmentId>,
     JsonOrDefault(body): JsonOrDefault<HeartbeatBody>,
 ) -> Result<Answer<Heartbeat>> {
-    let beat = HeartbeatOf { assignment_id: id, progress: body.progress };
-    let answer = app.engine.heartbeats(&caller, vec![beat]).await?.pop();
+    let heartbeat = HeartbeatOf { assignment_id: id, progress: body.progress };
+    let answer = app.engine.heartbeats(&caller, vec![heartbeat]).await?.pop();
     let alive = answer.and_then(|answer| Some((answer.lease_expires_at?, answer.cancel.unwrap_or(false))));
     match alive {
         Some((lease_expires_at, cancel)) => Ok(Answer(Heartbeat { lease_expires_at, cancel })),
@@ -138,7 +138,7 @@ pub async fn finish_assignments(
     Json(body): Json<FinishBody>,
 ) -> Result<Answer<Finished>> {
     if let Some(claim) = &body.claim {
-        app.engine.seen(&caller, &claim.worker_id, &claim.types);
+        app.engine.record_worker(&caller, &claim.worker_id, &claim.types);
     }
     Ok(Answer(app.engine.finish(&caller, body).await?))
 }

@@ -10,7 +10,7 @@ use axum::{
 use domain::{
     Document, Problem,
     api::{BulkOperation, BulkTarget, NewBulk, Page, ReasonBody},
-    document::walk::{elements, members},
+    document::pointer::{elements, members},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -28,7 +28,7 @@ use crate::{
     App,
     auth::Caller,
     error::{Error, Result},
-    jobs::{KeyedCall, Wanted},
+    jobs::{BulkSelection, KeyedCall},
 };
 
 /// Query parameters of the list of operations.
@@ -74,7 +74,7 @@ pub async fn create_bulk(
     key: Key,
     Text { value: new, text }: Text<NewBulk>,
 ) -> Result<Response> {
-    let wanted = wanted(new.target, &new.filter)?;
+    let wanted = bulk_selection(new.target, &new.filter)?;
     app.engine.check_bulk(&new)?;
     let key = key.name(&caller).map(|name| KeyedCall {
         name,
@@ -82,10 +82,10 @@ pub async fn create_bulk(
         fingerprint: fingerprint(&text),
     });
     let status = if new.dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let made = app.engine.create_bulk(&caller, new, wanted, key).await?;
-    let place = HeaderValue::try_from(format!("/api/v1/bulk-operations/{}", made.id))
+    let created = app.engine.create_bulk(&caller, new, wanted, key).await?;
+    let place = HeaderValue::try_from(format!("/api/v1/bulk-operations/{}", created.id))
         .map_err(|e| Error::Broken(e.to_string()))?;
-    Ok((status, [(header::LOCATION, place)], Answer(made)).into_response())
+    Ok((status, [(header::LOCATION, place)], Answer(created)).into_response())
 }
 
 /// List bulk operations
@@ -128,11 +128,11 @@ pub async fn cancel_bulk(
 }
 
 /// Parses the filter with the list's own parser.
-pub(super) fn wanted(target: BulkTarget, filter: &Document) -> Result<Wanted> {
+pub(super) fn bulk_selection(target: BulkTarget, filter: &Document) -> Result<BulkSelection> {
     let query = query(filter).map_err(|(name, detail)| Problem::invalid_body([(pointer(&name), detail.to_owned())]))?;
     let read = match target {
-        BulkTarget::Items => ItemList::read(&query).map(Wanted::Items),
-        BulkTarget::Jobs => JobList::read(&query).map(Wanted::Jobs),
+        BulkTarget::Items => ItemList::read(&query).map(BulkSelection::Items),
+        BulkTarget::Jobs => JobList::read(&query).map(BulkSelection::Jobs),
     };
     read.map_err(|error| match error {
         Error::Problem(problem) => {
@@ -160,9 +160,9 @@ fn query(filter: &Document) -> Result<String, (String, &'static str)> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let mut n = 0;
     for (name, value) in given {
-        let wrong = |detail| (name.clone(), detail);
+        let fault = |detail| (name.clone(), detail);
         if matches!(name.as_str(), "limit" | "cursor" | "sort") {
-            return Err(wrong("expected nothing, as an operation has neither pages nor an order"));
+            return Err(fault("expected nothing, as an operation has neither pages nor an order"));
         }
         let mut add = |name: &str, text: &str| {
             query.append_pair(name, text);
@@ -174,9 +174,9 @@ fn query(filter: &Document) -> Result<String, (String, &'static str)> {
             }
         } else if let Some(words) = elements(value) {
             let words: Option<Vec<String>> = words.into_iter().map(text).collect();
-            add(&name, &words.ok_or_else(|| wrong("expected texts"))?.join(","));
+            add(&name, &words.ok_or_else(|| fault("expected texts"))?.join(","));
         } else if value.starts_with('{') {
-            return Err(wrong("expected a text, a number, or true or false"));
+            return Err(fault("expected a text, a number, or true or false"));
         } else if value != "null" {
             add(&name, &text(value).unwrap_or_else(|| value.to_owned()));
         }

@@ -18,7 +18,7 @@ use crate::auth::{TrustedProxies, network_of};
 #[derive(Debug)]
 pub(super) struct Connections {
     /// Maximum number of connections, without those on trial.
-    room: usize,
+    max_open: usize,
     per_address: u32,
     /// Maximum number of connections on trial.
     trials: usize,
@@ -52,9 +52,9 @@ pub(super) struct Trial {
 }
 
 impl Connections {
-    pub(super) fn new(room: usize, per_address: u32, proxies: TrustedProxies) -> Arc<Self> {
-        let trials = (room / 64).clamp(16, 128);
-        Arc::new(Self { room, per_address, trials, proxies, state: Mutex::default() })
+    pub(super) fn new(max_open: usize, per_address: u32, proxies: TrustedProxies) -> Arc<Self> {
+        let trials = (max_open / 64).clamp(16, 128);
+        Arc::new(Self { max_open, per_address, trials, proxies, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -67,8 +67,8 @@ impl Connections {
         let address = (!peer.is_loopback() && !self.proxies.contains(peer)).then(|| network_of(peer));
         let mut state = self.state();
         let of_address = address.map_or(0, |address| state.by_address.get(&address).copied().unwrap_or(0));
-        let is_free = state.open < self.room && of_address < self.per_address;
-        if !is_free && state.open >= self.room + self.trials {
+        let is_free = state.open < self.max_open && of_address < self.per_address;
+        if !is_free && state.open >= self.max_open + self.trials {
             // Close the oldest connection on trial, if there is one.
             let (_, oldest) = state.on_trial.pop_front()?;
             oldest.cancel();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_leaves_room_for_others() {
+    fn one_address_cannot_take_all_connections() {
         let connections = Connections::new(100, 10, "192.0.2.9".parse().expect("proxies"));
         let from = |peer: &str, n: usize| -> Vec<Admitted> {
             (0..n).filter_map(|_| connections.admit(address(peer))).collect()
@@ -155,9 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_nothing_makes_room_for_whoever_may() {
+    fn silent_connections_yield_to_authenticated_ones() {
         let connections = Connections::new(10, 100, TrustedProxies::default());
-        let regular: Vec<_> = (0..10).map(|_| connections.admit(address("198.51.100.1")).expect("a free place")).collect();
+        let regular: Vec<_> =
+            (0..10).map(|_| connections.admit(address("198.51.100.1")).expect("a free place")).collect();
         let mut silent: Vec<_> =
             (0..16).map(|_| connections.admit(address("198.51.100.2")).expect("a trial")).collect();
         let worker = connections.admit(address("198.51.100.3")).expect("the place of the oldest");

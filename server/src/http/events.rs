@@ -17,7 +17,7 @@ use axum::{
 use domain::{
     Job,
     change::{Change, event},
-    share::shared,
+    share::redact_for_share,
 };
 use futures::Stream;
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ pub(super) async fn watch_job(
     Path(id): Path<Uuid>,
     parts: Parts,
 ) -> Result<Response> {
-    let (caller, is_shared) = viewer.looks_at(&app, id).await?;
+    let (caller, is_shared) = viewer.caller_for(&app, id).await?;
     caller.require(Scope::JobsRead)?;
     let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
     let Some(open) = app.hub.open_stream(STREAMS) else {
@@ -80,7 +80,7 @@ pub(super) async fn watch_job(
         in_flight: None,
         is_shared,
         ongoing,
-        check_at: Instant::now() + RECHECK,
+        recheck_at: Instant::now() + RECHECK,
         ended: false,
         _open: (open, counted),
     };
@@ -114,21 +114,21 @@ fn retry_after(least: u64, most: u64) -> Duration {
 /// Copies the parts of a request that identify the caller, and nothing else: a stream stays open for hours, and any
 /// part of a request keeps the whole buffer read from its connection. A proxy's user is identified by header and peer.
 pub(super) fn credentials(app: &App, parts: &Parts) -> Parts {
-    let (mut kept, ()) = Request::new(()).into_parts();
+    let (mut copy, ()) = Request::new(()).into_parts();
     let names = [header::AUTHORIZATION, header::COOKIE].into_iter().chain(app.config.identity.auth_header.clone());
     for name in names {
         for value in parts.headers.get_all(&name) {
-            let Ok(own) = HeaderValue::from_bytes(value.as_bytes()) else { continue };
-            kept.headers.append(name.clone(), own);
+            let Ok(value_copy) = HeaderValue::from_bytes(value.as_bytes()) else { continue };
+            copy.headers.append(name.clone(), value_copy);
         }
     }
     if let Some(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
-        kept.extensions.insert(*peer);
+        copy.extensions.insert(*peer);
     }
     if let Some(client) = parts.extensions.get::<ClientAddress>() {
-        kept.extensions.insert(*client);
+        copy.extensions.insert(*client);
     }
-    kept
+    copy
 }
 
 /// State of one open stream.
@@ -146,7 +146,7 @@ struct Reader {
     is_shared: bool,
     /// Credential under which the stream is open: the caller's, or the link's.
     ongoing: Ongoing,
-    check_at: Instant,
+    recheck_at: Instant,
     ended: bool,
     _open: (OpenStream, quotas::OpenStream),
 }
@@ -160,12 +160,12 @@ impl Reader {
             return Some((Ok(event), self));
         }
         loop {
-            if Instant::now() >= self.check_at {
+            if Instant::now() >= self.recheck_at {
                 // Boxed, because it is rare and larger than everything else.
-                if !Box::pin(self.may_look()).await {
+                if !Box::pin(self.is_still_allowed()).await {
                     return None;
                 }
-                self.check_at = Instant::now() + RECHECK;
+                self.recheck_at = Instant::now() + RECHECK;
             }
             match self.watch.latest() {
                 Latest::Is(state) => {
@@ -182,7 +182,7 @@ impl Reader {
             let shutdown = self.app.shutdown.clone();
             tokio::select! {
                 () = self.watch.changed() => {}
-                () = tokio::time::sleep_until(self.check_at) => {}
+                () = tokio::time::sleep_until(self.recheck_at) => {}
                 _ = Box::pin(self.ongoing.ended()) => return None,
                 () = shutdown.cancelled() => {
                     self.ended = true;
@@ -198,7 +198,7 @@ impl Reader {
             None => {
                 let job: &Job = state.job(self.id)?;
                 let json = if self.is_shared {
-                    serde_json::to_string(&shared(job.clone()))
+                    serde_json::to_string(&redact_for_share(job.clone()))
                 } else {
                     serde_json::to_string(job)
                 };
@@ -225,10 +225,10 @@ impl Reader {
 
     /// Returns true if the caller still exists and may still see the job. An unavailable database does not end the
     /// stream.
-    async fn may_look(&mut self) -> bool {
+    async fn is_still_allowed(&mut self) -> bool {
         let looks = async {
             let viewer = Viewer::from_request_parts(&mut self.parts, &self.app).await?;
-            let (caller, is_shared) = viewer.looks_at(&self.app, self.id).await?;
+            let (caller, is_shared) = viewer.caller_for(&self.app, self.id).await?;
             let job = self.app.engine.job(&caller, self.id, false).await?;
             Ok::<_, Error>((job, is_shared))
         };
@@ -244,6 +244,6 @@ impl Reader {
 /// Change as a share link shows it: the jobs, without single items.
 fn as_shared(json: &str) -> Option<String> {
     let change: Change = serde_json::from_str(json).ok()?;
-    let change = Change { jobs: change.jobs.into_iter().map(shared).collect(), items: Vec::new() };
+    let change = Change { jobs: change.jobs.into_iter().map(redact_for_share).collect(), items: Vec::new() };
     serde_json::to_string(&change).ok()
 }

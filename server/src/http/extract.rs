@@ -5,8 +5,8 @@
 //! type, in which an array never stands for an object. Documents inside keep their text. No handler uses axum's own
 //! `Json`, `Query` or `Path`.
 
-mod arrive; // body of a request, bounded in size and time
-mod reason; // reason for an action
+mod reason;
+mod request_body; // body of a request, bounded in size and time // reason for an action
 
 use axum::{
     body::Bytes,
@@ -22,8 +22,8 @@ use crate::{
     error::{Error, Result},
 };
 
-pub use arrive::{BodyPatience, body, chunks, drain, hold};
 pub use reason::{Reason, ReasonParameter};
+pub use request_body::{BodyTimeout, body, chunks, drain, hold};
 
 /// JSON body.
 #[derive(Clone, Copy, Debug)]
@@ -164,23 +164,23 @@ impl FromRequestParts<App> for IfMatch {
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let raw: &RawValue = serde_json::from_slice(bytes).map_err(|e| {
         let place = format!("line {}, column {}", e.line(), e.column());
-        Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_place(&e)))
+        Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_position(&e)))
     })?;
     document::scan(raw.get()).map_err(|e| Problem::invalid_body([(String::new(), format!("found {e}"))]))?;
-    let said = match strict_json::from_str(raw.get()) {
+    let message = match strict_json::from_str(raw.get()) {
         Ok(value) => return Ok(value),
-        Err(error) => without_place(&error),
+        Err(error) => without_position(&error),
     };
     // A truncated message quotes something huge, which the second pass would copy again.
-    let is_cut = said.ends_with(CUT);
-    Err(if is_cut { Problem::invalid_body([(String::new(), said)]) } else { shape_problem::<T>(raw.get()) }.into())
+    let is_cut = message.ends_with(CUT);
+    Err(if is_cut { Problem::invalid_body([(String::new(), message)]) } else { shape_problem::<T>(raw.get()) }.into())
 }
 
 /// Parses the text again, tracking the path, to report the place at which the shape is wrong.
 fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(strict_json::Strict(&mut deserializer)) {
-        Err(error) => (pointer(error.path()), without_place(error.inner())),
+        Err(error) => (pointer(error.path()), without_position(error.inner())),
         Ok(_) => (String::new(), "not of the shape that is expected".to_owned()),
     };
     // Typed nesting, such as jobs in jobs, ends at serde_json's own recursion limit.
@@ -189,14 +189,14 @@ fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
 }
 
 /// Message of serde_json without " at line 1 column 5", which refers to an internal text.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = shortly(error);
+fn without_position(error: &serde_json::Error) -> String {
+    let text = truncated(error);
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
 /// Start of a message, at most [`LONGEST_ECHO`] bytes. A message can quote a whole body: a long string in place of a
 /// number, or a field name.
-fn shortly(what: impl std::fmt::Display) -> String {
+fn truncated(what: impl std::fmt::Display) -> String {
     struct Short(String);
     impl std::fmt::Write for Short {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
@@ -223,7 +223,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),
             Segment::Map { key } | Segment::Enum { variant: key } => {
-                format!("/{}", shortly(key).replace('~', "~0").replace('/', "~1"))
+                format!("/{}", truncated(key).replace('~', "~0").replace('/', "~1"))
             }
             Segment::Unknown => String::new(),
         })
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_named_by_its_pointer() {
+    fn a_fault_has_its_pointer() {
         let found = |text| refusal::<NewJob>(text).errors.remove(0).pointer;
         assert_eq!(found(r#"{"type":"a","items":[{"payload":1},{"priority":"high"}]}"#), "/items/1/priority");
         assert_eq!(found(r#"{"type":"a","colour":1}"#), "/colour");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_wrong_has_its_code() {
+    fn each_kind_of_error_has_its_code() {
         let code = |text| refusal::<NewJob>(text).code;
         assert_eq!(code("{"), Code::InvalidJson);
         assert_eq!(code(""), Code::InvalidJson);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_parameter_is_named() {
+    fn an_invalid_parameter_is_named() {
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Wanted {

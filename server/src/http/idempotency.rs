@@ -17,13 +17,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
 use super::extract;
-pub use crate::kept::{Keep, Keeping};
+pub use crate::stored_response::{ResponseSlot, ResponseStorage};
 use crate::{
     App,
     auth::Caller,
     error::{Error, Result},
-    kept::{Kept, json},
     store::idempotency::KeyName,
+    stored_response::{StoredResponse, json},
 };
 
 /// Header `Idempotency-Key`, if it was sent: 1 to 255 characters.
@@ -99,34 +99,34 @@ pub fn chained(before: [u8; 32], text: &str) -> [u8; 32] {
 /// changed since. Without a key the object is just created. A refusal frees the key. The caller of this function has
 /// checked that the client may have the response.
 ///
-/// `make` stores its response in the transaction that creates the object ([`Keeping::keep`]). It runs in its own task,
+/// `make` stores its response in the transaction that creates the object ([`ResponseSlot::store`]). It runs in its own task,
 /// so a client that disconnects leaves no key without a response.
 pub async fn once<T, M>(
     app: &App,
     key: Option<KeyName>,
-    keep: Keep,
+    storage: ResponseStorage,
     call: &str,
     fingerprint: [u8; 32],
-    make: impl FnOnce(Keeping) -> M + Send + 'static,
+    make: impl FnOnce(ResponseSlot) -> M + Send + 'static,
 ) -> Result<(StatusCode, String)>
 where
     T: Serialize + Send,
     M: Future<Output = Result<T>> + Send + 'static,
 {
     let Some(name) = key else {
-        return Ok((StatusCode::CREATED, json(&make(Keeping::nowhere()).await?)?));
+        return Ok((StatusCode::CREATED, json(&make(ResponseSlot::none()).await?)?));
     };
-    let kept = Kept::of(name, keep);
+    let stored_response = StoredResponse::of(name, storage);
     let (engine, call) = (app.engine.clone(), call.to_owned());
     let task = app.tasks.spawn(async move {
-        let _turn = engine.key_turn(&kept.name).await;
-        if let Some((status, text)) = engine.begin_call(&kept.name, &call, &fingerprint).await? {
-            return Ok((StatusCode::from_u16(status).unwrap_or(StatusCode::OK), kept.open(&text)?));
+        let _turn = engine.lock_key(&stored_response.name).await;
+        if let Some((status, text)) = engine.begin_call(&stored_response.name, &call, &fingerprint).await? {
+            return Ok((StatusCode::from_u16(status).unwrap_or(StatusCode::OK), stored_response.open(&text)?));
         }
-        match make(Keeping::under(kept.clone())).await {
-            Ok(made) => Ok((StatusCode::CREATED, json(&made)?)),
+        match make(ResponseSlot::new(stored_response.clone())).await {
+            Ok(created) => Ok((StatusCode::CREATED, json(&created)?)),
             Err(refused) => {
-                engine.forget_call(&kept.name).await?;
+                engine.forget_call(&stored_response.name).await?;
                 Err(refused)
             }
         }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_tells_order_and_length() {
+    fn a_chain_depends_on_order_and_length() {
         let start = [0; 32];
         let of = |texts: &[&str]| texts.iter().fold(start, |before, text| chained(before, text));
         assert_eq!(of(&["1", "{\"a\":2}"]), of(&["1.0", "{ \"a\" : 2 }"]));

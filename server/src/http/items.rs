@@ -21,7 +21,7 @@ use crate::{
     auth::Caller,
     error::Result,
     jobs::{GroupFilter, ItemFilter},
-    store::finding::ItemOrder,
+    store::item_list_scan::ItemOrder,
 };
 
 /// Filters of the item list; all given filters must match.

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 use super::{
     cursor::{Paged, cut},
     extract::{IfMatch, Json, Path, Query},
-    idempotency::{self, Keep, Key, Text, once},
+    idempotency::{self, Key, ResponseStorage, Text, once},
     sort::Named,
 };
 use crate::{
@@ -64,8 +64,8 @@ pub async fn create_job_type(
     caller.require(Scope::Admin)?;
     job_types::check_size(&app, &spec)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
-    let make = |keeping| async move { job_types::create(&inner, &caller, spec, keeping).await };
-    once(&app, name, Keep::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
+    let make = |response_slot| async move { job_types::create(&inner, &caller, spec, response_slot).await };
+    once(&app, name, ResponseStorage::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List job types
@@ -81,7 +81,7 @@ pub async fn list_job_types(
     let (limit, behind) = (query.rows()?, query.place::<(Time, String)>()?);
     let found = job_types::list(&app, &query.sort.part(behind, limit + 1)).await?;
     let (data, next) = cut(found, limit, |found| (found.created_at, found.name.clone()));
-    let data = data.into_iter().map(|found| job_types::shown_to(&caller, found)).collect();
+    let data = data.into_iter().map(|found| job_types::visible_to(&caller, found)).collect();
     Ok(Answer(query.page(data, next)))
 }
 
@@ -91,7 +91,7 @@ pub async fn list_job_types(
 #[utoipa::path(get, path = "/job-types/{name}", tag = "job types", params(("name" = String, Path)),
     responses((status = 200, body = JobType)))]
 pub async fn get_job_type(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<Answer<JobType>> {
-    Ok(Answer(job_types::shown_to(&caller, job_types::get(&app, &name).await?)))
+    Ok(Answer(job_types::visible_to(&caller, job_types::get(&app, &name).await?)))
 }
 
 /// Create or replace a job type

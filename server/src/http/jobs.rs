@@ -28,7 +28,7 @@ use crate::{
     App,
     auth::Caller,
     error::Result,
-    jobs::{Creation, JobFilter, Made},
+    jobs::{Creation, CreationOutcome, JobFilter},
 };
 
 /// Filters of the job list; all given filters must match.
@@ -150,7 +150,7 @@ pub async fn create_job(
     let key = key.map(|key| (key, idempotency::fingerprint(&text)));
     let body_hash = new.id.map(|_| idempotency::fingerprint_without_id(&text));
     let creation = Creation { new, key, body_hash, may_need_key: true };
-    made(&app, app.engine.create_tree(&caller, creation).await?).await
+    created_response(&app, app.engine.create_tree(&caller, creation).await?).await
 }
 
 /// Create a tree of jobs with a given id
@@ -176,16 +176,16 @@ pub async fn put_job(
         body_hash: Some(idempotency::fingerprint_without_id(&text)),
         may_need_key: false,
     };
-    made(&app, app.engine.create_tree(&caller, creation).await?).await
+    created_response(&app, app.engine.create_tree(&caller, creation).await?).await
 }
 
 /// Response with the tree as `GET /jobs/{id}` shows it: a caller who may create a tree may see it.
-async fn made(app: &App, (made, tree): (Made, Option<Box<Job>>)) -> Result<Response> {
-    let id = made.root_id();
-    let status = match made {
-        Made::New(_) => StatusCode::CREATED,
-        Made::UnderWay(_) => StatusCode::ACCEPTED,
-        Made::Already(_) => StatusCode::OK,
+async fn created_response(app: &App, (created, tree): (CreationOutcome, Option<Box<Job>>)) -> Result<Response> {
+    let id = created.root_id();
+    let status = match created {
+        CreationOutcome::New(_) => StatusCode::CREATED,
+        CreationOutcome::InProgress(_) => StatusCode::ACCEPTED,
+        CreationOutcome::Existing(_) => StatusCode::OK,
     };
     let job = match tree {
         Some(tree) => *tree,
@@ -245,9 +245,9 @@ pub async fn get_job(
         return Err(Problem::parameter("wait_seconds", "expected 0 to 30").into());
     }
     let children = reading.children.unwrap_or(true);
-    let known: Vec<i64> = headers.get_all(header::IF_NONE_MATCH).iter().flat_map(versions_of).collect();
+    let known_versions: Vec<i64> = headers.get_all(header::IF_NONE_MATCH).iter().flat_map(versions_of).collect();
     let mut job = app.engine.job(&caller, id, children).await?;
-    if wait > 0 && (known.is_empty() || known.contains(&job.version)) {
+    if wait > 0 && (known_versions.is_empty() || known_versions.contains(&job.version)) {
         let wait = Duration::from_secs(wait);
         let waiting = app.engine.job_newer_than(&caller, id, job.version, wait);
         // When the server stops, the long poll ends with the current state.
@@ -258,7 +258,7 @@ pub async fn get_job(
         }
     }
     let tag = [(header::ETAG, etag(job.version))];
-    if known.contains(&job.version) {
+    if known_versions.contains(&job.version) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
     Ok((tag, Answer(job)).into_response())

@@ -21,7 +21,7 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::{admission::Admission, extract::BodyPatience};
+use super::{admission::Admission, extract::BodyTimeout};
 use crate::{App, auth::ClientAddress, error::problem_response};
 
 /// Header with a request's id, in both directions.
@@ -43,15 +43,15 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     request.extensions_mut().insert(RequestId(id.clone()));
     let client = client_address(&app, &request);
     request.extensions_mut().insert(client);
-    request.extensions_mut().insert(BodyPatience(app.config.front.body_patience()));
+    request.extensions_mut().insert(BodyTimeout(app.config.http_settings.body_timeout()));
     let admission = Admission::begin(&app.quotas, client.0, request.uri());
     // Held until the response begins.
     let body_share = app.body_memory.share();
     request.extensions_mut().insert(body_share.clone());
     let span = tracing::info_span!("request", id);
-    let asked = app.config.log_http.then(|| describe(&request));
+    let description = app.config.log_http.then(|| describe(&request));
     let began = Instant::now();
-    let under_way = UnderWay::one_more(&app);
+    let under_way = RequestInProgress::count(&app);
     let mut response = match admission {
         Ok(admission) => {
             request.extensions_mut().insert(admission.clone());
@@ -71,10 +71,10 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     }
     let took = began.elapsed();
     crate::http::metrics::answered(response.status(), took);
-    if let Some(asked) = asked {
+    if let Some(description) = description {
         let status = response.status().as_u16();
         let milliseconds = took.as_millis() as u64;
-        span.in_scope(|| tracing::info!(asked, status, milliseconds, "answered"));
+        span.in_scope(|| tracing::info!(description, status, milliseconds, "answered"));
     }
     response
 }
@@ -86,16 +86,16 @@ fn client_address(app: &App, request: &Request) -> ClientAddress {
 }
 
 /// Request in progress, also after its client disconnects.
-struct UnderWay(Arc<AtomicUsize>);
+struct RequestInProgress(Arc<AtomicUsize>);
 
-impl UnderWay {
-    fn one_more(app: &App) -> Self {
+impl RequestInProgress {
+    fn count(app: &App) -> Self {
         app.under_way.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(&app.under_way))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -126,12 +126,12 @@ fn describe(request: &Request) -> String {
         one if one.starts_with("/api/v1/assignments/") => one.split_once('.').map_or(one, |(id, _)| id),
         other => other,
     };
-    let query = request.uri().query().map(|query| format!("?{}", shown_query(query))).unwrap_or_default();
-    format!("{} {path}{query} {}", request.method(), shown(request.headers()))
+    let query = request.uri().query().map(|query| format!("?{}", logged_query(query))).unwrap_or_default();
+    format!("{} {path}{query} {}", request.method(), logged_headers(request.headers()))
 }
 
 /// Parameters whose values are logged. All others (searches, reasons, names, metadata) may be personal data.
-const SHOWN_PARAMETERS: [&str; 25] = [
+const LOGGED_PARAMETERS: [&str; 25] = [
     "after",
     "attempt",
     "before",
@@ -160,16 +160,16 @@ const SHOWN_PARAMETERS: [&str; 25] = [
 ];
 
 /// Query as the log may show it: the names of all parameters, the values of a few.
-fn shown_query(query: &str) -> String {
+fn logged_query(query: &str) -> String {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if !SHOWN_PARAMETERS.contains(&name) => format!("{name}=***"),
+        Some((name, _)) if !LOGGED_PARAMETERS.contains(&name) => format!("{name}=***"),
         _ => pair.to_owned(),
     });
     pairs.collect::<Vec<_>>().join("&")
 }
 
 /// Headers that hold no secret. A `Referer` may hold a sign-in link, and proxies add arbitrary headers.
-const SHOWN: [&str; 16] = [
+const LOGGED_HEADERS: [&str; 16] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -188,11 +188,11 @@ const SHOWN: [&str; 16] = [
     "user-agent",
 ];
 
-fn shown(headers: &HeaderMap) -> String {
+fn logged_headers(headers: &HeaderMap) -> String {
     let pairs: Vec<String> = headers
         .iter()
         .map(|(name, value)| {
-            let value = if SHOWN.contains(&name.as_str()) { value.to_str().unwrap_or("?") } else { "***" };
+            let value = if LOGGED_HEADERS.contains(&name.as_str()) { value.to_str().unwrap_or("?") } else { "***" };
             format!("{name}={value:?}")
         })
         .collect();
@@ -202,12 +202,12 @@ fn shown(headers: &HeaderMap) -> String {
 /// Response to a panic in a handler: a problem document like any other.
 #[expect(clippy::needless_pass_by_value, reason = "the signature that tower-http asks for")]
 pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let said = panic
+    let message = panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    tracing::error!(panic = said, "handler panicked");
+    tracing::error!(panic = message, "handler panicked");
     problem_response(&Problem::new(
         Code::Internal,
         "Something broke on our side. It was logged under this request's id.",

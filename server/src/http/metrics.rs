@@ -25,7 +25,7 @@ use crate::{
     App,
     auth::{Caller, Scope},
     error::{Error, Result},
-    store::{alerts, deliveries, figures},
+    store::{alerts, deliveries, statistics},
 };
 
 /// Bounds of the latency histogram, in seconds.
@@ -92,7 +92,7 @@ async fn render(app: &App) -> Result<Response> {
 }
 
 async fn read_gauges(app: &App) -> Result<()> {
-    for open in figures::open_work(&app.pool).await? {
+    for open in statistics::open_work(&app.pool).await? {
         for state in ItemState::ALL {
             let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
             metrics::gauge!("treeline_items", &labels).set(open.counts.get(state) as f64);
@@ -100,17 +100,17 @@ async fn read_gauges(app: &App) -> Result<()> {
         // Types without available items are missing from the next read.
         metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);
     }
-    for (job_type, seconds) in figures::oldest_available(&app.pool).await? {
+    for (job_type, seconds) in statistics::oldest_available(&app.pool).await? {
         metrics::gauge!("treeline_oldest_available_seconds", "type" => job_type).set(seconds);
     }
-    for (job_type, open) in figures::open_assignments(&app.pool).await? {
+    for (job_type, open) in statistics::open_assignments(&app.pool).await? {
         metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);
     }
     if let Some(broker) = &app.broker {
-        let standing = broker.standing();
-        metrics::gauge!("treeline_broker_up").set(f64::from(u8::from(standing.is_up)));
-        metrics::gauge!("treeline_broker_outbox_waiting").set(app.engine.news_waiting().await? as f64);
-        for (job_type, messages) in standing.queues {
+        let status = broker.status();
+        metrics::gauge!("treeline_broker_up").set(f64::from(u8::from(status.is_up)));
+        metrics::gauge!("treeline_broker_outbox_waiting").set(app.engine.unpublished_batches().await? as f64);
+        for (job_type, messages) in status.queues {
             metrics::gauge!("treeline_broker_queue_depth", "type" => job_type).set(f64::from(messages));
         }
     }

@@ -24,6 +24,7 @@ use openapi::Described;
 
 pub mod access; // services and tokens
 mod access_audit; // audit entries of reads and refusals
+pub mod actions; // cancel and retry
 mod activity; // activity of an HTTP/2 connection
 pub mod add_items; // adding items, as an array or as a stream
 pub mod admission; // request counters and rate limits
@@ -35,7 +36,6 @@ pub mod bulk; // operations on all rows of a filter
 mod byte_range; // range requests
 mod connections; // connection limits
 pub mod cursor; // cursors of lists
-pub mod deeds; // cancel and retry
 pub mod deliveries; // callbacks of complete trees
 mod docs; // API description as a page
 pub mod events; // live events of a job
@@ -54,7 +54,6 @@ mod multipart; // forms with a file
 pub mod openapi; // API description
 pub mod ops; // liveness and readiness
 pub mod patch; // partial updates
-mod patient; // write timeout of connections
 pub mod people; // accounts
 pub mod remove; // deleting and pinning trees
 pub mod replay; // replay of trees and items
@@ -71,10 +70,11 @@ pub mod stats; // statistics of every job type
 pub mod suggestion; // suggested column mappings
 pub mod tls; // TLS of the server itself
 mod topics; // topics over one connection
+pub mod tree_events; // live events of all trees
 pub mod ui; // HTML pages
 pub mod uploads; // file upload and download
-pub mod watch; // live events of all trees
-pub mod workers; // workers seen within a day
+pub mod workers;
+mod write_timeout; // write timeout of connections // workers seen within a day
 
 /// Routes of the API, with their descriptions.
 fn api() -> OpenApiRouter<App> {
@@ -103,7 +103,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::create_job, jobs::list_jobs))
         .routes(routes!(jobs::get_job, jobs::put_job))
         .routes(routes!(jobs::seal_job))
-        .routes(routes!(deeds::cancel_job))
+        .routes(routes!(actions::cancel_job))
         .routes(routes!(results::stream_results))
         .routes(routes!(results::stream_failures))
         .routes(routes!(add_items::add_items))
@@ -111,8 +111,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(items::get_item))
         .routes(routes!(items::list_attempts))
         .routes(routes!(logs::list_logs))
-        .routes(routes!(deeds::cancel_item))
-        .routes(routes!(deeds::retry_item))
+        .routes(routes!(actions::cancel_item))
+        .routes(routes!(actions::retry_item))
         .routes(routes!(replay::replay_job))
         .routes(routes!(replay::replay_item))
         .routes(routes!(bulk::create_bulk, bulk::list_bulk))
@@ -184,7 +184,7 @@ fn api() -> OpenApiRouter<App> {
 /// Event streams, separate from the compressed routes: a compressible response holds the compressor's 5 kB for as long
 /// as it is open, and thousands are open.
 fn streams() -> OpenApiRouter<App> {
-    let streams = OpenApiRouter::default().routes(routes!(events::watch_job)).routes(routes!(watch::watch_roots));
+    let streams = OpenApiRouter::default().routes(routes!(events::watch_job)).routes(routes!(tree_events::watch_roots));
     OpenApiRouter::default().nest("/api/v1", streams)
 }
 

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use domain::{Code, Problem};
 use futures::{Stream, StreamExt as _};
 
-use super::extract::BodyPatience;
+use super::extract::BodyTimeout;
 use crate::error::{Error, Result};
 
 /// Maximum number of bytes of a form outside its file: headers, boundaries and all other fields.
@@ -60,7 +60,7 @@ pub(super) struct Part<'a> {
 impl Form {
     /// Begins to read. 415 if the request is no form.
     pub(super) async fn open(request: Request) -> Result<Self> {
-        let timeout = request.extensions().get::<BodyPatience>().copied().unwrap_or_default().0;
+        let timeout = request.extensions().get::<BodyTimeout>().copied().unwrap_or_default().0;
         let progress = Arc::new(Progress::default());
         let bounded = |body: Body| {
             let source = body.into_data_stream();
@@ -114,7 +114,7 @@ impl<'a> Part<'a> {
         let reading = async {
             while let Some(piece) = self.field.chunk().await.map_err(|error| broken(&error))? {
                 if value.len() + piece.len() > most {
-                    return Err(wrong("a field of the form is longer than a field can be"));
+                    return Err(invalid_form("a field of the form is longer than a field can be"));
                 }
                 value.extend_from_slice(&piece);
             }
@@ -173,13 +173,13 @@ fn broken(error: &MultipartError) -> Error {
         }
         cause = inner.source();
     }
-    wrong(&format!("expected a whole form: {}", error.body_text()))
+    invalid_form(&format!("expected a whole form: {}", error.body_text()))
 }
 
 fn too_slow() -> Error {
-    wrong("a field of the form took too long to arrive")
+    invalid_form("a field of the form took too long to arrive")
 }
 
-fn wrong(detail: &str) -> Error {
+fn invalid_form(detail: &str) -> Error {
     Problem::invalid_body([(String::new(), detail.to_owned())]).into()
 }

@@ -14,7 +14,7 @@ use super::{
     access::{NamedList, PlainList, plain_list},
     cursor::{Paged, cut},
     extract::{Json, JsonOrDefault, Path, Query},
-    idempotency::{self, Keep, Key, Text, once},
+    idempotency::{self, Key, ResponseStorage, Text, once},
 };
 use crate::{
     App,
@@ -40,8 +40,8 @@ pub async fn create_user(
     caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) =
         (key.name(&caller), idempotency::fingerprint_without(&text, "password"), app.clone());
-    let make = |keeping| async move { people::create(&inner, &caller, body, keeping).await };
-    once(&app, name, Keep::Sealed, "POST /users", fingerprint, make).await.map(idempotency::answer)
+    let make = |response_slot| async move { people::create(&inner, &caller, body, response_slot).await };
+    once(&app, name, ResponseStorage::Sealed, "POST /users", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List people
@@ -103,9 +103,10 @@ pub async fn create_sign_in_link(
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /users/{id}/sign-in-link");
-    let make =
-        move |keeping| async move { people::make_link(&inner, &caller, id, body.reason.as_deref(), keeping).await };
-    once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
+    let make = move |response_slot| async move {
+        people::make_link(&inner, &caller, id, body.reason.as_deref(), response_slot).await
+    };
+    once(&app, name, ResponseStorage::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List the sessions of a person

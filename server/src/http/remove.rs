@@ -18,7 +18,7 @@ pub async fn delete_job(
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<StatusCode> {
-    app.engine.remove(&caller, id, reason.as_deref()).await?;
+    app.engine.delete_tree(&caller, id, reason.as_deref()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -44,8 +44,8 @@ pub async fn replay_job(
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Response> {
     let key = keyed(key, &caller, "POST /jobs/{id}/replay", id, &body)?;
-    let made = app.engine.replay_tree(&caller, id, body.reason.as_deref(), key).await?;
-    shown(&app, made).await
+    let created = app.engine.replay_tree(&caller, id, body.reason.as_deref(), key).await?;
+    created_response(&app, created).await
 }
 
 /// Replay a final item as a new tree
@@ -66,19 +66,19 @@ pub async fn replay_item(
 ) -> Result<Response> {
     app.engine.check_payload_size(body.payload.as_ref())?;
     let key = keyed(key, &caller, "POST /items/{id}/replay", id, &body)?;
-    let made = app.engine.replay_item(&caller, id, body, key).await?;
-    shown(&app, made).await
+    let created = app.engine.replay_item(&caller, id, body, key).await?;
+    created_response(&app, created).await
 }
 
 /// Idempotency key with the call that it identifies: the source and the body.
 fn keyed(key: Key, caller: &Caller, call: &'static str, id: Uuid, body: &impl Serialize) -> Result<Option<KeyedCall>> {
     let Some(name) = key.name(caller) else { return Ok(None) };
     let text = serde_json::to_string(body).map_err(|e| Error::Broken(e.to_string()))?;
-    let asked = Sha256::new().chain_update(id).chain_update(fingerprint(&text)).finalize().into();
-    Ok(Some(KeyedCall { name, call, fingerprint: asked }))
+    let call_fingerprint = Sha256::new().chain_update(id).chain_update(fingerprint(&text)).finalize().into();
+    Ok(Some(KeyedCall { name, call, fingerprint: call_fingerprint }))
 }
 
-async fn shown(app: &App, id: Uuid) -> Result<Response> {
+async fn created_response(app: &App, id: Uuid) -> Result<Response> {
     let job = app.engine.read_tree(id, id).await?;
     let headers = [(header::LOCATION, format!("/api/v1/jobs/{id}")), (header::ETAG, format!("\"{}\"", job.version))];
     Ok((StatusCode::CREATED, headers, Answer(job)).into_response())

@@ -71,7 +71,7 @@ pub async fn stream_failures(
 }
 
 async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
-    let (caller, _) = viewer.looks_at(&app, id).await?;
+    let (caller, _) = viewer.caller_for(&app, id).await?;
     let export = Export::open(&app, &caller, id, what, streaming.format, streaming.after).await?;
     let media_type = match streaming.format {
         ExportFormat::Ndjson => "application/x-ndjson",

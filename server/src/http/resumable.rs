@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 use super::{
     extract::{self, Path, Query},
-    idempotency::{self, Keep, Key, once},
-    uploads::{Naming, announced, hold_piece, impatient, refuse_compressed},
+    idempotency::{self, Key, ResponseStorage, once},
+    uploads::{Naming, announced, hold_piece, refuse_compressed, with_idle_timeout},
 };
 use crate::{
     App,
@@ -87,17 +87,17 @@ pub async fn create_resumable_upload(
     let fingerprint = idempotency::fingerprint(Document::of(&(&filename, naming.format, bytes)).text());
     let (name, maker) = (key.name(&caller), (app.clone(), caller));
     let new = NewPartial { filename, format: naming.format, bytes, metadata };
-    let make = move |keeping| async move {
+    let make = move |response_slot| async move {
         let (app, caller) = maker;
-        Ok(ResumableUpload::from(partial::begin(&app, &caller, new, keeping).await?))
+        Ok(ResumableUpload::from(partial::begin(&app, &caller, new, response_slot).await?))
     };
-    let (status, text) = once(&app, name, Keep::Plain, "POST /uploads/resumable", fingerprint, make).await?;
-    let made: ResumableUpload = serde_json::from_str(&text).map_err(|e| Error::Broken(e.to_string()))?;
+    let (status, text) = once(&app, name, ResponseStorage::Plain, "POST /uploads/resumable", fingerprint, make).await?;
+    let created: ResumableUpload = serde_json::from_str(&text).map_err(|e| Error::Broken(e.to_string()))?;
     let mut response = idempotency::answer((status, text));
-    let location = HeaderValue::try_from(format!("/api/v1/uploads/resumable/{}", made.id));
+    let location = HeaderValue::try_from(format!("/api/v1/uploads/resumable/{}", created.id));
     response.headers_mut().extend(location.ok().map(|location| (header::LOCATION, location)));
-    expires(&app, &mut response, made.created_at);
-    Ok(speak(response, Some(made.received), Some(made.bytes)))
+    expires(&app, &mut response, created.created_at);
+    Ok(speak(response, Some(created.received), Some(created.bytes)))
 }
 
 /// Get the offset of a resumable upload (tus 1.0)
@@ -174,7 +174,7 @@ pub async fn append_to_upload(
                     _ = ongoing.ended() => {}
                 }
             };
-            let source = Box::pin(impatient(body.into_data_stream()).take_until(Box::pin(ended)));
+            let source = Box::pin(with_idle_timeout(body.into_data_stream()).take_until(Box::pin(ended)));
             partial::append(&app, found, offset, announced, source).await
         }
     });
@@ -277,8 +277,9 @@ pub async fn describe_resumable_uploads(State(app): State<App>) -> Response {
 
 /// `POST` to an upload with `X-HTTP-Method-Override`: for clients that cannot send `PATCH` or `DELETE`.
 pub async fn override_method(app: State<App>, caller: Caller, id: Path<Uuid>, request: Request) -> Result<Response> {
-    let meant = request.headers().get(METHOD_OVERRIDE).and_then(|method| method.to_str().ok()).unwrap_or_default();
-    match meant.to_ascii_uppercase().as_str() {
+    let override_name =
+        request.headers().get(METHOD_OVERRIDE).and_then(|method| method.to_str().ok()).unwrap_or_default();
+    match override_name.to_ascii_uppercase().as_str() {
         "PATCH" => append_to_upload(app, caller, id, request).await,
         "DELETE" => delete_resumable_upload(app, caller, id).await,
         "HEAD" => get_resumable_upload(app, caller, id, request.headers().clone()).await,

@@ -13,7 +13,7 @@ use super::{
     access::{PlainList, plain_list},
     cursor::{Paged, cut},
     extract::{Path, Query, Reason, ReasonParameter},
-    idempotency::{self, Keep, Key, Text, once},
+    idempotency::{self, Key, ResponseStorage, Text, once},
 };
 use crate::{App, auth::Caller, error::Result};
 
@@ -50,9 +50,9 @@ pub async fn create_schedule(
 ) -> Result<Response> {
     let job = JobText::of(&text)?.unwrap_or_default();
     let (name, inner) = (key.name(&caller), app.clone());
-    let make = move |keeping| async move { inner.engine.create_schedule(&caller, new, job, keeping).await };
+    let make = move |response_slot| async move { inner.engine.create_schedule(&caller, new, job, response_slot).await };
     let fingerprint = idempotency::fingerprint(&text);
-    once(&app, name, Keep::Plain, "POST /schedules", fingerprint, make).await.map(idempotency::answer)
+    once(&app, name, ResponseStorage::Plain, "POST /schedules", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List schedules

@@ -43,23 +43,23 @@ use tower::Service as _;
 use super::{
     activity::Activity,
     connections::{Admitted, Connections},
-    patient::Patient,
     tls::Tls,
+    write_timeout::WriteTimeout,
 };
 use crate::{
     auth::{SeenCaller, TrustedProxies},
-    config::front::Front,
+    config::http::HttpSettings,
     error::problem_response,
 };
 
 /// Timeout for open requests once the server stops.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout for the first request of a connection once the server stops.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Maximum number of connections refused with a response at the same time; more are only closed.
-const GOODBYES: usize = 64;
+const MAX_REFUSALS: usize = 64;
 
 /// Limits of one HTTP/2 connection: concurrent requests, then bytes in memory: unread bytes of one body, of all bodies
 /// together, of one unread response, and of one request's headers.
@@ -74,11 +74,11 @@ pub async fn serve(
     listener: TcpListener,
     tls: Option<Tls>,
     router: Router,
-    front: Front,
+    http_settings: HttpSettings,
     proxies: TrustedProxies,
     stop: CancellationToken,
 ) {
-    let idle_timeout = front.patience();
+    let idle_timeout = http_settings.idle_timeout();
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(idle_timeout);
     builder
@@ -92,15 +92,15 @@ pub async fn serve(
         .keep_alive_interval(Duration::from_secs(30));
     let builders = Arc::new(Builders { http1: builder.clone().http1_only(), either: builder });
     let open = TaskTracker::new();
-    let connections = Connections::new(front.room(), front.connections_per_address, proxies);
-    let goodbyes = Arc::new(Semaphore::new(GOODBYES));
-    let talk = |stream: TcpStream, peer: SocketAddr| {
+    let connections = Connections::new(http_settings.max_connections(), http_settings.connections_per_address, proxies);
+    let refusal_slots = Arc::new(Semaphore::new(MAX_REFUSALS));
+    let handle_connection = |stream: TcpStream, peer: SocketAddr| {
         let Some(admitted) = connections.admit(peer.ip()) else {
             metrics::counter!("treeline_connections_refused_total").increment(1);
-            if let Ok(turn) = Arc::clone(&goodbyes).try_acquire_owned() {
+            if let Ok(permit) = Arc::clone(&refusal_slots).try_acquire_owned() {
                 tokio::spawn(async move {
-                    say_full(stream).await;
-                    drop(turn);
+                    refuse_connection(stream).await;
+                    drop(permit);
                 });
             }
             return;
@@ -108,41 +108,41 @@ pub async fn serve(
         let (builders, router, stop, tls) = (Arc::clone(&builders), router.clone(), stop.clone(), tls.clone());
         open.spawn(async move {
             let over = admitted.trial().map_or_else(CancellationToken::new, |trial| trial.over);
-            let talking = async {
+            let conversation = async {
                 // Without it a small response waits for the acknowledgement of the previous one.
                 let _ = stream.set_nodelay(true);
                 if let Some(tls) = tls {
-                    let Some(shaken) = shake_hands(&tls, stream, peer, idle_timeout, &stop).await else { return };
-                    let is_http2 = shaken.get_ref().1.alpn_protocol() == Some(b"h2");
+                    let Some(tls_stream) = tls_handshake(&tls, stream, peer, idle_timeout, &stop).await else { return };
+                    let is_http2 = tls_stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     let builder = if is_http2 { &builders.either } else { &builders.http1 };
                     let http2 = is_http2.then(Activity::new);
-                    let talk = Talk { peer, router, front, http2, admitted: &admitted };
-                    return talk.converse(builder, shaken, &stop).await;
+                    let context = ConnectionContext { peer, router, http_settings, http2, admitted: &admitted };
+                    return context.run(builder, tls_stream, &stop).await;
                 }
                 if let Some((builder, is_http2)) = builders.of(&stream, peer, idle_timeout, &stop).await {
                     let http2 = is_http2.then(Activity::new);
-                    let talk = Talk { peer, router, front, http2, admitted: &admitted };
-                    talk.converse(builder, stream, &stop).await;
+                    let context = ConnectionContext { peer, router, http_settings, http2, admitted: &admitted };
+                    context.run(builder, stream, &stop).await;
                 }
             };
             // The place of a connection on trial may be needed for another.
-            over.run_until_cancelled(talking).await;
+            over.run_until_cancelled(conversation).await;
         });
     };
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
-            Ok((stream, peer)) => talk(stream, peer),
-            Err(error) => refused(&error).await,
+            Ok((stream, peer)) => handle_connection(stream, peer),
+            Err(error) => log_accept_error(&error).await,
         }
     }
     // Connections that the client already considers established.
     while let Some(Ok((stream, peer))) = listener.accept().now_or_never() {
-        talk(stream, peer);
+        handle_connection(stream, peer);
     }
     drop(listener);
     open.close();
-    if tokio::time::timeout(DRAIN_PATIENCE, open.wait()).await.is_err() {
-        tracing::warn!("open requests aborted after {DRAIN_PATIENCE:?}");
+    if tokio::time::timeout(DRAIN_TIMEOUT, open.wait()).await.is_err() {
+        tracing::warn!("open requests aborted after {DRAIN_TIMEOUT:?}");
     }
 }
 
@@ -165,7 +165,7 @@ impl Builders {
         let mut first = [0; 2];
         let stopped = async {
             stop.cancelled().await;
-            tokio::time::sleep(LAST_MOMENT).await;
+            tokio::time::sleep(GRACE_PERIOD).await;
         };
         let peeked = tokio::select! {
             peeked = stream.peek(&mut first) => peeked,
@@ -184,7 +184,7 @@ impl Builders {
 }
 
 /// Performs the TLS handshake, within the timeout of request headers.
-async fn shake_hands(
+async fn tls_handshake(
     tls: &Tls,
     stream: TcpStream,
     peer: SocketAddr,
@@ -201,27 +201,27 @@ async fn shake_hands(
 }
 
 /// Context of one connection.
-struct Talk<'a> {
+struct ConnectionContext<'a> {
     peer: SocketAddr,
     router: Router,
-    front: Front,
+    http_settings: HttpSettings,
     /// Activity of an HTTP/2 connection.
     http2: Option<Arc<Activity>>,
     admitted: &'a Admitted,
 }
 
-impl Talk<'_> {
+impl ConnectionContext<'_> {
     /// Serves the connection until either side ends it.
-    async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    async fn run<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         self,
         builder: &Builder<TokioExecutor>,
         stream: S,
         stop: &CancellationToken,
     ) {
-        let Self { peer, router, front, http2, admitted } = self;
-        let idle_timeout = front.patience();
-        let spoke = Arc::new((AtomicBool::new(false), Notify::new()));
-        let heard = Arc::clone(&spoke);
+        let Self { peer, router, http_settings, http2, admitted } = self;
+        let idle_timeout = http_settings.idle_timeout();
+        let first_request = Arc::new((AtomicBool::new(false), Notify::new()));
+        let first_request_signal = Arc::clone(&first_request);
         let activity = http2.clone();
         let seen = SeenCaller::default();
         let (trial, connections) = (admitted.trial(), admitted.connections());
@@ -229,8 +229,8 @@ impl Talk<'_> {
         let failed = CancellationToken::new();
         let fails = failed.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            heard.0.store(true, Ordering::Relaxed);
-            heard.1.notify_one();
+            first_request_signal.0.store(true, Ordering::Relaxed);
+            first_request_signal.1.notify_one();
             let handling = activity.as_ref().map(Activity::handle);
             let mut router = router.clone();
             let mut request = request.map(Body::new);
@@ -238,8 +238,8 @@ impl Talk<'_> {
             let trial = trial.clone().filter(|_| !seen.0.load(Ordering::Relaxed));
             let (seen, connections, fails) = (seen.clone(), Arc::clone(&connections), fails.clone());
             async move {
-                let mut response = if trial.is_some() && !shows_credential(&request) {
-                    full()
+                let mut response = if trial.is_some() && !has_credential(&request) {
+                    too_many_response()
                 } else {
                     request.extensions_mut().insert(seen.clone());
                     let Ok(response) = router.call(request).await;
@@ -261,17 +261,18 @@ impl Talk<'_> {
                 })
             }
         });
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(Patient::new(stream, idle_timeout)), service));
+        let mut connection =
+            pin!(builder.serve_connection(TokioIo::new(WriteTimeout::new(stream, idle_timeout)), service));
         // hyper's own timeout begins with the first byte; this one covers connections that never send it.
         let silent = async {
             tokio::time::sleep(idle_timeout).await;
-            if spoke.0.load(Ordering::Relaxed) {
+            if first_request.0.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
         };
         let over = async {
             match &http2 {
-                Some(activity) => activity.is_over(front.http2_idle(), idle_timeout).await,
+                Some(activity) => activity.is_over(http_settings.http2_idle(), idle_timeout).await,
                 None => std::future::pending().await,
             }
         };
@@ -283,7 +284,7 @@ impl Talk<'_> {
             }
             () = over => {
                 connection.as_mut().graceful_shutdown();
-                let _ = tokio::time::timeout(LAST_MOMENT, connection).await;
+                let _ = tokio::time::timeout(GRACE_PERIOD, connection).await;
                 tracing::debug!(%peer, "connection dropped: idle or stalled");
                 return;
             }
@@ -298,10 +299,10 @@ impl Talk<'_> {
             return log(peer, ended);
         }
         // An earlier notification counts too: a connection with a past request gets no extra time.
-        let asked = tokio::time::timeout(LAST_MOMENT, spoke.1.notified());
+        let next_request = tokio::time::timeout(GRACE_PERIOD, first_request.1.notified());
         tokio::select! {
             ended = &mut connection => return log(peer, ended),
-            _ = asked => {}
+            _ = next_request => {}
         }
         connection.as_mut().graceful_shutdown();
         log(peer, connection.await);
@@ -309,12 +310,12 @@ impl Talk<'_> {
 }
 
 /// Returns true if a request has something that may be a credential; a handler checks it.
-fn shows_credential(request: &Request<Body>) -> bool {
+fn has_credential(request: &Request<Body>) -> bool {
     request.headers().contains_key(header::AUTHORIZATION) || request.headers().contains_key(header::COOKIE)
 }
 
 /// Refusal with `Retry-After` for a connection beyond the limit.
-fn full() -> Response {
+fn too_many_response() -> Response {
     metrics::counter!("treeline_connections_refused_total").increment(1);
     problem_response(&too_many())
 }
@@ -325,7 +326,7 @@ fn too_many() -> Problem {
 }
 
 /// Refuses a connection beyond the limit with `Retry-After`, without reading its request.
-async fn say_full(mut stream: TcpStream) {
+async fn refuse_connection(mut stream: TcpStream) {
     let problem = too_many();
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let answer = format!(
@@ -334,15 +335,15 @@ async fn say_full(mut stream: TcpStream) {
         problem.status,
         body.len()
     );
-    let farewell = async {
+    let refusal = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
         // Reads what the client still sends: closing the connection before would discard the response.
-        let mut thrown_away = [0; 1024];
-        while stream.read(&mut thrown_away).await? > 0 {}
+        let mut discarded = [0; 1024];
+        while stream.read(&mut discarded).await? > 0 {}
         Ok::<_, io::Error>(())
     };
-    let _ = tokio::time::timeout(LAST_MOMENT, farewell).await;
+    let _ = tokio::time::timeout(GRACE_PERIOD, refusal).await;
 }
 
 fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
@@ -353,7 +354,7 @@ fn log(peer: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sy
 
 /// Logs a failed accept and pauses. Without file descriptors, trying again at once would spin, because no event tells
 /// when one is free.
-async fn refused(error: &io::Error) {
+async fn log_accept_error(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         tracing::error!(%error, "accept failed");

@@ -18,7 +18,7 @@ use crate::{
         Caller, ClientAddress,
         factors::passkeys,
         links, people,
-        second_stage::{self, Second},
+        second_stage::{self, SecondFactor},
         sessions::{self, Cookies, Visitor},
     },
     error::{Error, Result},
@@ -46,7 +46,7 @@ pub async fn create_session(
     Json(body): Json<SignIn>,
 ) -> Result<Response> {
     let visitor = Visitor::of(&app, &headers, address);
-    let second = Second { code: body.code, recovery_code: body.recovery_code };
+    let second = SecondFactor { code: body.code, recovery_code: body.recovery_code };
     let cookies = match (body.link, body.email, body.password, body.state, body.passkey) {
         (Some(link), None, None, None, None) => {
             let token = link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -96,8 +96,8 @@ pub fn with_cookies(cookies: Cookies) -> AppendHeaders<Vec<(HeaderName, HeaderVa
 
 /// Headers of a response that signs out: the browser deletes the session cookie and its cache.
 pub fn signed_out(cookie: HeaderValue) -> [(HeaderName, HeaderValue); 2] {
-    let kept = HeaderName::from_static("clear-site-data");
-    [(header::SET_COOKIE, cookie), (kept, HeaderValue::from_static("\"cache\", \"storage\""))]
+    let clear_site_data = HeaderName::from_static("clear-site-data");
+    [(header::SET_COOKIE, cookie), (clear_site_data, HeaderValue::from_static("\"cache\", \"storage\""))]
 }
 
 /// Get the caller's identity

@@ -14,7 +14,7 @@ use super::{
     access::{PlainList, plain_list},
     cursor::{Paged, cut},
     extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
-    idempotency::{self, Keep, Key, once},
+    idempotency::{self, Key, ResponseStorage, once},
 };
 use crate::{
     App,
@@ -44,9 +44,10 @@ pub async fn share_job(
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /jobs/{id}/share");
-    let make =
-        move |keeping| async move { inner.engine.share(&caller, id, &body, inner.public_url.as_str(), keeping).await };
-    once(&app, name, Keep::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
+    let make = move |response_slot| async move {
+        inner.engine.share(&caller, id, &body, inner.public_url.as_str(), response_slot).await
+    };
+    once(&app, name, ResponseStorage::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List the share links of a tree

@@ -7,9 +7,9 @@ use domain::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::store::{
-    finding::ItemOrder,
-    part::{NamedOrder, NamedPart, Part},
-    trees::GroupOrder,
+    item_list_scan::ItemOrder,
+    job_views::GroupOrder,
+    pagination::{NamedOrder, NamedPageRange, PageRange},
 };
 
 macro_rules! orders {
@@ -83,21 +83,21 @@ impl ByAge {
     }
 
     /// Part of a list after a position, in this order.
-    pub(super) fn part<P>(self, behind: Option<P>, limit: i64) -> Part<P> {
-        Part { oldest_first: self.oldest_first(), behind, limit }
+    pub(super) fn part<P>(self, behind: Option<P>, limit: i64) -> PageRange<P> {
+        PageRange { oldest_first: self.oldest_first(), behind, limit }
     }
 }
 
 impl Named {
     /// Part of a list after a position, in this order.
-    pub(super) fn part(self, behind: Option<(Time, String)>, limit: i64) -> NamedPart {
+    pub(super) fn part(self, behind: Option<(Time, String)>, limit: i64) -> NamedPageRange {
         let order = match self {
             Self::Newest => NamedOrder::NewestFirst,
             Self::Oldest => NamedOrder::OldestFirst,
             Self::ByName => NamedOrder::ByName,
             Self::ByNameBackwards => NamedOrder::ByNameBackwards,
         };
-        NamedPart { order, behind: behind.map(|(at, name)| (at.0, name)), limit }
+        NamedPageRange { order, behind: behind.map(|(at, name)| (at.0, name)), limit }
     }
 }
 

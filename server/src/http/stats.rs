@@ -17,14 +17,14 @@ pub async fn get_stats(State(app): State<App>, caller: Caller) -> Result<Answer<
 pub async fn stats(app: &App, caller: &Caller) -> Result<Stats> {
     let mut stats = app.engine.stats(caller).await?;
     if let Some(broker) = &app.broker {
-        let standing = broker.standing();
+        let status = broker.status();
         let queue = |(job_type, messages)| QueueStats { job_type, messages };
         stats.broker = Some(BrokerStats {
-            up: standing.is_up,
-            since: standing.since,
-            fault: standing.fault,
-            outbox_waiting: app.engine.news_waiting().await?,
-            queues: standing.queues.into_iter().map(queue).collect(),
+            up: status.is_up,
+            since: status.since,
+            fault: status.fault,
+            outbox_waiting: app.engine.unpublished_batches().await?,
+            queues: status.queues.into_iter().map(queue).collect(),
         });
     }
     Ok(stats)

@@ -19,7 +19,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 /// Interval at which the files are checked.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Current certificate and key.
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ type Stamp = (Option<SystemTime>, Option<SystemTime>);
 impl Tls {
     /// Reads both files.
     pub fn open(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
-        let seen = stamp(certificate, key);
+        let modified = stamp(certificate, key);
         let config = read(certificate, key)?;
-        Ok(Self { certificate: certificate.into(), key: key.into(), now: Arc::new(RwLock::new((config, seen))) })
+        Ok(Self { certificate: certificate.into(), key: key.into(), now: Arc::new(RwLock::new((config, modified))) })
     }
 
     /// Performs the handshake within the timeout.
@@ -51,21 +51,21 @@ impl Tls {
     }
 
     /// Reads the files again if they have changed. Returns true if they had.
-    pub fn look_again(&self) -> anyhow::Result<bool> {
-        let seen = stamp(&self.certificate, &self.key);
-        if self.now.read().unwrap_or_else(PoisonError::into_inner).1 == seen {
+    pub fn reload_if_changed(&self) -> anyhow::Result<bool> {
+        let modified = stamp(&self.certificate, &self.key);
+        if self.now.read().unwrap_or_else(PoisonError::into_inner).1 == modified {
             return Ok(false);
         }
         let config = read(&self.certificate, &self.key)?;
-        *self.now.write().unwrap_or_else(PoisonError::into_inner) = (config, seen);
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = (config, modified);
         Ok(true)
     }
 
     /// Checks the files at intervals until stopped.
     pub async fn watch(self, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            match self.look_again() {
+            match self.reload_if_changed() {
                 Ok(true) => tracing::info!("TLS certificate reloaded"),
                 Ok(false) => {}
                 // Possibly only one of the two files is written yet.

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    audit::{self, Asked, Object},
+    audit::{self, AuditedRead, Object},
     auth::{Caller, Ongoing, Scope},
     error::{Error, Result},
     job_types,
@@ -38,7 +38,7 @@ use crate::{
     store::{
         alerts::AlertQuery,
         deliveries::DeliveryQuery,
-        part::{NamedOrder, NamedPart, Part},
+        pagination::{NamedOrder, NamedPageRange, PageRange},
     },
 };
 
@@ -65,10 +65,10 @@ pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &
     };
     let mut all: SelectAll<BoxStream<'static, Event>> = SelectAll::new();
     for topic in topics {
-        all.push(of(&app, &caller, topic).await?);
+        all.push(topic_events(&app, &caller, topic).await?);
     }
-    let kept = credentials(&app, parts);
-    let ending = Box::pin(end(app, caller, kept));
+    let credential_parts = credentials(&app, parts);
+    let ending = Box::pin(end(app, caller, credential_parts));
     let connection = Connection { topics: all, ending, is_over: false, _open: (open, counted) };
     Ok(stream_response(stream::unfold(connection, Connection::next)))
 }
@@ -123,19 +123,19 @@ async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
 }
 
 /// Events of one topic.
-async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
+async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
     Ok(match topic {
         Topic::Roots => roots(app.clone(), caller.clone()).boxed(),
-        Topic::Job(id) => match seen(app.engine.job(caller, id, false).await)? {
-            Seen::Is(job) => {
+        Topic::Job(id) => match visible(app.engine.job(caller, id, false).await)? {
+            Visible::Is(job) => {
                 record_read(app, caller, "job.read", Object::Job(id)).await?;
                 let watch = app.hub.watch(&app.engine, job.root_id);
                 job_events(JobTopic { topic, id, watch, last: None, in_flight: None }).boxed()
             }
-            Seen::Not(event) => once(topic, event),
+            Visible::Not(event) => once(topic, event),
         },
-        Topic::Item(id) => match seen(app.engine.item(caller, id).await)? {
-            Seen::Is(item) => {
+        Topic::Item(id) => match visible(app.engine.item(caller, id).await)? {
+            Visible::Is(item) => {
                 record_read(app, caller, "item.read", Object::Item(id)).await?;
                 let engine = app.engine.clone();
                 let read = reading(move || {
@@ -144,7 +144,7 @@ async fn of(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'stati
                 });
                 view(app, View { topic, owner: None, is_admin: false }, Some(item.root_id), read)
             }
-            Seen::Not(event) => once(topic, event),
+            Visible::Not(event) => once(topic, event),
         },
         // The statistics of GET /stats cover all work.
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
@@ -176,32 +176,32 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
             let (jobs, _) = engine.list_jobs(caller, &filter, false, None, ROWS).await?;
             text(&Roots { jobs, removed: Vec::new() })
         }
-        Topic::Operations => text(&Listed { data: engine.list_bulk(caller, Part::newest(None, ROWS)).await? }),
+        Topic::Operations => text(&ListBody { data: engine.list_bulk(caller, PageRange::newest(None, ROWS)).await? }),
         Topic::Workers => {
             let workers = engine.workers(caller, NamedOrder::ByName, None, MANY).await?;
-            text(&Listed { data: workers.into_iter().map(|(_, worker)| worker).collect::<Vec<_>>() })
+            text(&ListBody { data: workers.into_iter().map(|(_, worker)| worker).collect::<Vec<_>>() })
         }
         Topic::Types => {
-            let types = job_types::list(app, &NamedPart::by_name(MANY)).await?;
-            text(&Listed { data: types.into_iter().map(|it| job_types::shown_to(caller, it)).collect::<Vec<_>>() })
+            let types = job_types::list(app, &NamedPageRange::by_name(MANY)).await?;
+            text(&ListBody { data: types.into_iter().map(|it| job_types::visible_to(caller, it)).collect::<Vec<_>>() })
         }
         Topic::Overview => {
-            let query = AlertQuery { owner_id: None, kind: None, all: false, part: Part::newest(None, ROWS) };
+            let query = AlertQuery { owner_id: None, kind: None, all: false, part: PageRange::newest(None, ROWS) };
             let alerts = engine.alerts(caller, query).await?;
             text(&json!({"stats": stats::stats(app, caller).await?, "alerts": alerts}))
         }
         Topic::Deliveries => {
             let query = DeliveryQuery { limit: ROWS, ..DeliveryQuery::default() };
-            text(&Listed { data: engine.deliveries(caller, query).await? })
+            text(&ListBody { data: engine.deliveries(caller, query).await? })
         }
-        Topic::Schedules => text(&Listed { data: engine.schedules(caller, Part::newest(None, ROWS)).await? }),
+        Topic::Schedules => text(&ListBody { data: engine.schedules(caller, PageRange::newest(None, ROWS)).await? }),
         Topic::Roots | Topic::Job(_) | Topic::Item(_) => Err(Error::Broken(format!("{topic} is not a list"))),
     }
 }
 
 /// List in the shape of API responses.
 #[derive(Serialize)]
-struct Listed<T> {
+struct ListBody<T> {
     data: Vec<T>,
 }
 
@@ -232,24 +232,24 @@ where
 }
 
 /// Object as a caller sees it: itself, or the event for a missing or forbidden one.
-enum Seen<T> {
+enum Visible<T> {
     Is(T),
     Not(&'static str),
 }
 
 /// Maps a deleted object to `removed`, and other refusals to `forbidden`: other people's objects look missing.
-fn seen<T>(found: Result<T>) -> Result<Seen<T>> {
+fn visible<T>(found: Result<T>) -> Result<Visible<T>> {
     match found {
-        Ok(it) => Ok(Seen::Is(it)),
-        Err(Error::Problem(problem)) if problem.code == Code::JobRemoved => Ok(Seen::Not(event::REMOVED)),
-        Err(Error::Problem(problem)) if problem.status < 500 => Ok(Seen::Not(event::FORBIDDEN)),
+        Ok(it) => Ok(Visible::Is(it)),
+        Err(Error::Problem(problem)) if problem.code == Code::JobRemoved => Ok(Visible::Not(event::REMOVED)),
+        Err(Error::Problem(problem)) if problem.status < 500 => Ok(Visible::Not(event::FORBIDDEN)),
         Err(error) => Err(error),
     }
 }
 
 /// Records in the audit log that staff read an object.
 async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
-    if caller.sees_all() { audit::record_read(app, caller, Asked { action, object }).await } else { Ok(()) }
+    if caller.sees_all() { audit::record_read(app, caller, AuditedRead { action, object }).await } else { Ok(()) }
 }
 
 fn event_of(name: &str, data: impl AsRef<str>) -> Event {
@@ -301,10 +301,10 @@ impl RootsTopic {
             tokio::time::sleep_until(self.sent_at + SHORTEST).await;
         }
         loop {
-            let newer = if std::mem::take(&mut self.is_new) { Next::Anew } else { self.watch.newer() };
-            let (name, json) = match newer {
+            let next_step = if std::mem::take(&mut self.is_new) { Next::Restart } else { self.watch.next_step() };
+            let (name, json) = match next_step {
                 Next::Change(json) => (event::CHANGE, json),
-                Next::Anew => match self.watch.snapshot(&self.app.engine, &self.caller).await {
+                Next::Restart => match self.watch.snapshot(&self.app.engine, &self.caller).await {
                     Ok(json) => (event::SNAPSHOT, json),
                     Err(error) => {
                         tracing::debug!(%error, "reading watched trees failed, will retry");
@@ -338,8 +338,8 @@ struct JobTopic {
 fn job_events(job: JobTopic) -> impl Stream<Item = Event> {
     stream::unfold(Some(job), |job| async move {
         let mut job = job?;
-        let (event, goes_on) = job.next().await;
-        Some((event, goes_on.then_some(job)))
+        let (event, continues) = job.next().await;
+        Some((event, continues.then_some(job)))
     })
 }
 

@@ -24,10 +24,10 @@ use crate::{
 };
 
 mod account; // the caller's own account
-mod asked; // list queries in the URL
 mod audit; // audit log
 mod bulk; // bulk operations
 mod correct; // correction of failed rows
+mod dead_item_count; // number of dead items in the sidebar
 mod deliveries; // callbacks of complete trees
 mod edits; // payload edits as typed
 mod factors; // second factors
@@ -35,8 +35,10 @@ mod form; // form fields
 mod imports; // uploads and their jobs
 mod items; // items, failures first
 mod jobs; // job pages
+mod list_request; // list queries in the URL
 mod new_import; // the steps that start an import
 mod oidc; // identity providers
+mod operations;
 mod people; // accounts
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
@@ -45,13 +47,11 @@ mod search; // search page
 mod services; // services and tokens
 mod shares; // share links of a tree
 mod sign_in; // signing in and out
-mod standing; // number of dead items in the sidebar
 mod step_up; // step-up authentication
-mod theme; // theme and sidebar
-mod watch; // overview, workers and types, for staff
+mod theme; // theme and sidebar // overview, workers and types, for staff
 
+pub use dead_item_count::DeadItemCount;
 pub use routes::{addresses, router};
-pub use standing::Standing;
 
 /// Request for a page: the caller, if signed in, and their display preferences.
 pub struct Visit {
@@ -91,11 +91,14 @@ impl FromRequestParts<App> for Visit {
         match caller {
             Ok(MaybeCaller(caller)) => {
                 let staff = caller.as_ref().is_some_and(|caller| person(caller).staff);
-                let dead =
-                    if staff && parts.method == Method::GET { app.standing.dead(&app.engine).await } else { None };
+                let dead = if staff && parts.method == Method::GET {
+                    app.dead_item_count.dead(&app.engine).await
+                } else {
+                    None
+                };
                 Ok(Self { caller, dead, ..visit })
             }
-            Err(error) => Err(visit.trouble(error)),
+            Err(error) => Err(visit.error_page(error)),
         }
     }
 }
@@ -162,7 +165,7 @@ impl Visit {
     }
 
     /// Error page, with the status of the problem.
-    fn trouble(&self, error: Error) -> Response {
+    fn error_page(&self, error: Error) -> Response {
         let problem = Problem { request_id: self.request_id.clone(), ..error.into_problem() };
         if problem.code == Code::Unauthenticated {
             return Redirect::to("/sign-in").into_response();
@@ -175,7 +178,7 @@ impl Visit {
             return Redirect::to("/account#factors").into_response();
         }
         let (code, wait, methods) = (problem.code, problem.retry_after_seconds, problem.methods.clone());
-        let mut response = self.page(status(&problem), move || pages::trouble::page(&problem));
+        let mut response = self.page(status(&problem), move || pages::error_page::page(&problem));
         if code == Code::StepUpRequired {
             response.extensions_mut().insert(step_up::StepUpNeeded(methods));
         }
@@ -188,10 +191,10 @@ impl Visit {
 
 impl Signed {
     /// Response with a page, or with the error page.
-    fn answer(&self, drawn: crate::error::Result<impl FnOnce() -> Page + Send + 'static>) -> Response {
-        match drawn {
+    fn answer(&self, rendered: crate::error::Result<impl FnOnce() -> Page + Send + 'static>) -> Response {
+        match rendered {
             Ok(draw) => self.visit.page(StatusCode::OK, draw),
-            Err(error) => self.visit.trouble(error),
+            Err(error) => self.visit.error_page(error),
         }
     }
 
@@ -203,7 +206,7 @@ impl Signed {
             return Ok(());
         }
         Err(Box::new(
-            self.visit.trouble(Error::refuse(Code::Forbidden, format!("This page is for {who}. Ask one of them."))),
+            self.visit.error_page(Error::refuse(Code::Forbidden, format!("This page is for {who}. Ask one of them."))),
         ))
     }
 }

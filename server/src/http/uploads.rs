@@ -25,9 +25,9 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::{
-    byte_range::{self, Wanted},
+    byte_range::{self, RequestedRange},
     extract::{self, Path, Query, Reason, ReasonParameter},
-    idempotency::{self, Keep, Keeping, Key, once},
+    idempotency::{self, Key, ResponseSlot, ResponseStorage, once},
     multipart::Form,
 };
 use crate::{
@@ -38,13 +38,13 @@ use crate::{
 };
 
 /// Idle timeout of a sender.
-const PATIENCE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Allowance for the parts of a form around its file, in bytes.
 const AROUND_FILE: u64 = 64 << 10;
 
 /// Timeout for reading the rest of a refused file.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Query parameters of a file sent as the raw body.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -119,9 +119,11 @@ pub async fn create_upload(
 async fn stored_once(app: &App, caller: &Caller, key: Key, upload: Upload) -> Result<(Upload, Response)> {
     let what = Document::of(&(&upload.filename, upload.format, &upload.sha256));
     let fingerprint = idempotency::fingerprint(what.text());
-    let (name, made, pool) = (key.name(caller), upload.clone(), app.pool.clone());
-    let make = |keeping: Keeping| async move { keeping.keep_alone(&pool, &made).await.map(|()| made) };
-    let answered = once(app, name, Keep::Plain, "POST /uploads", fingerprint, make).await;
+    let (name, created, pool) = (key.name(caller), upload.clone(), app.pool.clone());
+    let make = |response_slot: ResponseSlot| async move {
+        response_slot.store_separately(&pool, &created).await.map(|()| created)
+    };
+    let answered = once(app, name, ResponseStorage::Plain, "POST /uploads", fingerprint, make).await;
     let first = answered.as_ref().ok().and_then(|(_, text)| serde_json::from_str::<Upload>(text).ok());
     match &first {
         Some(first) if first.id == upload.id => {}
@@ -138,7 +140,7 @@ async fn receive_form(app: &App, caller: &Caller, naming: Naming, request: Reque
             continue;
         }
         let filename = naming.filename.or_else(|| field.file_name().map(str::to_owned)).unwrap_or_default();
-        let source = Box::pin(impatient(field.into_file()));
+        let source = Box::pin(with_idle_timeout(field.into_file()));
         let stored = uploads::store(app, caller, &filename, naming.format, source).await;
         if is_too_large(&stored) {
             form.drain().await;
@@ -149,11 +151,11 @@ async fn receive_form(app: &App, caller: &Caller, naming: Naming, request: Reque
 }
 
 async fn receive_body(app: &App, caller: &Caller, naming: Naming, request: Request) -> Result<Upload> {
-    let mut source = Box::pin(impatient(request.into_body().into_data_stream()));
+    let mut source = Box::pin(with_idle_timeout(request.into_body().into_data_stream()));
     let filename = naming.filename.unwrap_or_default();
     let stored = uploads::store(app, caller, &filename, naming.format, &mut source).await;
     if is_too_large(&stored) {
-        let _ = tokio::time::timeout(DRAIN_PATIENCE, source.take(1_000).count()).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, source.take(1_000).count()).await;
     }
     stored
 }
@@ -165,15 +167,15 @@ fn is_too_large(stored: &Result<Upload>) -> bool {
 }
 
 /// Chunks of a body; a sender that exceeds the idle timeout fails the stream.
-pub(super) fn impatient<S, E>(source: S) -> impl Stream<Item = Result<Bytes, String>> + Send
+pub(super) fn with_idle_timeout<S, E>(source: S) -> impl Stream<Item = Result<Bytes, String>> + Send
 where
     S: Stream<Item = Result<Bytes, E>> + Send,
     E: std::fmt::Display,
 {
-    tokio_stream::StreamExt::timeout(source, PATIENCE).map(|piece| match piece {
+    tokio_stream::StreamExt::timeout(source, IDLE_TIMEOUT).map(|piece| match piece {
         Ok(Ok(piece)) => Ok(piece),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("nothing came for {} seconds", PATIENCE.as_secs())),
+        Err(_) => Err(format!("nothing came for {} seconds", IDLE_TIMEOUT.as_secs())),
     })
 }
 
@@ -261,10 +263,10 @@ pub async fn get_upload_content(
 ) -> Result<Response> {
     let upload = uploads::find(&app.pool, &caller, id).await?;
     let (bytes, tag) = (upload.bytes as u64, format!("\"{}\"", upload.sha256));
-    let (status, from, to) = match byte_range::wanted(&headers, bytes, &tag) {
-        Wanted::Whole => (StatusCode::OK, 0, bytes),
-        Wanted::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),
-        Wanted::Outside => {
+    let (status, from, to) = match byte_range::requested_range(&headers, bytes, &tag) {
+        RequestedRange::Whole => (StatusCode::OK, 0, bytes),
+        RequestedRange::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),
+        RequestedRange::Outside => {
             let refused = Error::refuse(Code::RangeNotSatisfiable, format!("The file has {bytes} bytes."));
             let length = [(header::CONTENT_RANGE, format!("bytes */{bytes}"))];
             return Ok((length, refused).into_response());

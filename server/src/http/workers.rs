@@ -10,7 +10,7 @@ use super::{
     extract::Query,
     sort::OfWorkers,
 };
-use crate::{App, auth::Caller, error::Result, jobs::WorkerPlace};
+use crate::{App, auth::Caller, error::Result, jobs::WorkerPosition};
 
 /// Query parameters of the list of workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -50,7 +50,7 @@ pub async fn list_workers(
     caller: Caller,
     Query(query): Query<WorkerList>,
 ) -> Result<Answer<Page<Worker>>> {
-    let (limit, after) = (query.rows()?, query.place::<WorkerPlace>()?);
+    let (limit, after) = (query.rows()?, query.place::<WorkerPosition>()?);
     let found = app.engine.workers(&caller, query.sort.into(), after, limit + 1).await?;
     let (found, next) = cut(found, limit, |(place, _)| place.clone());
     Ok(Answer(query.page(found.into_iter().map(|(_, worker)| worker).collect(), next)))

@@ -9,7 +9,7 @@ use domain::{Document, JobType, job_type::PushSecrets};
 use serde_json::Value;
 use url::Url;
 
-use crate::addresses::shown;
+use crate::addresses::display_url;
 
 /// Longest value that is shown, in characters.
 const LONGEST: usize = 200;
@@ -24,7 +24,7 @@ pub(super) fn between(before: Option<(&JobType, &PushSecrets)>, after: Option<(&
     let value = |fields: &[(String, String)], name: &str| {
         fields.iter().find(|(field, _)| field == name).map_or_else(|| "none".to_owned(), |(_, value)| value.clone())
     };
-    let mut said: Vec<String> = names
+    let mut changes: Vec<String> = names
         .into_iter()
         .filter_map(|name| {
             let (from, to) = (value(&old, name), value(&new, name));
@@ -43,10 +43,10 @@ pub(super) fn between(before: Option<(&JobType, &PushSecrets)>, after: Option<(&
         [("auth", old.auth != new.auth), ("headers", old.headers != new.headers), ("secret", old.secret != new.secret)]
     {
         if changed {
-            said.push(format!("executor.{name}: changed"));
+            changes.push(format!("executor.{name}: changed"));
         }
     }
-    said.join("; ")
+    changes.join("; ")
 }
 
 /// Fields of a type with their displayed values; fields of objects are listed separately.
@@ -60,7 +60,7 @@ fn fields(of: Option<&JobType>) -> Vec<(String, String)> {
                 fields.extend(inner.into_iter().map(|(field, value)| {
                     let value = match &value {
                         Value::String(url) if field == "url" => {
-                            Url::parse(url).map_or_else(|_| "a template".to_owned(), |url| shown(&url))
+                            Url::parse(url).map_or_else(|_| "a template".to_owned(), |url| display_url(&url))
                         }
                         other => other.to_string(),
                     };

@@ -27,42 +27,42 @@ use crate::{
     store::{
         Tx,
         audit::{self, AuditRow},
-        contracts::JobInfo,
         dedupe,
+        definitions::JobInfo,
         endings::ErrorText,
-        gates::{self, Delta, Locked},
+        job_states::{self, Delta, LockedJobState},
         jobs,
-        leases::Mark,
+        leases::ClaimCursor,
     },
 };
 
 use super::{
-    Core, Engine, groups,
-    intake::{Arrivals, Arrived, Intake},
-    keys::{self, OnDuplicate},
-    prepare::Prepared,
-    settle,
+    Core, Engine, error_groups,
+    idempotency_keys::{self, OnDuplicate},
+    item_intake::{AddedCounts, Intake, JobItems},
+    item_validation::PreparedItem,
+    tree_completion,
 };
 
-use refusal::{refusal, refuse_doubles, refuse_early_seals, removed};
+use refusal::{refusal, refuse_duplicates, refuse_early_seals, removed};
 
 pub(super) use reserve::Reserved;
 
 /// Items to add to one job.
 pub(super) struct AddCommand {
     pub(super) job: Arc<JobInfo>,
-    pub(super) items: Vec<Prepared>,
+    pub(super) items: Vec<PreparedItem>,
     pub(super) seal: bool,
     pub(super) on_duplicate: OnDuplicate,
     /// Move of the file cursor that these items belong to.
-    pub(super) place: Option<Place>,
+    pub(super) cursor_move: Option<CursorMove>,
     /// Idempotency-Key whose cursor moves with these items.
-    pub(super) key: Option<keys::KeyMove>,
+    pub(super) key: Option<idempotency_keys::KeyAdvance>,
     /// Audit log entry that is written with the items.
     pub(super) audit: Option<Box<AuditRow>>,
 }
 
-pub(super) struct Place {
+pub(super) struct CursorMove {
     from: i64,
     to: i64,
     line: i64,
@@ -127,7 +127,7 @@ impl Batch for AddBatch {
 /// Runs one transaction for many requests, with places reserved before or taken now.
 async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserved>) -> Result<AddedRows> {
     let mut tx = core.pools.hot.begin().await?;
-    let done = keys::add(core, &mut tx, commands, reserved).await?;
+    let done = idempotency_keys::add(core, &mut tx, commands, reserved).await?;
     let written = commands.iter().zip(&done.answers).filter(|(_, answer)| answer.is_ok());
     let entries: Vec<AuditRow> = written.filter_map(|(command, _)| command.audit.as_deref().cloned()).collect();
     audit::record_all(&mut tx, &entries).await?;
@@ -138,33 +138,33 @@ async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserv
 /// Result of an adding transaction, and the work that follows its commit.
 pub(super) struct AddedRows {
     pub(super) answers: Vec<Result<Added>>,
-    ready: BTreeMap<i32, (usize, Mark)>,
+    ready: BTreeMap<i32, (usize, ClaimCursor)>,
     roots: Vec<Uuid>,
-    settle: Vec<(i64, Uuid)>,
+    to_complete: Vec<(i64, Uuid)>,
     /// Numbers for the statistics, by type.
-    arrived: BTreeMap<String, Arrived>,
+    added_counts: BTreeMap<String, AddedCounts>,
 }
 
 impl AddedRows {
-    pub(super) fn of(intake: &Intake, roots: Vec<Uuid>, settle: Vec<(i64, Uuid)>) -> Self {
-        Self { answers: Vec::new(), ready: intake.ready(), roots, settle, arrived: intake.arrived() }
+    pub(super) fn of(intake: &Intake, roots: Vec<Uuid>, to_complete: Vec<(i64, Uuid)>) -> Self {
+        Self { answers: Vec::new(), ready: intake.ready(), roots, to_complete, added_counts: intake.added_counts() }
     }
 
     pub(super) async fn after_commit(&self, core: &Arc<Core>) {
         core.announce(&self.ready);
-        for (type_name, arrived) in &self.arrived {
-            core.figures.arrived(type_name, arrived);
+        for (type_name, added_counts) in &self.added_counts {
+            core.activity_counters.count_added(type_name, added_counts);
         }
-        settle::settle_all(core, &self.settle).await;
+        tree_completion::complete_jobs(core, &self.to_complete).await;
         core.hub.touch(&self.roots);
     }
 }
 
 impl Core {
     /// Wakes waiting claims because there is work.
-    pub(super) fn announce(&self, ready: &BTreeMap<i32, (usize, Mark)>) {
+    pub(super) fn announce(&self, ready: &BTreeMap<i32, (usize, ClaimCursor)>) {
         for (&type_id, &(n, lowest)) in ready {
-            self.marks.added(type_id, lowest);
+            self.low_water_marks.added(type_id, lowest);
             self.hub.work_added(type_id);
             self.waiters.wake(type_id, n);
         }
@@ -172,44 +172,57 @@ impl Core {
 }
 
 /// Way in which the job state rows of the target jobs are locked.
-pub(super) enum Gates<'a> {
+pub(super) enum JobStateLocking<'a> {
     /// Locked before the rows are written.
     Lock,
     /// Places are reserved; the job state rows are locked after the rows are written.
     Reserved(&'a Reserved),
     /// Created by this transaction, so no other transaction can see them.
-    New(HashMap<i64, Locked>),
+    New(HashMap<i64, LockedJobState>),
 }
 
 /// Adds items within the caller's transaction and takes all locks in order. A refused command leaves the rest of the
 /// transaction valid.
-pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gates: Gates<'_>) -> Result<AddedRows> {
+pub(super) async fn add(
+    core: &Core,
+    tx: &mut Tx,
+    commands: &[&AddCommand],
+    job_states: JobStateLocking<'_>,
+) -> Result<AddedRows> {
     let mut refused: HashMap<usize, Problem> = HashMap::new();
     for (at, command) in commands.iter().enumerate() {
-        if let Some(place) = &command.place
-            && !jobs::move_split(tx, command.job.gate_id, place.from, place.to, place.line, place.done).await?
+        if let Some(cursor_move) = &command.cursor_move
+            && !jobs::advance_import_cursor(
+                tx,
+                command.job.job_key,
+                cursor_move.from,
+                cursor_move.to,
+                cursor_move.line,
+                cursor_move.done,
+            )
+            .await?
         {
             refused.insert(at, Problem::new(Code::JobSealed, "The place in the file has moved meanwhile."));
         }
     }
-    let new = matches!(gates, Gates::New(_));
+    let new = matches!(job_states, JobStateLocking::New(_));
     for (at, problem) in refuse_early_seals(tx, commands, new).await? {
         refused.insert(at, problem);
     }
-    let arrivals: Vec<Arrivals<'_>> = commands.iter().map(|c| Arrivals { job: &c.job, items: &c.items }).collect();
-    let mut intake = Intake::begin(core, &arrivals).await?;
-    intake.take_keys(tx, &arrivals).await?;
-    for (at, problem) in refuse_doubles(tx, commands, &intake).await? {
+    let job_items: Vec<JobItems<'_>> = commands.iter().map(|c| JobItems { job: &c.job, items: &c.items }).collect();
+    let mut intake = Intake::begin(core, &job_items).await?;
+    intake.take_keys(tx, &job_items).await?;
+    for (at, problem) in refuse_duplicates(tx, commands, &intake).await? {
         refused.entry(at).or_insert(problem);
     }
-    intake.lock_lanes(tx, []).await?;
-    intake.look(tx).await?;
+    intake.lock_serialize_queues(tx, []).await?;
+    intake.read_heads(tx).await?;
 
-    let reserved = if let Gates::Reserved(reserved) = gates { Some(reserved) } else { None };
-    let locked = match gates {
-        Gates::Lock => reserve::lock(tx, commands).await?,
-        Gates::Reserved(reserved) => reserved.gates().clone(),
-        Gates::New(gates) => gates,
+    let reserved = if let JobStateLocking::Reserved(reserved) = job_states { Some(reserved) } else { None };
+    let locked = match job_states {
+        JobStateLocking::Lock => reserve::lock(tx, commands).await?,
+        JobStateLocking::Reserved(reserved) => reserved.job_states().clone(),
+        JobStateLocking::New(job_states) => job_states,
     };
     intake.open(tx, &locked).await?;
 
@@ -219,23 +232,23 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gate
         if refused.contains_key(&at) {
             continue;
         }
-        let Some(gate) = locked.get(&command.job.gate_id) else {
+        let Some(job_state) = locked.get(&command.job.job_key) else {
             refused.insert(at, removed());
             continue;
         };
-        if let Some(problem) = refusal(gate, command) {
+        if let Some(problem) = refusal(job_state, command) {
             refused.insert(at, problem);
             continue;
         }
-        let n = intake.place(core, tx, &arrivals[at], gate, &mut deltas).await?;
+        let n = intake.place(core, tx, &job_items[at], job_state, &mut deltas).await?;
         added[at] = n;
-        let delta = deltas.entry(command.job.gate_id).or_default();
+        let delta = deltas.entry(command.job.job_key).or_default();
         delta.adds |= n > 0;
         delta.seal |= command.seal;
-        if let Some(place) = &command.place
-            && (place.done || place.expected.is_some())
+        if let Some(cursor_move) = &command.cursor_move
+            && (cursor_move.done || cursor_move.expected.is_some())
         {
-            jobs::set_expected(tx, command.job.gate_id, place.expected).await?;
+            jobs::set_expected(tx, command.job.job_key, cursor_move.expected).await?;
         }
     }
     give_back_keys(tx, commands, &refused, &intake).await?;
@@ -248,15 +261,16 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gate
         }
     }
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-    let after = gates::apply_held(tx, &deltas).await?;
+    let after = job_states::apply_locked(tx, &deltas).await?;
     if after.len() != deltas.len() {
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }
     core.announce_complete_of(tx, &deltas).await?;
-    groups::count(core, tx, &intake.dead()).await?;
-    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
-    if !settle.is_empty() {
-        gates::ask_to_settle(tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
+    error_groups::count(core, tx, &intake.dead()).await?;
+    let to_complete: Vec<(i64, Uuid)> =
+        after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
+    if !to_complete.is_empty() {
+        job_states::request_completion_checks(tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     }
 
     let answers = commands
@@ -267,14 +281,14 @@ pub(super) async fn add(core: &Core, tx: &mut Tx, commands: &[&AddCommand], gate
             None => Ok(Added {
                 accepted: added[at],
                 duplicates: command.items.len() as i64 - added[at],
-                sealed: command.seal || locked.get(&command.job.gate_id).is_some_and(|gate| gate.sealed),
+                sealed: command.seal || locked.get(&command.job.job_key).is_some_and(|job_state| job_state.sealed),
             }),
         })
         .collect();
     let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    Ok(AddedRows { answers, ..AddedRows::of(&intake, roots, settle) })
+    Ok(AddedRows { answers, ..AddedRows::of(&intake, roots, to_complete) })
 }
 
 /// Releases the dedupe keys of refused commands.
@@ -285,19 +299,19 @@ async fn give_back_keys(
     intake: &Intake,
 ) -> Result<()> {
     let mut items = Vec::new();
-    let mut gates = Vec::new();
+    let mut job_keys = Vec::new();
     let mut names = Vec::new();
     for (_, command) in commands.iter().enumerate().filter(|(at, _)| refused.contains_key(at)) {
-        for item in command.items.iter().filter(|item| !intake.is_double(item)) {
+        for item in command.items.iter().filter(|item| !intake.is_duplicate(item)) {
             if let Some(key) = &item.dedupe_key {
                 items.push(item.id);
-                gates.push(command.job.gate_id);
+                job_keys.push(command.job.job_key);
                 names.push(key.as_str());
             }
         }
     }
     if !items.is_empty() {
-        dedupe::give_back(tx, &items, &gates, &names).await?;
+        dedupe::give_back(tx, &items, &job_keys, &names).await?;
     }
     Ok(())
 }
@@ -305,9 +319,14 @@ async fn give_back_keys(
 impl Engine {
     /// Seals a job: it gets no more items (`sealing`). Idempotent.
     pub async fn seal(&self, caller: &Caller, job_id: Uuid, reason: Option<String>) -> Result<()> {
-        self.add_items(caller, job_id, Vec::new(), keys::Adding { seal: true, reason, ..keys::Adding::default() })
-            .await
-            .map(|_| ())
+        self.add_items(
+            caller,
+            job_id,
+            Vec::new(),
+            idempotency_keys::AddOptions { seal: true, reason, ..idempotency_keys::AddOptions::default() },
+        )
+        .await
+        .map(|_| ())
     }
 
     /// Adds rows read from a file and moves the file cursor, in one commit. Returns `false` if another task has moved
@@ -318,7 +337,7 @@ impl Engine {
         let items = batch
             .rows
             .into_iter()
-            .map(|row| Prepared {
+            .map(|row| PreparedItem {
                 id: Uuid::now_v7(),
                 dedupe_key: None,
                 serialize_key: None,
@@ -337,8 +356,8 @@ impl Engine {
                 }),
             })
             .collect();
-        let place =
-            Place { from: batch.from, to: batch.to, line: batch.line, done: batch.done, expected: batch.expected };
+        let cursor_move =
+            CursorMove { from: batch.from, to: batch.to, line: batch.line, done: batch.done, expected: batch.expected };
         match self
             .0
             .adds
@@ -347,7 +366,7 @@ impl Engine {
                 items,
                 seal: batch.done,
                 on_duplicate: OnDuplicate::Refuse,
-                place: Some(place),
+                cursor_move: Some(cursor_move),
                 key: None,
                 audit: None,
             })

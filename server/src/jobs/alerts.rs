@@ -19,22 +19,22 @@ use crate::{
     error::{Error, Result},
     store::{
         alerts::{self, AlertQuery, RaiseRow},
-        contracts::JobInfo,
-        posts,
+        definitions::JobInfo,
+        outbound_posts,
     },
 };
 
 use super::{
     Core, Engine,
-    own::{Holder, PUSH},
+    builtin_executors::{Holder, PUSH},
 };
 
 /// Time after which an alert that servers keep open is cleared if none has confirmed it.
-const KEPT_SECONDS: f64 = 10.0;
+const UNCONFIRMED_SECONDS: f64 = 10.0;
 
 /// Thresholds of the alerts.
 #[derive(Clone, Copy, Debug)]
-pub struct Worries {
+pub struct AlertThresholds {
     /// Time for which work of a type may wait unclaimed.
     pub unclaimed_after: Duration,
     /// Quiet time after which event alerts and alerts on new dead letters are cleared.
@@ -59,25 +59,27 @@ impl Engine {
             return Err(Problem::invalid_body([("/message".to_owned(), detail)]).into());
         }
         let pool = &self.0.core.pools.read;
-        let fence = assignment_id.id;
-        let mut held = alerts::held(pool, fence, caller.credential_id).await?;
-        if held.is_none() && !self.0.core.lent(pool, [((), assignment_id, &Holder::of(caller))]).await?.is_empty() {
-            held = alerts::held(pool, fence, PUSH).await?;
+        let lease_id = assignment_id.id;
+        let mut assigned_item = alerts::assigned_item(pool, lease_id, caller.credential_id).await?;
+        if assigned_item.is_none()
+            && !self.0.core.open_push_assignments(pool, [((), assignment_id, &Holder::of(caller))]).await?.is_empty()
+        {
+            assigned_item = alerts::assigned_item(pool, lease_id, PUSH).await?;
         }
-        let Some(held) = held else {
+        let Some(assigned_item) = assigned_item else {
             return Err(self.why_closed(caller, assignment_id).await?.into());
         };
         let row = RaiseRow {
             kind: AlertKind::Worker,
-            subject: held.item_id.to_string(),
-            message: format!("{}: {message}", held.worker_id),
-            owner_id: Some(held.owner_id),
-            job_type: Some(held.job_type),
-            root_id: Some(held.root_id),
-            job_id: Some(held.job_id),
-            item_id: Some(held.item_id),
+            subject: assigned_item.item_id.to_string(),
+            message: format!("{}: {message}", assigned_item.worker_id),
+            owner_id: Some(assigned_item.owner_id),
+            job_type: Some(assigned_item.job_type),
+            root_id: Some(assigned_item.root_id),
+            job_id: Some(assigned_item.job_id),
+            item_id: Some(assigned_item.item_id),
         };
-        counted(alerts::raise(pool, &row, true).await?, row.kind);
+        count_new(alerts::raise(pool, &row, true).await?, row.kind);
         Ok(())
     }
 
@@ -94,26 +96,27 @@ impl Engine {
     }
 
     /// Evaluates all conditions; raises and clears alerts. Returns the number of new alerts.
-    pub async fn look_for_alerts(&self, worries: Worries) -> Result<usize> {
+    pub async fn evaluate_alerts(&self, thresholds: AlertThresholds) -> Result<usize> {
         let core = &self.0.core;
         let pool = &core.pools.read;
-        let quiet = worries.quiet_after.as_secs_f64();
+        let quiet = thresholds.quiet_after.as_secs_f64();
         let dead = alerts::newly_dead(pool, quiet).await?;
         let dead = dead.into_iter().map(|found| {
             let n = progress::grouped(found.dead);
             let letters = if found.dead == 1 { "dead letter" } else { "dead letters" };
-            let message = format!("{n} {letters} of {}, the last: {}", found.job_type, cut(&found.message));
+            let message = format!("{n} {letters} of {}, the last: {}", found.job_type, truncated(&found.message));
             (of_type(AlertKind::DeadLetters, found.job_type, message), found.dead)
         });
-        let mut raised = core.so_now(AlertKind::DeadLetters, dead.collect()).await?;
+        let mut raised = core.replace_open(AlertKind::DeadLetters, dead.collect()).await?;
 
         alerts::note_heads(pool).await?;
-        let unclaimed = alerts::unclaimed(pool, worries.unclaimed_after.as_secs_f64()).await?;
+        let unclaimed = alerts::unclaimed(pool, thresholds.unclaimed_after.as_secs_f64()).await?;
         let unclaimed = unclaimed.into_iter().map(|(job_type, seconds)| {
-            let message = format!("Items of {job_type} wait and nobody has claimed one for {}.", lasting(seconds));
+            let message =
+                format!("Items of {job_type} wait and nobody has claimed one for {}.", duration_text(seconds));
             (of_type(AlertKind::Unclaimed, job_type, message), 1)
         });
-        raised += core.so_now(AlertKind::Unclaimed, unclaimed.collect()).await?;
+        raised += core.replace_open(AlertKind::Unclaimed, unclaimed.collect()).await?;
 
         let failing = alerts::failing_jobs(pool).await?.into_iter().map(|failing| {
             let row = RaiseRow {
@@ -140,25 +143,25 @@ impl Engine {
 
     /// Reports that this server's broker is away, with the reason, or is back. The alert stays open while any server
     /// reports the broker as away.
-    pub async fn broker_stands(&self, place: &str, away: Option<&str>) -> Result<()> {
+    pub async fn report_broker(&self, place: &str, away: Option<&str>) -> Result<()> {
         let pool = &self.0.core.pools.read;
         let kind = AlertKind::BrokerAway;
         if let Some(why) = away {
             let row = RaiseRow {
                 kind,
                 subject: place.to_owned(),
-                message: format!("RabbitMQ at {place} is away: {}. Workers are woken without it.", cut(why)),
+                message: format!("RabbitMQ at {place} is away: {}. Workers are woken without it.", truncated(why)),
                 owner_id: None,
                 job_type: None,
                 root_id: None,
                 job_id: None,
                 item_id: None,
             };
-            if !counted(alerts::raise(pool, &row, false).await?, kind) {
-                alerts::keep(pool, kind, place).await?;
+            if !count_new(alerts::raise(pool, &row, false).await?, kind) {
+                alerts::confirm(pool, kind, place).await?;
             }
         }
-        alerts::clear_unkept(pool, kind, KEPT_SECONDS).await?;
+        alerts::clear_unconfirmed(pool, kind, UNCONFIRMED_SECONDS).await?;
         Ok(())
     }
 
@@ -174,7 +177,7 @@ impl Engine {
         for (event, timestamp, alert) in all {
             let message = Message { kind: format!("alert.{event}"), timestamp, data: alert };
             let body = serde_json::to_string(&message).map_err(|error| Error::Broken(error.to_string()))?;
-            posts::add(&mut tx, &format!("{}-{event}", alert.id), ALERTS, &body).await?;
+            outbound_posts::add(&mut tx, &format!("{}-{event}", alert.id), ALERTS, &body).await?;
             n += 1;
         }
         crate::store::commit(tx).await?;
@@ -196,13 +199,13 @@ struct Message<'a> {
 
 impl Core {
     /// Replaces the open alerts of a kind by the current ones, each with its count. Returns the number of new ones.
-    async fn so_now(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
+    async fn replace_open(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
         let pool = &self.pools.read;
         let open = alerts::open_subjects(pool, kind).await?;
-        let over: Vec<String> =
+        let ended: Vec<String> =
             open.iter().filter(|subject| found.iter().all(|(row, _)| row.subject != **subject)).cloned().collect();
-        if !over.is_empty() {
-            alerts::clear(pool, kind, &over).await?;
+        if !ended.is_empty() {
+            alerts::clear(pool, kind, &ended).await?;
         }
         self.raise_or_restate(kind, found).await
     }
@@ -213,7 +216,7 @@ impl Core {
         let open = alerts::open_subjects(pool, kind).await?;
         let mut raised = 0;
         for (row, _) in found.iter().filter(|(row, _)| !open.contains(&row.subject)) {
-            raised += usize::from(counted(alerts::raise(pool, row, false).await?, kind));
+            raised += usize::from(count_new(alerts::raise(pool, row, false).await?, kind));
         }
         if !found.is_empty() {
             let subjects: Vec<&str> = found.iter().map(|(row, _)| row.subject.as_str()).collect();
@@ -226,7 +229,7 @@ impl Core {
 }
 
 /// Duration in words: seconds below two minutes, then minutes or hours, so that the message rarely changes.
-fn lasting(seconds: f64) -> String {
+fn duration_text(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} seconds"),
         s if s < 7_200.0 => format!("{:.0} minutes", (s / 60.0).floor()),
@@ -253,7 +256,7 @@ pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
 async fn raise(core: &Core, row: RaiseRow) {
     match alerts::raise(&core.pools.read, &row, true).await {
         Ok(is_new) => {
-            counted(is_new, row.kind);
+            count_new(is_new, row.kind);
         }
         Err(error) => {
             tracing::warn!(%error, kind = row.kind.as_str(), subject = row.subject, "alert not raised");
@@ -262,7 +265,7 @@ async fn raise(core: &Core, row: RaiseRow) {
 }
 
 /// Counts a new alert for `/metrics`.
-pub(super) fn counted(is_new: bool, kind: AlertKind) -> bool {
+pub(super) fn count_new(is_new: bool, kind: AlertKind) -> bool {
     if is_new {
         metrics::counter!("treeline_alerts_total", "kind" => kind.as_str()).increment(1);
     }
@@ -283,7 +286,7 @@ fn of_type(kind: AlertKind, job_type: String, message: String) -> RaiseRow {
 }
 
 /// First characters of an error message.
-fn cut(message: &str) -> String {
+fn truncated(message: &str) -> String {
     const LONGEST: usize = 200;
     let mut short: String = message.chars().take(LONGEST).collect();
     if message.chars().nth(LONGEST).is_some() {

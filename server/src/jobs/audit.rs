@@ -14,8 +14,8 @@ use crate::{
     error::Result,
     store::{
         audit::{self, AuditQuery, AuditRow},
-        contracts::JobInfo,
-        retrying,
+        definitions::JobInfo,
+        item_retries,
     },
 };
 
@@ -68,8 +68,8 @@ impl Engine {
     /// Job of this item, without a visibility check, for the log.
     pub(crate) async fn any_job_of_item(&self, id: Uuid) -> Result<Option<Arc<JobInfo>>> {
         let core = &self.0.core;
-        let Some(item) = retrying::items(&core.pools.read, &[id]).await?.pop() else { return Ok(None) };
-        Ok(core.jobs.by_gates(&core.pools.read, [item.gate_id]).await?.remove(&item.gate_id))
+        let Some(item) = item_retries::items(&core.pools.read, &[id]).await?.pop() else { return Ok(None) };
+        Ok(core.jobs.by_job_keys(&core.pools.read, [item.job_key]).await?.remove(&item.job_key))
     }
 
     /// Audit log entries, newest first: all of them for staff, those about their own work for others.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_asked_for_on_the_work_of_others() {
+    fn a_reason_is_required_for_the_work_of_others() {
         let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let ann = caller(Some(Role::Admin));
         assert_eq!(reason_for(&ann, own, None).expect("none needed"), None);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_service_does_to_its_own_work_is_not_recorded() {
+    fn a_service_acting_on_its_own_work_is_not_recorded() {
         let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         assert!(row(&caller(None), "job.delete", own, None).is_none());
         assert!(row(&caller(None), "job.delete", own, Some("why")).is_some());

@@ -5,10 +5,10 @@
 //! server, because the state is only in the tables. A retry holds the completion of the trees it touches from the
 //! freeze until it has processed all their members.
 
-mod asker; // requester, and a check that the requester still has the rights
 mod count; // frozen members
-mod mark; // processed members, each counted once
-mod run; // processing of members
+mod requester; // requester, and a check that the requester still has the rights
+mod run;
+mod tally; // processed members, each counted once // processing of members
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,32 +26,32 @@ use crate::{
     auth::{Caller, Role, Scope},
     error::{Error, Result},
     store::{
-        audit as deeds,
+        audit as audit_log,
         bulk::{self, BulkRow, NewRow, members},
-        finding::ItemOrder,
         idempotency,
-        part::Part,
-        settle as trees,
+        item_list_scan::ItemOrder,
+        pagination::PageRange,
+        tree_completion as tree_states,
     },
     task::in_task,
 };
 
-use super::{Core, Engine, ItemFilter, JobFilter, KeyedCall, audit, settle};
+use super::{Core, Engine, ItemFilter, JobFilter, KeyedCall, audit, tree_completion};
 
-pub(super) use mark::Tally;
+pub(super) use tally::Tally;
 
 /// Number of members checked if a caller who sees all owners' work gives no reason.
-const GLANCE: i64 = 200;
+const CHECKED_MEMBERS: i64 = 200;
 /// Number of trees released in one step.
-const LET_GO: i64 = 50;
+const RELEASED_TREES: i64 = 50;
 /// Time for which a finished operation is stored.
-const REMEMBERED_SECONDS: f64 = 30.0 * 86_400.0;
+const STORED_SECONDS: f64 = 30.0 * 86_400.0;
 /// Pause between two polls.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// List that an operation is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanted {
+pub enum BulkSelection {
     Items(ItemFilter),
     Jobs(JobFilter),
 }
@@ -63,20 +63,20 @@ impl Engine {
         &self,
         caller: &Caller,
         new: NewBulk,
-        wanted: Wanted,
+        wanted: BulkSelection,
         key: Option<KeyedCall>,
     ) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
         // Members are found through the list functions, which require this scope.
         caller.require(Scope::JobsRead)?;
         let core = &self.0.core;
-        if let Some(made) = core.operation_of(key.as_ref()).await? {
-            return self.bulk(caller, made).await;
+        if let Some(existing) = core.operation_of(key.as_ref()).await? {
+            return self.bulk(caller, existing).await;
         }
         self.check_bulk(&new)?;
         // No reason is required for one's own work; `glance` checks whether all of it is the caller's own.
         let reason = audit::reason_for(caller, caller.owner_id, new.reason.as_deref())?;
-        self.glance(caller, &wanted, !new.dry_run && reason.is_none()).await?;
+        self.check_first_members(caller, &wanted, !new.dry_run && reason.is_none()).await?;
         let row = NewRow {
             id: Uuid::now_v7(),
             actor_id: caller.owner_id,
@@ -92,21 +92,21 @@ impl Engine {
             reason: reason.clone(),
             rate: new.rate_per_second,
             dry_run: new.dry_run,
-            asked_by: caller.credential_id,
+            requested_by: caller.credential_id,
         };
         let action = match new.action {
             BulkAction::Retry => "bulk.retry",
             BulkAction::Cancel => "bulk.cancel",
             BulkAction::Delete => "bulk.delete",
         };
-        let deed = audit::row(caller, action, caller.owner_id, reason.as_deref())
+        let audit_row = audit::row(caller, action, caller.owner_id, reason.as_deref())
             .filter(|_| !new.dry_run)
-            .map(|entry| deeds::AuditRow { operation_id: Some(row.id), ..entry.with_detail(row.filter.clone()) });
+            .map(|entry| audit_log::AuditRow { operation_id: Some(row.id), ..entry.with_detail(row.filter.clone()) });
         let id = row.id;
         let engine = self.clone();
         let begun = core
-            .retrying(move |core| {
-                let (row, key, deed, engine) = (row.clone(), key.clone(), deed.clone(), engine.clone());
+            .run_with_retries(move |core| {
+                let (row, key, audit_row, engine) = (row.clone(), key.clone(), audit_row.clone(), engine.clone());
                 async move {
                     let mut tx = core.pools.read.begin().await?;
                     if let Some(key) = &key {
@@ -116,11 +116,11 @@ impl Engine {
                         idempotency::answer(&mut *tx, &key.name, Some(202), &row.id.to_string()).await?;
                     }
                     bulk::insert(&mut tx, &row).await?;
-                    if let Some(deed) = &deed {
-                        deeds::record(&mut tx, deed).await?;
+                    if let Some(audit_row) = &audit_row {
+                        audit_log::record(&mut tx, audit_row).await?;
                     }
                     crate::store::commit(tx).await?;
-                    engine.first_look(row.id).await;
+                    engine.count_first_pages(row.id).await;
                     Ok(Some(row.id))
                 }
             })
@@ -129,36 +129,36 @@ impl Engine {
     }
 
     /// Operation that an earlier identical call has begun.
-    pub async fn bulk_begun(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
+    pub async fn existing_bulk(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
         self.0.core.operation_of(key).await
     }
 
     /// Number of rows of a list now; `None` if there are too many to count during a request.
-    pub async fn count_bulk(&self, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
+    pub async fn count_bulk(&self, caller: &Caller, wanted: &BulkSelection) -> Result<Option<i64>> {
         count::now(self, caller, wanted).await
     }
 
     /// Validates an operation without the database.
     pub fn check_bulk(&self, new: &NewBulk) -> Result<(), Problem> {
         for (n, edit) in new.payload_edit.iter().enumerate() {
-            self.0.core.fits(edit.value.as_ref(), || format!("/payload_edit/{n}/value"))?;
+            self.0.core.check_document_size(edit.value.as_ref(), || format!("/payload_edit/{n}/value"))?;
         }
         check(new)
     }
 
     /// Checks that the list can be read and, if no reason was given, that the first members need none because they are
     /// the caller's own.
-    async fn glance(&self, caller: &Caller, wanted: &Wanted, without_reason: bool) -> Result<()> {
-        let limit = if without_reason && caller.sees_all() { GLANCE } else { 1 };
+    async fn check_first_members(&self, caller: &Caller, wanted: &BulkSelection, without_reason: bool) -> Result<()> {
+        let limit = if without_reason && caller.sees_all() { CHECKED_MEMBERS } else { 1 };
         let jobs: Vec<Uuid> = match wanted {
-            Wanted::Items(filter) => self
+            BulkSelection::Items(filter) => self
                 .list_items(caller, filter, ItemOrder::Oldest, None, limit)
                 .await?
                 .0
                 .iter()
                 .map(|item| item.job_id)
                 .collect(),
-            Wanted::Jobs(filter) => {
+            BulkSelection::Jobs(filter) => {
                 self.list_jobs(caller, filter, false, None, limit).await?.0.iter().map(|job| job.id).collect()
             }
         };
@@ -180,15 +180,15 @@ impl Engine {
 
     async fn changed_bulk(&self, caller: &Caller, id: Uuid) -> Result<BulkOperation> {
         let pool = &self.0.core.pools.read;
-        let rows = bulk::list(pool, Some(id), caller.visible_owner(), Part::newest(None, 1)).await?;
-        shown(pool, rows).await?.pop().ok_or_else(|| Problem::not_found("bulk operation").into())
+        let rows = bulk::list(pool, Some(id), caller.visible_owner(), PageRange::newest(None, 1)).await?;
+        to_api(pool, rows).await?.pop().ok_or_else(|| Problem::not_found("bulk operation").into())
     }
 
     /// Returns one page of the list of operations.
-    pub async fn list_bulk(&self, caller: &Caller, part: Part) -> Result<Vec<BulkOperation>> {
+    pub async fn list_bulk(&self, caller: &Caller, part: PageRange) -> Result<Vec<BulkOperation>> {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
-        shown(pool, bulk::list(pool, None, caller.visible_owner(), part).await?).await
+        to_api(pool, bulk::list(pool, None, caller.visible_owner(), part).await?).await
     }
 
     /// Stops an operation: once answered, no further members are processed. Processed members stay as they are.
@@ -196,29 +196,29 @@ impl Engine {
     pub async fn cancel_bulk(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<BulkOperation> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
-        let rows = bulk::list(&core.pools.read, Some(id), caller.visible_owner(), Part::newest(None, 1)).await?;
+        let rows = bulk::list(&core.pools.read, Some(id), caller.visible_owner(), PageRange::newest(None, 1)).await?;
         let row = rows.into_iter().next().ok_or_else(|| Problem::not_found("bulk operation"))?;
         let reason = audit::reason_for(caller, row.actor_id, reason)?;
-        let deed = audit::row(caller, "bulk.stop", row.actor_id, reason.as_deref())
-            .map(|entry| deeds::AuditRow { operation_id: Some(id), ..entry });
+        let audit_row = audit::row(caller, "bulk.stop", row.actor_id, reason.as_deref())
+            .map(|entry| audit_log::AuditRow { operation_id: Some(id), ..entry });
         let stopped = core
-            .retrying(move |core| {
-                let deed = deed.clone();
+            .run_with_retries(move |core| {
+                let audit_row = audit_row.clone();
                 async move {
                     let mut tx = core.pools.read.begin().await?;
                     if !bulk::cancel(&mut tx, id).await? {
                         return Ok(false);
                     }
-                    if let Some(deed) = &deed {
-                        deeds::record(&mut tx, deed).await?;
+                    if let Some(audit_row) = &audit_row {
+                        audit_log::record(&mut tx, audit_row).await?;
                     }
                     crate::store::commit(tx).await?;
-                    let_go(&core, id).await?;
+                    release_trees(&core, id).await?;
                     Ok(true)
                 }
             })
             .await?;
-        core.bulk_asked.notify_one();
+        core.bulk_requested.notify_one();
         core.hub.changed(Topic::Operations);
         let now = self.changed_bulk(caller, id).await?;
         if stopped || matches!(now.state, BulkState::Cancelling | BulkState::Cancelled) {
@@ -235,9 +235,9 @@ impl Engine {
             let mut pause = IDLE;
             for (id, state) in bulk::open(&engine.0.core.pools.read, 50).await? {
                 let step = match BulkState::parse(&state) {
-                    Some(BulkState::Counting) => count::step(&engine, id).await.map(again),
+                    Some(BulkState::Counting) => count::step(&engine, id).await.map(pause_after),
                     Some(BulkState::Running) => run::slice(&engine, id).await,
-                    Some(BulkState::Cancelling) => let_go(&engine.0.core, id).await.map(again),
+                    Some(BulkState::Cancelling) => release_trees(&engine.0.core, id).await.map(pause_after),
                     _ => Ok(IDLE),
                 };
                 engine.0.core.hub.changed(Topic::Operations);
@@ -255,19 +255,19 @@ impl Engine {
     }
 
     /// Resolves when an operation has work. A hint: the background task also polls.
-    pub async fn bulk_asked(&self) {
-        self.0.core.bulk_asked.notified().await;
+    pub async fn bulk_requested(&self) {
+        self.0.core.bulk_requested.notified().await;
     }
 
     /// Deletes old finished operations, a batch at a time. Returns the number of rows.
-    pub async fn forget_bulk(&self) -> Result<usize> {
-        const PIECE: i64 = 5_000;
-        let gone = bulk::forget(&self.0.core.pools.read, REMEMBERED_SECONDS, PIECE).await?;
+    pub async fn delete_old_bulk_operations(&self) -> Result<usize> {
+        const BATCH: i64 = 5_000;
+        let gone = bulk::forget(&self.0.core.pools.read, STORED_SECONDS, BATCH).await?;
         Ok(usize::try_from(gone).unwrap_or(usize::MAX))
     }
 
     /// Counts the first pages during the request; the background task does the rest.
-    async fn first_look(&self, id: Uuid) {
+    async fn count_first_pages(&self, id: Uuid) {
         const STEPS: usize = 3;
         for _ in 0..STEPS {
             match count::step(self, id).await {
@@ -279,12 +279,12 @@ impl Engine {
                 }
             }
         }
-        self.0.core.bulk_asked.notify_one();
+        self.0.core.bulk_requested.notify_one();
         self.0.core.hub.changed(Topic::Operations);
     }
 }
 
-fn again(more: bool) -> Duration {
+fn pause_after(more: bool) -> Duration {
     if more { Duration::ZERO } else { IDLE }
 }
 
@@ -292,19 +292,19 @@ impl Core {
     /// Operation that an earlier identical call has begun.
     async fn operation_of(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
         let Some(key) = key else { return Ok(None) };
-        Ok(self.made_by(key).await?.and_then(|stored| stored.answer?.parse().ok()))
+        Ok(self.stored_call(key).await?.and_then(|stored| stored.answer?.parse().ok()))
     }
 }
 
 /// Releases trees held by a stopped operation; returns true if there may be more.
-async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
-    let roots = members::holds(&core.pools.read, id, LET_GO).await?;
+async fn release_trees(core: &Arc<Core>, id: Uuid) -> Result<bool> {
+    let roots = members::holds(&core.pools.read, id, RELEASED_TREES).await?;
     for &root_id in &roots {
-        let plan = core.plans.of(&core.pools.read, root_id).await?;
+        let graph = core.graphs.of(&core.pools.read, root_id).await?;
         let mut tx = core.pools.hot.begin().await?;
-        trees::lock(&mut tx, &[plan.root_gate()]).await?;
+        tree_states::lock(&mut tx, &[graph.root_job_key()]).await?;
         if !members::drop_holds(&mut tx, id, &[root_id]).await?.is_empty() {
-            settle::release_holds(core, &mut tx, &[&plan]).await?;
+            tree_completion::release_holds(core, &mut tx, &[&graph]).await?;
         }
         crate::store::commit(tx).await?;
         core.hub.touch(&[root_id]);
@@ -317,29 +317,29 @@ async fn let_go(core: &Arc<Core>, id: Uuid) -> Result<bool> {
 
 fn check(new: &NewBulk) -> Result<(), Problem> {
     let mut faults: Vec<(String, String)> = Vec::new();
-    let mut say = |pointer: String, detail: &str| faults.push((pointer, detail.to_owned()));
+    let mut add_fault = |pointer: String, detail: &str| faults.push((pointer, detail.to_owned()));
     match (new.action, new.target) {
         (BulkAction::Retry, BulkTarget::Jobs) => {
-            say("/target".into(), "expected items, as it is items that are retried");
+            add_fault("/target".into(), "expected items, as it is items that are retried");
         }
         (BulkAction::Delete, BulkTarget::Items) => {
-            say("/target".into(), "expected jobs, as only whole trees are deleted");
+            add_fault("/target".into(), "expected jobs, as only whole trees are deleted");
         }
         _ => {}
     }
     if new.action != BulkAction::Retry && !new.payload_edit.is_empty() {
-        say("/payload_edit".into(), "expected with retry only");
+        add_fault("/payload_edit".into(), "expected with retry only");
     }
     if new.payload_edit.len() > limits::MOST_EDITS {
-        say("/payload_edit".into(), "expected at most 100 edits");
+        add_fault("/payload_edit".into(), "expected at most 100 edits");
     }
     for (n, edit) in new.payload_edit.iter().enumerate() {
         if let Err((field, detail)) = edit.read() {
-            say(format!("/payload_edit/{n}/{field}"), detail);
+            add_fault(format!("/payload_edit/{n}/{field}"), detail);
         }
     }
     if new.rate_per_second.is_some_and(|rate| !(rate > 0.0 && rate <= limits::FASTEST_BULK)) {
-        say("/rate_per_second".into(), "expected null, or a number above 0 up to 10000");
+        add_fault("/rate_per_second".into(), "expected null, or a number above 0 up to 10000");
     }
     if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults)) }
 }
@@ -349,7 +349,7 @@ fn json(value: &impl Serialize) -> Result<String> {
 }
 
 /// Operations as the API shows them.
-async fn shown(pool: &sqlx::PgPool, rows: Vec<BulkRow>) -> Result<Vec<BulkOperation>> {
+async fn to_api(pool: &sqlx::PgPool, rows: Vec<BulkRow>) -> Result<Vec<BulkOperation>> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let skips = bulk::skips(pool, &ids).await?;
     rows.into_iter()

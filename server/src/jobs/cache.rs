@@ -15,10 +15,10 @@ use uuid::Uuid;
 use crate::{
     error::Result,
     sealing::Sealer,
-    store::contracts::{self, JobInfo, TypeInfo},
+    store::definitions::{self, JobInfo, TypeInfo},
 };
 
-use super::plan::{self, Plan};
+use super::dependency_graph::{self, DependencyGraph};
 
 #[derive(Default)]
 struct Types {
@@ -43,7 +43,7 @@ impl TypeCache {
     /// Reads all types again.
     pub async fn refresh_now(&self) -> Result<()> {
         let mut fresh = Types::default();
-        for info in contracts::types(&self.pool, &self.sealer).await? {
+        for info in definitions::types(&self.pool, &self.sealer).await? {
             let info = Arc::new(info);
             fresh.by_name.insert(info.name.clone(), Arc::clone(&info));
             fresh.by_id.insert(info.id, info);
@@ -63,8 +63,8 @@ impl TypeCache {
 
     /// Looks up a type by name; reads again if it is unknown, because another server may just have created it.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<TypeInfo>>> {
-        if let Some(known) = self.get(name) {
-            return Ok(Some(known));
+        if let Some(cached) = self.get(name) {
+            return Ok(Some(cached));
         }
         self.refresh_now().await?;
         Ok(self.get(name))
@@ -97,7 +97,7 @@ const OVERLAP: time::Duration = time::Duration::seconds(10);
 
 #[derive(Default)]
 struct Jobs {
-    by_gate: HashMap<i64, Arc<JobInfo>>,
+    by_job_key: HashMap<i64, Arc<JobInfo>>,
     by_id: HashMap<Uuid, Arc<JobInfo>>,
 }
 
@@ -106,21 +106,21 @@ const ROOM: usize = 20_000;
 
 impl JobCache {
     /// Caches a definition that was just read, or just written and committed.
-    pub(super) fn keep(&self, info: Arc<JobInfo>) -> Arc<JobInfo> {
+    pub(super) fn insert(&self, info: Arc<JobInfo>) -> Arc<JobInfo> {
         let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if jobs.by_gate.len() >= ROOM {
+        if jobs.by_job_key.len() >= ROOM {
             *jobs = Jobs::default();
         }
-        jobs.by_gate.insert(info.gate_id, Arc::clone(&info));
+        jobs.by_job_key.insert(info.job_key, Arc::clone(&info));
         jobs.by_id.insert(info.job_id, Arc::clone(&info));
         info
     }
 
     /// Drops jobs that were edited.
-    pub(super) fn forget(&self, gate_ids: &[i64]) {
+    pub(super) fn forget(&self, job_keys: &[i64]) {
         let mut jobs = self.jobs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for gate_id in gate_ids {
-            if let Some(job) = jobs.by_gate.remove(gate_id) {
+        for job_key in job_keys {
+            if let Some(job) = jobs.by_job_key.remove(job_key) {
                 jobs.by_id.remove(&job.job_id);
             }
         }
@@ -138,13 +138,13 @@ impl JobCache {
     }
 
     pub(super) async fn by_id(&self, pool: &PgPool, id: Uuid) -> Result<Option<Arc<JobInfo>>, sqlx::Error> {
-        let known = {
+        let cached = {
             let jobs = self.jobs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
             jobs.by_id.get(&id).cloned()
         };
-        match known {
+        match cached {
             Some(job) => Ok(Some(job)),
-            None => Ok(contracts::job_by_id(pool, id).await?.map(|job| self.keep(Arc::new(job)))),
+            None => Ok(definitions::job_by_id(pool, id).await?.map(|job| self.insert(Arc::new(job)))),
         }
     }
 
@@ -155,27 +155,27 @@ impl JobCache {
     }
 
     /// Jobs by job state row id, read over the given connection if they are not cached.
-    pub(super) async fn by_gates(
+    pub(super) async fn by_job_keys(
         &self,
         executor: impl PgExecutor<'_>,
-        gate_ids: impl IntoIterator<Item = i64>,
+        job_keys: impl IntoIterator<Item = i64>,
     ) -> Result<HashMap<i64, Arc<JobInfo>>, sqlx::Error> {
         let mut found = HashMap::new();
         let mut missing = Vec::new();
         {
             let jobs = self.jobs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            for gate_id in gate_ids {
-                match jobs.by_gate.get(&gate_id) {
+            for job_key in job_keys {
+                match jobs.by_job_key.get(&job_key) {
                     Some(job) => {
-                        found.insert(gate_id, Arc::clone(job));
+                        found.insert(job_key, Arc::clone(job));
                     }
-                    None => missing.push(gate_id),
+                    None => missing.push(job_key),
                 }
             }
         }
         if !missing.is_empty() {
-            for job in contracts::jobs_by_gate(executor, &missing).await? {
-                found.insert(job.gate_id, self.keep(Arc::new(job)));
+            for job in definitions::jobs_by_key(executor, &missing).await? {
+                found.insert(job.job_key, self.insert(Arc::new(job)));
             }
         }
         Ok(found)
@@ -184,18 +184,22 @@ impl JobCache {
 
 /// Cache of the dependency graphs of recently used trees, which are fixed at creation.
 #[derive(Default)]
-pub(super) struct PlanCache {
-    plans: RwLock<HashMap<Uuid, Arc<Plan>>>,
+pub(super) struct GraphCache {
+    graphs: RwLock<HashMap<Uuid, Arc<DependencyGraph>>>,
 }
 
 /// Maximum number of cached trees.
-const PLAN_ROOM: usize = 2_000;
+const GRAPH_ROOM: usize = 2_000;
 
-impl PlanCache {
+impl GraphCache {
     /// Returns the tree of a root whose creation is committed. Within a transaction, pass its own connection: a task
     /// that holds locks and waits for a second connection may deadlock with tasks that hold all connections and wait
     /// for the locks.
-    pub(super) async fn of(&self, executor: impl PgExecutor<'_>, root_id: Uuid) -> Result<Arc<Plan>, sqlx::Error> {
+    pub(super) async fn of(
+        &self,
+        executor: impl PgExecutor<'_>,
+        root_id: Uuid,
+    ) -> Result<Arc<DependencyGraph>, sqlx::Error> {
         self.of_all(executor, [root_id]).await?.remove(&root_id).ok_or(sqlx::Error::RowNotFound)
     }
 
@@ -204,34 +208,34 @@ impl PlanCache {
         &self,
         executor: impl PgExecutor<'_>,
         root_ids: impl IntoIterator<Item = Uuid>,
-    ) -> Result<BTreeMap<Uuid, Arc<Plan>>, sqlx::Error> {
+    ) -> Result<BTreeMap<Uuid, Arc<DependencyGraph>>, sqlx::Error> {
         let mut found = BTreeMap::new();
         let mut missing = Vec::new();
         // Each root once: many members name the same tree.
         let root_ids: BTreeSet<Uuid> = root_ids.into_iter().collect();
         {
-            let plans = self.plans.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let graphs = self.graphs.read().unwrap_or_else(std::sync::PoisonError::into_inner);
             for root_id in root_ids {
-                match plans.get(&root_id) {
-                    Some(plan) => {
-                        found.insert(root_id, Arc::clone(plan));
+                match graphs.get(&root_id) {
+                    Some(graph) => {
+                        found.insert(root_id, Arc::clone(graph));
                     }
                     None => missing.push(root_id),
                 }
             }
         }
         if !missing.is_empty() {
-            let read = plan::read(executor, &missing).await?;
-            let mut plans = self.plans.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if plans.len() + read.len() > PLAN_ROOM {
-                plans.clear();
+            let read = dependency_graph::read(executor, &missing).await?;
+            let mut graphs = self.graphs.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if graphs.len() + read.len() > GRAPH_ROOM {
+                graphs.clear();
             }
-            for plan in read.into_iter().map(Arc::new) {
+            for graph in read.into_iter().map(Arc::new) {
                 // A tree that does not exist is read again next time.
-                if !plan.jobs.is_empty() {
-                    plans.insert(plan.root_id, Arc::clone(&plan));
+                if !graph.jobs.is_empty() {
+                    graphs.insert(graph.root_id, Arc::clone(&graph));
                 }
-                found.insert(plan.root_id, plan);
+                found.insert(graph.root_id, graph);
             }
         }
         Ok(found)

@@ -15,10 +15,10 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        Tx, audit as deeds,
-        carry::{self, Kind},
-        endings, gates, retrying, settle as trees,
-        waiting::{self, Was},
+        Tx, audit as audit_log, endings, item_retries, job_states,
+        pending_rows::{self, PendingIn},
+        propagation::{self, PropagationKind},
+        tree_completion as tree_states,
     },
     task::in_task,
 };
@@ -26,71 +26,76 @@ use crate::{
 use super::{
     Core, Engine,
     add::rows::final_row,
+    assignment_endings::EndingRows,
     audit::{self, Recorded},
     bulk::Tally,
-    ending::EndingRows,
-    lanes,
-    plan::Plan,
-    settle::{self, Locked},
-    work,
+    dependency_graph::DependencyGraph,
+    serialize_queues,
+    tree_completion::{self, LockedJobs},
+    work_batch,
 };
 
 /// Result of a decision to cancel.
 #[derive(Default)]
-pub(super) struct Decided {
+pub(super) struct Cancellation {
     /// Jobs without running items, which are complete, and complete jobs that others wait for.
-    pub(super) settle: Vec<(i64, Uuid)>,
+    pub(super) to_complete: Vec<(i64, Uuid)>,
     /// Jobs that are canceled now.
-    pub(super) gates: Vec<i64>,
+    pub(super) job_keys: Vec<i64>,
 }
 
 /// Cancels a job and its descendants. Locks their job state rows and the root's. Idempotent; a complete job is refused.
-pub(super) async fn decide(tx: &mut Tx, plan: &Plan, at: usize, reason: Option<&str>) -> Result<Decided> {
-    let below = plan.subtree(at);
-    let mut ids: Vec<i64> = below.iter().map(|&n| plan.jobs[n].gate_id).collect();
-    ids.push(plan.root_gate());
+pub(super) async fn cancel_subtree(
+    tx: &mut Tx,
+    graph: &DependencyGraph,
+    at: usize,
+    reason: Option<&str>,
+) -> Result<Cancellation> {
+    let below = graph.subtree(at);
+    let mut ids: Vec<i64> = below.iter().map(|&n| graph.jobs[n].job_key).collect();
+    ids.push(graph.root_job_key());
     ids.sort_unstable();
     ids.dedup();
-    let locked = Locked::read(tx, &ids).await?;
-    if locked.get(plan.root_gate())?.removed {
+    let locked = LockedJobs::read(tx, &ids).await?;
+    if locked.get(graph.root_job_key())?.deleted {
         return Err(Error::refuse(Code::JobRemoved, "The job was removed."));
     }
-    if locked.get(plan.jobs[at].gate_id)?.cancelled {
-        return Ok(Decided::default());
+    if locked.get(graph.jobs[at].job_key)?.cancelled {
+        return Ok(Cancellation::default());
     }
-    let mut decided = Decided::default();
-    let mut walks = Vec::new();
+    let mut cancellation = Cancellation::default();
+    let mut propagations = Vec::new();
     let mut open = false;
     for n in below {
-        let gate_id = plan.jobs[n].gate_id;
-        let gate = locked.get(gate_id)?;
-        if gate.cancelled {
+        let job_key = graph.jobs[n].job_key;
+        let job_state = locked.get(job_key)?;
+        if job_state.cancelled {
             continue;
         }
-        decided.gates.push(gate_id);
-        if gate.completed_at.is_some() {
+        cancellation.job_keys.push(job_key);
+        if job_state.completed_at.is_some() {
             // Jobs that wait for it learn now that it did not end with the required outcome (`after`).
-            if plan.waiting_for(n).next().is_some() {
-                decided.settle.push((gate_id, plan.root_id));
+            if graph.waiting_for(n).next().is_some() {
+                cancellation.to_complete.push((job_key, graph.root_id));
             }
             continue;
         }
         open = true;
-        if gate.running == 0 && !gate.solo {
-            decided.settle.push((gate_id, plan.root_id));
+        if job_state.running == 0 && !job_state.solo {
+            cancellation.to_complete.push((job_key, graph.root_id));
         }
-        if gate.pending > 0 {
-            walks.push(gate_id);
+        if job_state.pending > 0 {
+            propagations.push(job_key);
         }
     }
     if !open {
         return Err(Error::refuse(Code::JobCompleted, "The job is complete: there is nothing left to cancel."));
     }
-    decided.gates.sort_unstable();
-    trees::cancel(tx, &decided.gates, reason).await?;
-    carry::cancel(tx, &decided.gates).await?;
-    carry::begin(tx, &walks, Kind::Cancel).await?;
-    Ok(decided)
+    cancellation.job_keys.sort_unstable();
+    tree_states::cancel(tx, &cancellation.job_keys, reason).await?;
+    propagation::switch_to_cancel(tx, &cancellation.job_keys).await?;
+    propagation::begin(tx, &propagations, PropagationKind::Cancel).await?;
+    Ok(cancellation)
 }
 
 impl Engine {
@@ -109,28 +114,32 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let job = self.visible_job(caller, job_id).await?;
         let reason = audit::reason_for(caller, job.owner_id, reason)?;
-        let deed = audit::row(caller, "job.cancel", job.owner_id, reason.as_deref())
+        let audit_row = audit::row(caller, "job.cancel", job.owner_id, reason.as_deref())
             .filter(|_| recorded == Recorded::Here)
             .map(|row| row.about(job.root_id, job.job_id, None));
         self.0
             .core
-            .retrying(move |core| {
-                let (job, reason, deed) = (Arc::clone(&job), reason.clone(), deed.clone());
+            .run_with_retries(move |core| {
+                let (job, reason, audit_row) = (Arc::clone(&job), reason.clone(), audit_row.clone());
                 async move {
-                    let plan = core.plans.of(&core.pools.read, job.root_id).await?;
-                    let at = plan.place(job.gate_id).ok_or_else(|| Problem::not_found("job"))?;
+                    let graph = core.graphs.of(&core.pools.read, job.root_id).await?;
+                    let at = graph.position(job.job_key).ok_or_else(|| Problem::not_found("job"))?;
                     let mut tx = core.pools.hot.begin().await?;
-                    let decided = decide(&mut tx, &plan, at, reason.as_deref()).await?;
-                    core.announce_complete(&mut tx, &decided.gates).await?;
-                    gates::ask_to_settle(&mut tx, &decided.settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
-                    if let Some(deed) = deed.filter(|_| !decided.gates.is_empty()) {
-                        deeds::record(&mut tx, &deed).await?;
+                    let cancellation = cancel_subtree(&mut tx, &graph, at, reason.as_deref()).await?;
+                    core.announce_complete(&mut tx, &cancellation.job_keys).await?;
+                    job_states::request_completion_checks(
+                        &mut tx,
+                        &cancellation.to_complete.iter().map(|s| s.0).collect::<Vec<_>>(),
+                    )
+                    .await?;
+                    if let Some(audit_row) = audit_row.filter(|_| !cancellation.job_keys.is_empty()) {
+                        audit_log::record(&mut tx, &audit_row).await?;
                     }
                     crate::store::commit(tx).await?;
-                    core.ghosts.met(&decided.gates);
-                    settle::settle_all(&core, &decided.settle).await;
+                    core.cancelled_jobs.insert(&cancellation.job_keys);
+                    tree_completion::complete_jobs(&core, &cancellation.to_complete).await;
                     core.hub.touch(&[job.root_id]);
-                    core.walk_asked.notify_one();
+                    core.propagation_requested.notify_one();
                     Ok(())
                 }
             })
@@ -142,13 +151,13 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let job = self.job_of_item(caller, item_id).await?;
         let reason = audit::reason_for(caller, job.owner_id, reason)?;
-        let deed = audit::row(caller, "item.cancel", job.owner_id, reason.as_deref())
+        let audit_row = audit::row(caller, "item.cancel", job.owner_id, reason.as_deref())
             .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
-        let cancels = Arc::new([CancelItem { item_id, root_id: job.root_id, deed }]);
+        let cancels = Arc::new([CancelItem { item_id, root_id: job.root_id, audit_row }]);
         let mut refused = self
             .0
             .core
-            .retrying(move |core| {
+            .run_with_retries(move |core| {
                 let cancels = Arc::clone(&cancels);
                 async move { cancel_many(&core, &cancels[..], None).await }
             })
@@ -162,7 +171,7 @@ impl Engine {
 pub(super) struct CancelItem {
     pub(super) item_id: Uuid,
     pub(super) root_id: Uuid,
-    pub(super) deed: Option<deeds::AuditRow>,
+    pub(super) audit_row: Option<audit_log::AuditRow>,
 }
 
 /// Cancels items in one transaction; returns the refused ones. If they are members of a bulk operation, all of them are
@@ -172,9 +181,9 @@ pub(super) async fn cancel_many(
     cancels: &[CancelItem],
     mut tally: Option<Tally>,
 ) -> Result<HashMap<Uuid, Problem>> {
-    let mut over: HashMap<Uuid, Option<Problem>> = HashMap::new();
-    while !attempt(core, cancels, tally.as_mut(), &mut over).await? {}
-    Ok(over.into_iter().filter_map(|(item_id, problem)| Some((item_id, problem?))).collect())
+    let mut excluded: HashMap<Uuid, Option<Problem>> = HashMap::new();
+    while !attempt(core, cancels, tally.as_mut(), &mut excluded).await? {}
+    Ok(excluded.into_iter().filter_map(|(item_id, problem)| Some((item_id, problem?))).collect())
 }
 
 /// Cancels the items that are not in `over`, which holds refused and already canceled items. False if some were added
@@ -183,72 +192,76 @@ async fn attempt(
     core: &Arc<Core>,
     cancels: &[CancelItem],
     tally: Option<&mut Tally>,
-    over: &mut HashMap<Uuid, Option<Problem>>,
+    excluded: &mut HashMap<Uuid, Option<Problem>>,
 ) -> Result<bool> {
-    let mut plans = BTreeMap::new();
+    let mut graphs = BTreeMap::new();
     if let Some(tally) = &tally {
-        plans = core.plans.of_all(&core.pools.read, tally.roots()).await?;
+        graphs = core.graphs.of_all(&core.pools.read, tally.roots()).await?;
     }
-    let mut ids: Vec<Uuid> = cancels.iter().map(|cancel| cancel.item_id).filter(|id| !over.contains_key(id)).collect();
+    let mut ids: Vec<Uuid> =
+        cancels.iter().map(|cancel| cancel.item_id).filter(|id| !excluded.contains_key(id)).collect();
     ids.sort_unstable();
     let mut tx = core.pools.hot.begin().await?;
     let mut rows = EndingRows::default();
     // Workers of running items are notified first, because leases precede waiting rows in the lock order.
-    let running: HashSet<Uuid> = retrying::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
+    let running: HashSet<Uuid> = item_retries::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
     ids.retain(|id| !running.contains(id));
-    let seen = waiting::look(&mut tx, &ids).await?;
-    lock_lanes_of(&mut tx, &seen).await?;
-    let taken = waiting::take(&mut tx, &ids, false).await?;
+    let seen = pending_rows::find(&mut tx, &ids).await?;
+    lock_serialize_queues_of(&mut tx, &seen).await?;
+    let taken = pending_rows::take(&mut tx, &ids, false).await?;
     let found: HashSet<Uuid> = taken.iter().map(|taken| taken.item_id).collect();
     ids.retain(|id| !found.contains(id));
-    let finals = if ids.is_empty() { HashMap::new() } else { retrying::final_states(&mut tx, &ids).await? };
+    let finals = if ids.is_empty() { HashMap::new() } else { item_retries::final_states(&mut tx, &ids).await? };
     for id in ids {
         // Neither running, waiting nor final: the item moved in the meantime.
         let state = finals.get(&id).ok_or(Error::Conflict("an item moved"))?.state;
-        over.insert(id, (state != ItemState::Cancelled).then(|| item_final(state)));
+        excluded.insert(id, (state != ItemState::Cancelled).then(|| item_final(state)));
     }
 
-    rows.freed.extend(taken.iter().filter_map(|taken| Some((taken.lane_id?, taken.item_id))));
-    lanes::pass_on(core, &mut tx, &mut rows).await?;
-    let gate_ids: BTreeSet<i64> = rows.deltas.keys().copied().chain(taken.iter().map(|taken| taken.gate_id)).collect();
-    let gate_ids: Vec<i64> = gate_ids.into_iter().collect();
-    let locked: HashMap<i64, gates::Locked> =
-        gates::lock(&mut tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
+    rows.freed.extend(taken.iter().filter_map(|taken| Some((taken.serialize_queue_id?, taken.item_id))));
+    serialize_queues::release_next(core, &mut tx, &mut rows).await?;
+    let job_keys: BTreeSet<i64> = rows.deltas.keys().copied().chain(taken.iter().map(|taken| taken.job_key)).collect();
+    let job_keys: Vec<i64> = job_keys.into_iter().collect();
+    let locked: HashMap<i64, job_states::LockedJobState> = job_states::lock(&mut tx, &job_keys)
+        .await?
+        .into_iter()
+        .map(|job_state| (job_state.job_key, job_state))
+        .collect();
     let mut finals = Vec::with_capacity(taken.len());
     for taken in &taken {
-        let gate = locked.get(&taken.gate_id).ok_or(Error::Conflict("a job was removed"))?;
-        if gate.cancelled || gate.after_failed {
+        let job_state = locked.get(&taken.job_key).ok_or(Error::Conflict("a job was removed"))?;
+        if job_state.cancelled || job_state.after_failed {
             // Already canceled and counted with its job; the propagation will update its row.
-            over.insert(taken.item_id, None);
+            excluded.insert(taken.item_id, None);
             continue;
         }
-        let delta = rows.delta(taken.gate_id);
-        count_off(&mut delta.counts, taken.was);
+        let delta = rows.delta(taken.job_key);
+        subtract_waiting(&mut delta.counts, taken.was);
         delta.counts.cancelled += 1;
-        let row = final_row(taken.item_id, taken.gate_id, ItemState::Cancelled, None);
+        let row = final_row(taken.item_id, taken.job_key, ItemState::Cancelled, None);
         finals.push(endings::FinalRow { attempt: taken.attempts, failures: taken.failures, ..row });
     }
     if finals.len() < taken.len() {
         return Ok(false);
     }
-    let done = || cancels.iter().filter(|cancel| !over.contains_key(&cancel.item_id));
+    let done = || cancels.iter().filter(|cancel| !excluded.contains_key(&cancel.item_id));
     if tally.is_none() && done().next().is_none() {
         return Ok(true);
     }
     endings::finish(&mut tx, &finals).await?;
-    let closed = work::close(core, &mut tx, &mut rows).await?;
-    let deeds: Vec<deeds::AuditRow> = done().filter_map(|cancel| cancel.deed.clone()).collect();
-    deeds::record_all(&mut tx, &deeds).await?;
+    let effects = work_batch::finish_batch(core, &mut tx, &mut rows).await?;
+    let audit_rows: Vec<audit_log::AuditRow> = done().filter_map(|cancel| cancel.audit_row.clone()).collect();
+    audit_log::record_all(&mut tx, &audit_rows).await?;
     if let Some(tally) = tally {
-        for (&item_id, problem) in &*over {
+        for (&item_id, problem) in &*excluded {
             if let Some(problem) = problem {
                 tally.skip(item_id, problem.code.as_str());
             }
         }
-        tally.write(core, &mut tx, &plans).await?;
+        tally.write(core, &mut tx, &graphs).await?;
     }
     crate::store::commit(tx).await?;
-    closed.after_commit(core, &rows).await;
+    effects.after_commit(core, &rows).await;
     core.hub.touch(&done().map(|cancel| cancel.root_id).collect::<Vec<_>>());
     Ok(true)
 }
@@ -261,28 +274,31 @@ fn item_final(state: ItemState) -> Problem {
 }
 
 /// Locks the serialize queues of these items.
-async fn lock_lanes_of(tx: &mut Tx, seen: &[waiting::Seen]) -> Result<()> {
-    let ids = lanes::lanes_of(seen);
+async fn lock_serialize_queues_of(tx: &mut Tx, seen: &[pending_rows::PendingItem]) -> Result<()> {
+    let ids = serialize_queues::serialize_queues_of(seen);
     if !ids.is_empty() {
-        crate::store::lanes::lock(tx, &ids).await?;
+        crate::store::serialize_queues::lock(tx, &ids).await?;
     }
     Ok(())
 }
 
 /// Subtracts one item from the count of its waiting state.
-pub(super) fn count_off(counts: &mut domain::Counts, was: Was) {
+pub(super) fn subtract_waiting(counts: &mut domain::Counts, was: PendingIn) {
     match was {
-        Was::Ready => counts.available -= 1,
-        Was::Scheduled => counts.scheduled -= 1,
-        Was::Retryable => counts.retryable -= 1,
-        Was::Blocked => counts.blocked -= 1,
+        PendingIn::Ready => counts.available -= 1,
+        PendingIn::Scheduled => counts.scheduled -= 1,
+        PendingIn::Retryable => counts.retryable -= 1,
+        PendingIn::Blocked => counts.blocked -= 1,
     }
 }
 
 impl Core {
     /// Runs a use case in its own task, so that a client that disconnects cannot leave a transaction open, and retries
     /// it after a conflict with another transaction.
-    pub(super) async fn retrying<F, R>(self: &Arc<Self>, run: impl Fn(Arc<Core>) -> F + Send + 'static) -> Result<R>
+    pub(super) async fn run_with_retries<F, R>(
+        self: &Arc<Self>,
+        run: impl Fn(Arc<Core>) -> F + Send + 'static,
+    ) -> Result<R>
     where
         F: Future<Output = Result<R>> + Send + 'static,
         R: Send + 'static,
@@ -292,7 +308,7 @@ impl Core {
             let mut left = 5;
             loop {
                 match run(Arc::clone(&core)).await {
-                    Err(Error::JobsCancelled(gates)) if left > 0 => core.ghosts.met(&gates),
+                    Err(Error::JobsCancelled(job_keys)) if left > 0 => core.cancelled_jobs.insert(&job_keys),
                     Err(error) if error.is_conflict() && left > 0 => {}
                     other => return other,
                 }

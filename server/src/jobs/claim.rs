@@ -24,15 +24,15 @@ use crate::{
     error::{Error, Result},
     store::{
         Tx, claim_requests,
-        contracts::{JobInfo, TypeInfo},
-        gates::Delta,
-        leases::{self, ClaimedRow, Mark},
+        claim_slots::ClaimSlot,
+        definitions::{JobInfo, TypeInfo},
+        job_states::Delta,
+        leases::{self, ClaimCursor, ClaimedRow},
         results,
-        slots::Slot,
     },
 };
 
-use super::{Core, Engine, own};
+use super::{Core, Engine, builtin_executors};
 
 /// One validated claim.
 #[derive(Clone, Debug)]
@@ -88,13 +88,13 @@ pub(super) async fn claim_all(
     let mut wanted: Vec<usize> = Vec::new();
     for (at, claim) in claims.iter().enumerate() {
         let before = match claim.claim_id {
-            Some(id) => claim_requests::given(tx, claim.credential_id, id).await?,
+            Some(id) => claim_requests::assignments_of(tx, claim.credential_id, id).await?,
             None => None,
         };
-        if let Some(fences) = before {
-            filled.rows[at] = leases::open(tx, &fences).await?;
+        if let Some(assignment_ids) = before {
+            filled.rows[at] = leases::open(tx, &assignment_ids).await?;
         } else if let Some(ids) = &claim.item_ids {
-            filled.rows[at] = claim_named(core, tx, claim, ids, caps, &mut filled.waits).await?;
+            filled.rows[at] = claim_by_ids(core, tx, claim, ids, caps, &mut filled.waits).await?;
             filled.refused[at] = refusals(ids, &filled.rows[at]);
             count(&filled.rows[at], deltas);
             remember(tx, claim, &filled.rows[at]).await?;
@@ -119,7 +119,7 @@ pub(super) async fn claim_all(
             for at in takers {
                 for _ in filled.rows[at].len()..claims[at].max {
                     let slot = slot(claims[at]);
-                    owner_of.insert(slot.fence, at);
+                    owner_of.insert(slot.assignment_id, at);
                     slots.push(slot);
                 }
             }
@@ -129,7 +129,7 @@ pub(super) async fn claim_all(
             filled.waits.extend(first_waits(&info, &rows));
             for row in rows {
                 count(std::slice::from_ref(&row), deltas);
-                filled.rows[owner_of[&row.fence]].push(row);
+                filled.rows[owner_of[&row.assignment_id]].push(row);
             }
         }
     }
@@ -139,8 +139,8 @@ pub(super) async fn claim_all(
     Ok(filled)
 }
 
-fn slot(claim: &ClaimCommand) -> Slot {
-    Slot { fence: Uuid::now_v7(), credential_id: claim.credential_id, worker_id: claim.worker_id.clone() }
+fn slot(claim: &ClaimCommand) -> ClaimSlot {
+    ClaimSlot { assignment_id: Uuid::now_v7(), credential_id: claim.credential_id, worker_id: claim.worker_id.clone() }
 }
 
 /// Number of items of a capped type that may still start; `None` without a cap.
@@ -151,24 +151,25 @@ async fn room(tx: &mut Tx, type_id: i32, caps: &HashMap<i32, i32>) -> Result<Opt
 }
 
 /// Claims items of one type from the low-water mark, and again from the bottom if that did not fill all slots.
-async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[Slot]) -> Result<Vec<ClaimedRow>> {
+async fn claim_type(core: &Core, tx: &mut Tx, info: &TypeInfo, slots: &[ClaimSlot]) -> Result<Vec<ClaimedRow>> {
     if slots.is_empty() {
         return Ok(Vec::new());
     }
-    let start = core.marks.start(info.id);
-    let times = (own::lease_of(info), info.run_timeout_seconds);
-    let ghosts = core.ghosts.known();
-    let mut rows = leases::claim(tx, info.id, start, slots, times, &ghosts).await?;
-    if rows.len() < slots.len() && start != Mark::BOTTOM {
+    let start = core.low_water_marks.start(info.id);
+    let times = (builtin_executors::lease_of(info), info.run_timeout_seconds);
+    let cancelled_jobs = core.cancelled_jobs.job_keys();
+    let mut rows = leases::claim(tx, info.id, start, slots, times, &cancelled_jobs).await?;
+    if rows.len() < slots.len() && start != ClaimCursor::BOTTOM {
         let rest = &slots[rows.len()..];
-        rows.extend(leases::claim(tx, info.id, Mark::BOTTOM, rest, times, &ghosts).await?);
+        rows.extend(leases::claim(tx, info.id, ClaimCursor::BOTTOM, rest, times, &cancelled_jobs).await?);
     }
-    let first = rows.iter().map(|row| Mark { rank: row.rank, turn: row.turn }).min();
-    core.marks.found(info.id, first.unwrap_or(Mark::BOTTOM));
+    let first =
+        rows.iter().map(|row| ClaimCursor { negated_priority: row.negated_priority, fair_turn: row.fair_turn }).min();
+    core.low_water_marks.found(info.id, first.unwrap_or(ClaimCursor::BOTTOM));
     Ok(rows)
 }
 
-async fn claim_named(
+async fn claim_by_ids(
     core: &Core,
     tx: &mut Tx,
     claim: &ClaimCommand,
@@ -183,9 +184,9 @@ async fn claim_named(
     for &type_id in &claim.types {
         let Some(info) = core.types.by_id(type_id).filter(|info| !info.paused) else { continue };
         let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
-        let slots: Vec<Slot> = (0..n).map(|_| slot(claim)).collect();
-        let times = (own::lease_of(&info), info.run_timeout_seconds);
-        let claimed = leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.ghosts.known()).await?;
+        let slots: Vec<ClaimSlot> = (0..n).map(|_| slot(claim)).collect();
+        let times = (builtin_executors::lease_of(&info), info.run_timeout_seconds);
+        let claimed = leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.cancelled_jobs.job_keys()).await?;
         waits.extend(first_waits(&info, &claimed));
         rows.extend(claimed);
     }
@@ -195,10 +196,10 @@ async fn claim_named(
 /// Job and seconds from addition to start of items that start for the first time, for the statistics. Both times are the
 /// database's.
 fn first_waits<'a>(info: &TypeInfo, rows: &'a [ClaimedRow]) -> impl Iterator<Item = (i64, f64)> + use<'a> {
-    let lease = own::lease_of(info);
+    let lease = builtin_executors::lease_of(info);
     rows.iter()
         .filter(|row| row.attempt == 1)
-        .map(move |row| (row.gate_id, (row.lease_expires_at - row.created_at).as_seconds_f64() - lease))
+        .map(move |row| (row.job_key, (row.lease_expires_at - row.created_at).as_seconds_f64() - lease))
 }
 
 fn refusals(ids: &[Uuid], rows: &[ClaimedRow]) -> Vec<Refused> {
@@ -216,15 +217,15 @@ async fn remember(tx: &mut Tx, claim: &ClaimCommand, rows: &[ClaimedRow]) -> Res
     if let Some(id) = claim.claim_id
         && (closes || !rows.is_empty())
     {
-        let fences: Vec<Uuid> = rows.iter().map(|row| row.fence).collect();
-        claim_requests::remember(tx, claim.credential_id, id, &fences).await?;
+        let assignment_ids: Vec<Uuid> = rows.iter().map(|row| row.assignment_id).collect();
+        claim_requests::insert(tx, claim.credential_id, id, &assignment_ids).await?;
     }
     Ok(())
 }
 
 fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
     for row in rows {
-        let delta = deltas.entry(row.gate_id).or_default();
+        let delta = deltas.entry(row.job_key).or_default();
         delta.counts.available -= 1;
         delta.counts.running += 1;
         delta.starts = true;
@@ -233,51 +234,51 @@ fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
 
 /// Context of items besides their rows.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct ClaimContext {
     jobs: HashMap<i64, Arc<JobInfo>>,
     steps: HashMap<Uuid, Step>,
     inputs: HashMap<i64, BTreeMap<String, Inputs>>,
 }
 
-impl Around {
+impl ClaimContext {
     /// Counts how long items waited for their first attempt. Call this after the commit.
     pub(super) fn count_waits(&self, core: &Core, waits: &[(i64, f64)]) {
-        for (gate_id, seconds) in waits {
-            if let Some(job) = self.jobs.get(gate_id) {
-                core.figures.with(&job.type_name, |activity| activity.wait.record(*seconds));
+        for (job_key, seconds) in waits {
+            if let Some(job) = self.jobs.get(job_key) {
+                core.activity_counters.with(&job.type_name, |activity| activity.wait.record(*seconds));
             }
         }
     }
 }
 
 /// Reads the context that assignments carry besides the item rows.
-pub(super) async fn around(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -> Result<Around> {
-    let mut around = Around::default();
+pub(super) async fn context(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) -> Result<ClaimContext> {
+    let mut context = ClaimContext::default();
     if rows.iter().all(Vec::is_empty) {
-        return Ok(around);
+        return Ok(context);
     }
-    around.jobs = core.jobs.by_gates(&mut **tx, rows.iter().flatten().map(|row| row.gate_id)).await?;
-    if around.jobs.values().any(|job| !job.steps.is_empty()) {
+    context.jobs = core.jobs.by_job_keys(&mut **tx, rows.iter().flatten().map(|row| row.job_key)).await?;
+    if context.jobs.values().any(|job| !job.steps.is_empty()) {
         let ids: Vec<Uuid> = rows.iter().flatten().map(|row| row.item_id).collect();
         for (item_id, name, data) in leases::steps(tx, &ids).await? {
-            around.steps.insert(item_id, Step { name, data: Document::trusted(data) });
+            context.steps.insert(item_id, Step { name, data: Document::trusted(data) });
         }
     }
-    for job in around.jobs.values().filter(|job| job.waits) {
-        around.inputs.insert(job.gate_id, inputs_of(core, tx, job).await?);
+    for job in context.jobs.values().filter(|job| job.waits) {
+        context.inputs.insert(job.job_key, inputs_of(core, tx, job).await?);
     }
-    Ok(around)
+    Ok(context)
 }
 
 /// Assignments as workers receive them.
-pub(super) fn assignments(core: &Core, around: Around, rows: Vec<Vec<ClaimedRow>>) -> Vec<Vec<Assignment>> {
-    let Around { jobs, mut steps, inputs } = around;
-    let mut tell = |row: ClaimedRow| -> Option<Assignment> {
-        let job = jobs.get(&row.gate_id)?;
+pub(super) fn assignments(core: &Core, context: ClaimContext, rows: Vec<Vec<ClaimedRow>>) -> Vec<Vec<Assignment>> {
+    let ClaimContext { jobs, mut steps, inputs } = context;
+    let mut to_assignment = |row: ClaimedRow| -> Option<Assignment> {
+        let job = jobs.get(&row.job_key)?;
         let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
         Some(Assignment {
-            inputs: inputs.get(&row.gate_id).cloned(),
-            id: row.fence,
+            inputs: inputs.get(&row.job_key).cloned(),
+            id: row.assignment_id,
             attempt: row.attempt,
             lease_expires_at: Time(row.lease_expires_at),
             heartbeat_seconds: heartbeat,
@@ -296,24 +297,24 @@ pub(super) fn assignments(core: &Core, around: Around, rows: Vec<Vec<ClaimedRow>
                 step: steps.remove(&row.item_id),
                 dedupe_key: row.dedupe_key,
                 serialize_key: row.serialize_key,
-                priority: -row.rank,
+                priority: -row.negated_priority,
                 expires_at: row.expires_at.map(Time),
                 created_at: Time(row.created_at),
             },
         })
     };
-    rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut tell).collect()).collect()
+    rows.into_iter().map(|rows| rows.into_iter().filter_map(&mut to_assignment).collect()).collect()
 }
 
 /// Outputs of the jobs that this one waited for (`after`): the results if the job had a single item, else a link to
 /// them.
 async fn inputs_of(core: &Core, tx: &mut Tx, job: &JobInfo) -> Result<BTreeMap<String, Inputs>> {
-    let plan = core.plans.of(&mut **tx, job.root_id).await?;
-    let Some(at) = plan.place(job.gate_id) else { return Ok(BTreeMap::new()) };
+    let graph = core.graphs.of(&mut **tx, job.root_id).await?;
+    let Some(at) = graph.position(job.job_key) else { return Ok(BTreeMap::new()) };
     let mut inputs = BTreeMap::new();
-    for &before in &plan.jobs[at].after {
-        let before = &plan.jobs[before];
-        let results = results::only_result(tx, before.gate_id).await?;
+    for &before in &graph.jobs[at].after {
+        let before = &graph.jobs[before];
+        let results = results::only_result(tx, before.job_key).await?;
         let input = match results {
             Some(result) => Inputs::Results(result.into_iter().map(Document::trusted).collect()),
             None => Inputs::Link(format!("/api/v1/jobs/{}/results", before.job_id)),
@@ -366,7 +367,7 @@ impl Engine {
                     }
                     .into());
                 };
-                if !own::may_claim(info.executor.kind, caller.credential_id) {
+                if !builtin_executors::may_claim(info.executor.kind, caller.credential_id) {
                     return Err(fault(&pointer, "expected a type whose executor is pull"));
                 }
                 if !allowed(name) {

@@ -14,12 +14,12 @@ use crate::{
     error::Result,
     store::{
         corrections as store,
-        gates::{self, Delta},
+        job_states::{self, Delta},
     },
     task::in_task,
 };
 
-use super::{Core, Engine, groups};
+use super::{Core, Engine, error_groups};
 
 /// Items that one step matches.
 const STEP: i64 = 1_000;
@@ -31,8 +31,8 @@ impl Engine {
         let core = Arc::clone(&self.0.core);
         let run = async move {
             let mut rows = 0;
-            for gate_id in store::open(&core.pools.read, 100).await? {
-                rows += step(&core, gate_id).await?;
+            for job_key in store::open(&core.pools.read, 100).await? {
+                rows += step(&core, job_key).await?;
             }
             Ok(rows)
         };
@@ -41,24 +41,24 @@ impl Engine {
 }
 
 /// One step of one import; returns the number of its rows that were looked at.
-async fn step(core: &Core, gate_id: i64) -> Result<usize> {
+async fn step(core: &Core, job_key: i64) -> Result<usize> {
     let mut tx = core.pools.hot.begin().await?;
-    let Some(correction) = store::lock(&mut tx, gate_id).await? else { return Ok(0) };
+    let Some(correction) = store::lock(&mut tx, job_key).await? else { return Ok(0) };
     // Before the items: once the file has been read, every item is there.
-    let is_read = store::is_read(&mut tx, gate_id).await?;
-    let items = store::next(&mut tx, gate_id, correction.seq, STEP).await?;
+    let is_read = store::is_read(&mut tx, job_key).await?;
+    let items = store::next(&mut tx, job_key, correction.seq, STEP).await?;
     let ends = is_read && (items.len() as i64) < STEP;
     let Some(last) = items.last().map(|item| item.seq) else {
         if ends {
-            store::move_to(&mut tx, gate_id, None).await?;
+            store::move_to(&mut tx, job_key, None).await?;
             crate::store::commit(tx).await?;
         }
         return Ok(0);
     };
     let (rows, ids): (Vec<i64>, Vec<Uuid>) = items.iter().filter_map(|item| Some((item.row?, item.item_id))).unzip();
-    let original = correction.corrects_gate_id;
+    let original = correction.corrects_job_key;
     let superseded = store::supersede(&mut tx, original, &rows, &ids).await?;
-    let jobs = core.jobs.by_gates(&mut *tx, [original]).await?;
+    let jobs = core.jobs.by_job_keys(&mut *tx, [original]).await?;
     if let Some(job) = jobs.get(&original).filter(|_| !superseded.is_empty()) {
         let mut delta = Delta { knows_cancelled: true, ..Delta::default() };
         let mut dead = Vec::new();
@@ -77,10 +77,10 @@ async fn step(core: &Core, gate_id: i64) -> Result<usize> {
             }
         }
         store::count(&mut tx, original, superseded.len() as i64).await?;
-        gates::apply(&mut tx, &[(original, delta)]).await?;
-        groups::uncount(&mut tx, &dead).await?;
+        job_states::apply(&mut tx, &[(original, delta)]).await?;
+        error_groups::uncount(&mut tx, &dead).await?;
     }
-    store::move_to(&mut tx, gate_id, (!ends).then_some(last)).await?;
+    store::move_to(&mut tx, job_key, (!ends).then_some(last)).await?;
     crate::store::commit(tx).await?;
     if let Some(job) = jobs.get(&original) {
         core.hub.touch(&[job.root_id]);

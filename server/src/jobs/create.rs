@@ -4,11 +4,11 @@
 //! Idempotency-Key, an id or a dedupe key; a tree that loses is answered from the tree that won. So one place reads
 //! ([`Core::look`]), one place writes, and neither trusts the other.
 
-mod look; // lookup of existing trees
+mod key_locks; // one request per key at a time
+mod layout; // validation and layout of a tree
+mod lookup; // lookup of existing trees
 mod mapping; // column mappings and edited rows of imports
-mod plan; // validation and layout of a tree
 mod rows; // rows of new trees
-mod turns; // one request per key at a time
 mod write; // transaction
 
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::{
 };
 
 use super::{Core, Engine, audit};
-use look::Standing;
+use layout::Node;
+use lookup::Lookup;
 pub(crate) use mapping::fit_head;
-use plan::Node;
-use write::Wrote;
+use write::WriteOutcome;
 
-pub use turns::Turn;
-pub(super) use turns::Turns;
+pub use key_locks::KeyGuard;
+pub(super) use key_locks::KeyLocks;
 pub(super) use write::CreateBatch;
 
 /// Call name under which keys of `POST /jobs` are stored.
@@ -55,20 +55,20 @@ pub struct Creation {
 
 /// Outcome of a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum CreationOutcome {
     /// New tree.
     New(Uuid),
     /// Tree of an earlier request with the same key, not complete yet.
-    UnderWay(Uuid),
+    InProgress(Uuid),
     /// Tree of an earlier request with the same key or id.
-    Already(Uuid),
+    Existing(Uuid),
 }
 
-impl Made {
+impl CreationOutcome {
     /// Id of the root.
     pub const fn root_id(self) -> Uuid {
         match self {
-            Self::New(id) | Self::UnderWay(id) | Self::Already(id) => id,
+            Self::New(id) | Self::InProgress(id) | Self::Existing(id) => id,
         }
     }
 }
@@ -80,9 +80,9 @@ pub(super) struct Tree {
     body_hash: Option<Vec<u8>>,
     may_need_key: bool,
     /// Requesting credential, and true if it may see all owners' work.
-    asked: (Uuid, bool),
+    requester: (Uuid, bool),
     /// Audit log entry, present if staff create the tree.
-    deed: Option<AuditRow>,
+    audit_row: Option<AuditRow>,
 }
 
 impl Tree {
@@ -92,7 +92,7 @@ impl Tree {
 }
 
 /// Idempotency-Key as requested.
-struct Asked {
+struct RequestedKey {
     name: KeyName,
     fingerprint: Vec<u8>,
 }
@@ -100,23 +100,23 @@ struct Asked {
 /// Tree with the key that will name it.
 pub(super) struct CreateCommand {
     tree: Arc<Tree>,
-    key: Option<Take>,
+    key: Option<KeyToTake>,
 }
 
 /// Key to be taken.
-struct Take {
+struct KeyToTake {
     name: KeyName,
     fingerprint: Vec<u8>,
-    from: Before,
+    from: KeyState,
 }
 
 /// Current meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
+enum KeyState {
     /// Unused key.
-    Nobody,
+    Unused,
     /// Expired key; it named this tree, if any.
-    Lapsed(Option<Uuid>),
+    Expired(Option<Uuid>),
     /// Key of a tree that failed or was canceled: the new tree replays it.
     Failed(Uuid),
 }
@@ -133,9 +133,9 @@ impl Engine {
         let core = &self.0.core;
         let mut open = vec![(new, String::new())];
         while let Some((job, pointer)) = open.pop() {
-            core.fits(job.metadata.as_ref(), || format!("{pointer}/metadata"))?;
-            core.fits(job.feed.as_ref(), || format!("{pointer}/feed"))?;
-            core.fit(&job.items, || format!("{pointer}/items"))?;
+            core.check_document_size(job.metadata.as_ref(), || format!("{pointer}/metadata"))?;
+            core.check_document_size(job.feed.as_ref(), || format!("{pointer}/feed"))?;
+            core.check_documents_size(&job.items, || format!("{pointer}/items"))?;
             open.extend(job.children.iter().enumerate().map(|(n, child)| (child, format!("{pointer}/children/{n}"))));
         }
         Ok(())
@@ -143,64 +143,68 @@ impl Engine {
 
     /// Same as `check_sizes`, for items.
     pub fn check_item_sizes(&self, items: &[NewItem]) -> Result<(), Problem> {
-        self.0.core.fit(items, String::new)
+        self.0.core.check_documents_size(items, String::new)
     }
 
     /// Same as [`Engine::check_item_sizes`], for a single payload.
     pub fn check_payload_size(&self, payload: Option<&Document>) -> Result<(), Problem> {
-        self.0.core.fits(payload, || "/payload".to_owned())
+        self.0.core.check_document_size(payload, || "/payload".to_owned())
     }
 
     /// Creates a tree, or finds the tree that an earlier request with the same key or id created (`dedupe-key`,
     /// `idempotency-key`). Returns the tree too if it was already read.
-    pub async fn create_tree(&self, caller: &Caller, creation: Creation) -> Result<(Made, Option<Box<Job>>)> {
+    pub async fn create_tree(
+        &self,
+        caller: &Caller,
+        creation: Creation,
+    ) -> Result<(CreationOutcome, Option<Box<Job>>)> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
         let Creation { new, key, body_hash, may_need_key } = creation;
-        let asked = key.map(|(key, fingerprint)| Asked {
+        let requested_key = key.map(|(key, fingerprint)| RequestedKey {
             name: KeyName { owner_id: caller.owner_id, scope: new.initiated_by.clone().unwrap_or_default(), key },
             fingerprint: fingerprint.to_vec(),
         });
-        let _turn = match &asked {
-            Some(asked) => Some(core.turns.take(&asked.name).await),
+        let _key_guard = match &requested_key {
+            Some(requested_key) => Some(core.key_locks.take(&requested_key.name).await),
             None => None,
         };
         // Before the body is validated: an accepted request gets its answer again, whatever has changed since.
-        let mut take = match &asked {
-            Some(asked) => match core.look_at_key(asked).await? {
-                Standing::There(made) => return Ok((made, None)),
-                Standing::Free(take) => take,
+        let mut take = match &requested_key {
+            Some(requested_key) => match core.look_up_key(requested_key).await? {
+                Lookup::Exists(made) => return Ok((made, None)),
+                Lookup::Free(take) => take,
             },
             None => None,
         };
-        let nodes = self.plan(caller, new).await?;
+        let nodes = self.layout(caller, new).await?;
         let tree = Arc::new(Tree {
             owner_id: caller.owner_id,
-            deed: deed(caller, &nodes),
+            audit_row: audit_row(caller, &nodes),
             nodes,
             body_hash: body_hash.map(|hash| hash.to_vec()),
             may_need_key,
-            asked: (caller.credential_id, caller.sees_all()),
+            requester: (caller.credential_id, caller.sees_all()),
         });
         let items = tree.nodes.iter().map(|node| node.new.items.len() as i64).sum();
         let _taken = match core.quotas.take(caller.owner_id, Usage { trees: 1, items, bytes: 0 }).await {
             Ok(taken) => taken,
             // An accepted request gets its answer again, whatever the owner's usage is by now.
             Err(refused) => {
-                return match core.look(&tree, asked.as_ref()).await? {
-                    Standing::There(made) => Ok((made, None)),
-                    Standing::Free(_) => Err(refused),
+                return match core.look_up(&tree, requested_key.as_ref()).await? {
+                    Lookup::Exists(made) => Ok((made, None)),
+                    Lookup::Free(_) => Err(refused),
                 };
             }
         };
         for _ in 0..TRIES {
             let command = CreateCommand { tree: Arc::clone(&tree), key: take };
-            if let Wrote::Tree(made) = self.0.creations.run(command).await? {
-                return Ok((Made::New(tree.root_id()), made));
+            if let WriteOutcome::Tree(made) = self.0.creations.run(command).await? {
+                return Ok((CreationOutcome::New(tree.root_id()), made));
             }
-            take = match core.look(&tree, asked.as_ref()).await? {
-                Standing::There(made) => return Ok((made, None)),
-                Standing::Free(take) => take,
+            take = match core.look_up(&tree, requested_key.as_ref()).await? {
+                Lookup::Exists(made) => return Ok((made, None)),
+                Lookup::Free(take) => take,
             };
         }
         Err(Error::Broken("a tree lost to something that was gone each time".to_owned()))
@@ -209,25 +213,25 @@ impl Engine {
     /// Refuses a tree as its creation would, without creating it. Keys in use are not refused.
     pub(super) async fn check_tree(&self, caller: &Caller, new: NewJob) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
-        let nodes = self.plan(caller, new).await?;
+        let nodes = self.layout(caller, new).await?;
         let tree = Arc::new(Tree {
             owner_id: caller.owner_id,
             nodes,
             body_hash: None,
             may_need_key: false,
-            asked: (caller.credential_id, caller.sees_all()),
-            deed: None,
+            requester: (caller.credential_id, caller.sees_all()),
+            audit_row: None,
         });
         write::check(&self.0.core, CreateCommand { tree, key: None }).await
     }
 
     /// Plans the tree and reads the heads of its files.
-    async fn plan(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
+    async fn layout(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
         let core = &self.0.core;
         if let Some(name) = self.unknown_type(&new) {
             self.types().find(&name).await?;
         }
-        let mut nodes = plan::plan(new, &|name| core.types.get(name), &core.callbacks)?;
+        let mut nodes = layout::layout(new, &|name| core.types.get(name), &core.callbacks)?;
         for node in &mut nodes {
             if let Some(upload) = node.new.upload.clone() {
                 refuse_role(caller, node)?;
@@ -257,7 +261,7 @@ impl Engine {
 }
 
 /// Audit log entry for a tree created by staff. Trees that services and users create are not logged.
-fn deed(caller: &Caller, nodes: &[Node]) -> Option<AuditRow> {
+fn audit_row(caller: &Caller, nodes: &[Node]) -> Option<AuditRow> {
     let root = nodes.first().filter(|_| caller.role.is_some() && caller.sees_all())?;
     let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();
     let named = root.new.name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();

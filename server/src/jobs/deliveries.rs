@@ -1,6 +1,6 @@
 //! Callback deliveries of complete trees: listing and resending (`completion-webhook`).
 //!
-//! `store::deliveries` writes them when trees complete, and a background task (`duties::callbacks`) sends them; nothing
+//! `store::deliveries` writes them when trees complete, and a background task (`maintenance::callbacks`) sends them; nothing
 //! is sent here. A delivery outlives its tree, so it stores its owner itself.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        audit as log,
+        audit as audit_log,
         deliveries::{self, DeliveryQuery},
         retention,
     },
@@ -43,13 +43,14 @@ impl Engine {
     ) -> Result<Vec<CallbackDelivery>> {
         caller.require(Scope::JobsRead)?;
         let pool = &self.0.core.pools.read;
-        let place = retention::find(pool, job_id).await?;
-        let place = place.filter(|place| caller.visible_owner().is_none_or(|owner| owner == place.owner_id));
-        let Some(place) = place else { return Err(Problem::not_found("job").into()) };
+        let location = retention::find(pool, job_id).await?;
+        let location =
+            location.filter(|location| caller.visible_owner().is_none_or(|owner| owner == location.owner_id));
+        let Some(location) = location else { return Err(Problem::not_found("job").into()) };
         let found =
-            deliveries::list(pool, &self.0.core.sealer, &DeliveryQuery { job_id: Some(place.root_id), ..query })
+            deliveries::list(pool, &self.0.core.sealer, &DeliveryQuery { job_id: Some(location.root_id), ..query })
                 .await?;
-        if place.is_removed && found.is_empty() {
+        if location.is_deleted && found.is_empty() {
             return Err(Error::refuse(Code::JobRemoved, "The tree was removed, and it has called nobody lately."));
         }
         Ok(found)
@@ -69,7 +70,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let (delivery, owner_id) = self.visible_delivery(caller, id).await?;
         let reason = audit::reason_for(caller, owner_id, reason)?;
-        let row = audit::row(caller, "delivery.resend", owner_id, reason.as_deref()).map(|row| log::AuditRow {
+        let row = audit::row(caller, "delivery.resend", owner_id, reason.as_deref()).map(|row| audit_log::AuditRow {
             detail: Some(format!("the delivery {id}")),
             ..row.about(delivery.job_id, delivery.job_id, None)
         });
@@ -79,10 +80,10 @@ impl Engine {
             let mut tx = core.pools.read.begin().await?;
             let again = deliveries::resend(&mut tx, id).await?;
             if let Some(row) = row.filter(|_| again) {
-                log::record(&mut tx, &row).await?;
+                audit_log::record(&mut tx, &row).await?;
             }
             crate::store::commit(tx).await?;
-            core.delivery_asked.notify_one();
+            core.delivery_requested.notify_one();
             core.hub.changed(Topic::Deliveries);
             Ok(again)
         })
@@ -100,8 +101,8 @@ impl Engine {
     }
 
     /// Resolves when a person has requested a callback. A hint: the background task also polls.
-    pub async fn delivery_asked(&self) {
-        self.0.core.delivery_asked.notified().await;
+    pub async fn delivery_requested(&self) {
+        self.0.core.delivery_requested.notified().await;
     }
 
     async fn visible_delivery(&self, caller: &Caller, id: Uuid) -> Result<(CallbackDelivery, Uuid)> {

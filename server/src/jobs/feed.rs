@@ -17,10 +17,10 @@ use crate::{
     error::Result,
     store::{
         Tx,
-        contracts::JobInfo,
+        definitions::JobInfo,
         endings::ErrorText,
-        feeds::{self, Rest},
-        gates, leases,
+        feeds::{self, FeedRemainder},
+        job_states, leases,
     },
     task::in_task,
 };
@@ -28,10 +28,10 @@ use crate::{
 use super::{
     Core, Engine,
     add::AddedRows,
-    ending::{EndCommand, EndingKind, Success},
-    groups,
-    intake::{Arrivals, Intake},
-    prepare::Prepared,
+    assignment_endings::{EndCommand, EndingKind, Success},
+    error_groups,
+    item_intake::{Intake, JobItems},
+    item_validation::PreparedItem,
 };
 
 /// Maximum number of items that one source makes within its own transaction.
@@ -40,7 +40,7 @@ const AT_ONCE: usize = 1_000;
 /// Items for one fed job.
 pub(super) struct Fed {
     pub(super) job: Arc<JobInfo>,
-    pub(super) items: Vec<Prepared>,
+    pub(super) items: Vec<PreparedItem>,
     /// Sources with more items to follow, and the index of their next item.
     pub(super) rest: Vec<(Uuid, i32)>,
 }
@@ -52,26 +52,26 @@ pub(super) async fn fed_by(
     successes: &[Success],
     commands: &[&EndCommand],
 ) -> Result<Vec<Fed>> {
-    let jobs = core.jobs.by_gates(&mut **tx, successes.iter().map(|s| s.gate_id)).await?;
+    let jobs = core.jobs.by_job_keys(&mut **tx, successes.iter().map(|s| s.job_key)).await?;
     let mut feeding: Vec<(&Success, Arc<JobInfo>)> = Vec::new();
     let mut targets: HashMap<i64, Vec<(i64, Arc<Feed>)>> = HashMap::new();
     for success in successes {
-        let Some(job) = jobs.get(&success.gate_id).filter(|job| !job.solo) else { continue };
-        if let Entry::Vacant(entry) = targets.entry(job.gate_id) {
-            let plan = core.plans.of(&mut **tx, job.root_id).await?;
+        let Some(job) = jobs.get(&success.job_key).filter(|job| !job.solo) else { continue };
+        if let Entry::Vacant(entry) = targets.entry(job.job_key) {
+            let graph = core.graphs.of(&mut **tx, job.root_id).await?;
             let limit = core.payload_limit;
-            let children = plan.place(job.gate_id).map_or_else(Vec::new, |at| {
+            let children = graph.position(job.job_key).map_or_else(Vec::new, |at| {
                 let feed = |n: usize| {
-                    plan.jobs[n]
+                    graph.jobs[n]
                         .feed
                         .as_ref()
-                        .map(|feed| (plan.jobs[n].gate_id, Arc::new(Feed::clone(feed).with_limit(limit))))
+                        .map(|feed| (graph.jobs[n].job_key, Arc::new(Feed::clone(feed).with_limit(limit))))
                 };
-                plan.fed_by(at).filter_map(feed).collect()
+                graph.fed_by(at).filter_map(feed).collect()
             });
             entry.insert(children);
         }
-        if !targets[&job.gate_id].is_empty() {
+        if !targets[&job.job_key].is_empty() {
             feeding.push((success, Arc::clone(job)));
         }
     }
@@ -81,34 +81,41 @@ pub(super) async fn fed_by(
     let ids: Vec<Uuid> = feeding.iter().map(|(success, _)| success.item_id).collect();
     let payloads: HashMap<Uuid, Document> =
         leases::payloads(tx, &ids).await?.into_iter().map(|(id, text)| (id, Document::trusted(text))).collect();
-    let children = core.jobs.by_gates(&mut **tx, targets.values().flatten().map(|(gate, _)| *gate)).await?;
+    let children =
+        core.jobs.by_job_keys(&mut **tx, targets.values().flatten().map(|(job_state, _)| *job_state)).await?;
     let mut fed: HashMap<i64, Fed> = HashMap::new();
     for (success, job) in feeding {
         let EndingKind::Result(result) = &commands[success.command].kind else { continue };
         let Some(payload) = payloads.get(&success.item_id) else { continue };
         let source = Source { payload, result, item_id: success.item_id, job_id: job.job_id };
-        for (gate_id, feed) in &targets[&job.gate_id] {
-            let Some(child) = children.get(gate_id) else { continue };
-            let fed = fed.entry(*gate_id).or_insert_with(|| Fed {
+        for (job_key, feed) in &targets[&job.job_key] {
+            let Some(child) = children.get(job_key) else { continue };
+            let fed = fed.entry(*job_key).or_insert_with(|| Fed {
                 job: Arc::clone(child),
                 items: Vec::new(),
                 rest: Vec::new(),
             });
-            fed.items.extend(core.make(child, feed, &source, 0..AT_ONCE));
+            fed.items.extend(core.make_items(child, feed, &source, 0..AT_ONCE));
             if feed.count(&source).is_ok_and(|n| n > AT_ONCE) {
                 fed.rest.push((success.item_id, AT_ONCE as i32));
             }
         }
     }
     let mut fed: Vec<Fed> = fed.into_values().collect();
-    fed.sort_by_key(|fed| fed.job.gate_id);
+    fed.sort_by_key(|fed| fed.job.job_key);
     Ok(fed)
 }
 
 impl Core {
     /// Items in `range` that a source makes for a fed job. An item that cannot be made becomes a dead item with the
     /// reason, so nothing is lost silently.
-    fn make(&self, child: &JobInfo, feed: &Feed, source: &Source<'_>, range: std::ops::Range<usize>) -> Vec<Prepared> {
+    fn make_items(
+        &self,
+        child: &JobInfo,
+        feed: &Feed,
+        source: &Source<'_>,
+        range: std::ops::Range<usize>,
+    ) -> Vec<PreparedItem> {
         let made = feed.items(source, range);
         let all: Option<Vec<_>> = made.iter().map(|item| item.as_ref().ok().cloned()).collect();
         let prepared = all.and_then(|items| self.prepare(child, items, "").ok());
@@ -126,8 +133,8 @@ impl Core {
                         Ok(_) => dead(child, &payload, &FeedFault { message: "The feed made no item.".to_owned() }),
                         Err(problem) => {
                             // A payload over the limit is not stored: it remains in the parent's result.
-                            let kept = payload.text().len() <= self.payload_limit;
-                            dead(child, &if kept { payload } else { Document::null() }, &sentence(&problem))
+                            let is_stored = payload.text().len() <= self.payload_limit;
+                            dead(child, &if is_stored { payload } else { Document::null() }, &sentence(&problem))
                         }
                     }
                 })
@@ -151,9 +158,9 @@ fn sentence(problem: &Problem) -> FeedFault {
     FeedFault { message }
 }
 
-fn dead(child: &JobInfo, payload: &Document, fault: &FeedFault) -> Prepared {
+fn dead(child: &JobInfo, payload: &Document, fault: &FeedFault) -> PreparedItem {
     const KIND: &str = "feed_invalid";
-    Prepared {
+    PreparedItem {
         id: Uuid::now_v7(),
         dedupe_key: None,
         serialize_key: None,
@@ -180,7 +187,7 @@ impl Engine {
         let run = async move {
             let mut n = 0;
             for rest in feeds::open(&core.pools.read, 20).await? {
-                n += carry_on(&core, rest).await?;
+                n += continue_feed(&core, rest).await?;
             }
             Ok(n)
         };
@@ -189,48 +196,53 @@ impl Engine {
 }
 
 /// Makes the next thousand items that one source owes one job, in one transaction.
-async fn carry_on(core: &Arc<Core>, rest: Rest) -> Result<usize> {
-    let jobs = core.jobs.by_gates(&core.pools.read, [rest.gate_id]).await?;
-    let Some(child) = jobs.get(&rest.gate_id) else { return Ok(0) };
-    let plan = core.plans.of(&core.pools.read, child.root_id).await?;
-    let Some(job) = plan.place(rest.gate_id).map(|at| &plan.jobs[at]) else { return Ok(0) };
+async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<usize> {
+    let jobs = core.jobs.by_job_keys(&core.pools.read, [rest.job_key]).await?;
+    let Some(child) = jobs.get(&rest.job_key) else { return Ok(0) };
+    let graph = core.graphs.of(&core.pools.read, child.root_id).await?;
+    let Some(job) = graph.position(rest.job_key).map(|at| &graph.jobs[at]) else { return Ok(0) };
     let (Some(feed), Some(parent)) = (&job.feed, job.parent) else { return Ok(0) };
     let Some((payload, result)) = feeds::source(&core.pools.read, rest.item_id).await? else { return Ok(0) };
     let (payload, result) = (Document::trusted(payload), Document::trusted(result));
-    let source = Source { payload: &payload, result: &result, item_id: rest.item_id, job_id: plan.jobs[parent].job_id };
+    let source =
+        Source { payload: &payload, result: &result, item_id: rest.item_id, job_id: graph.jobs[parent].job_id };
     let from = usize::try_from(rest.next).unwrap_or(0);
-    let items = core.make(child, feed, &source, from..from + AT_ONCE);
+    let items = core.make_items(child, feed, &source, from..from + AT_ONCE);
     let n = items.len();
     let last = feed.count(&source).map_or(true, |count| from + n >= count);
 
     let mut tx = core.pools.hot.begin().await?;
-    let arrivals = [Arrivals { job: child, items: &items }];
-    let mut intake = Intake::begin(core, &arrivals).await?;
-    intake.take_keys(&mut tx, &arrivals).await?;
-    intake.lock_lanes(&mut tx, []).await?;
-    intake.look(&mut tx).await?;
-    let mut ids = vec![child.gate_id, child.turn_gate_id];
+    let job_items = [JobItems { job: child, items: &items }];
+    let mut intake = Intake::begin(core, &job_items).await?;
+    intake.take_keys(&mut tx, &job_items).await?;
+    intake.lock_serialize_queues(&mut tx, []).await?;
+    intake.read_heads(&mut tx).await?;
+    let mut ids = vec![child.job_key, child.fair_turn_job_key];
     ids.sort_unstable();
     ids.dedup();
-    let locked: HashMap<i64, gates::Locked> =
-        gates::lock(&mut tx, &ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
-    let Some(gate) = locked.get(&child.gate_id).filter(|gate| !gate.cancelled && !gate.removed) else { return Ok(0) };
+    let locked: HashMap<i64, job_states::LockedJobState> =
+        job_states::lock(&mut tx, &ids).await?.into_iter().map(|job_state| (job_state.job_key, job_state)).collect();
+    let Some(job_state) = locked.get(&child.job_key).filter(|job_state| !job_state.cancelled && !job_state.deleted)
+    else {
+        return Ok(0);
+    };
     intake.open(&mut tx, &locked).await?;
     let mut deltas = std::collections::BTreeMap::new();
-    intake.place(core, &mut tx, &arrivals[0], gate, &mut deltas).await?;
+    intake.place(core, &mut tx, &job_items[0], job_state, &mut deltas).await?;
     if last {
-        deltas.entry(child.gate_id).or_default().feeds -= 1;
+        deltas.entry(child.job_key).or_default().feeds -= 1;
     }
     intake.write(core, &mut tx, &mut deltas).await?;
-    let after = gates::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
-    groups::count(core, &mut tx, &intake.dead()).await?;
+    let after = job_states::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
+    error_groups::count(core, &mut tx, &intake.dead()).await?;
     // Under the lock of the job state row: an earlier cancellation has deleted the record.
-    if !feeds::moved(&mut tx, rest, (!last).then_some(rest.next + n as i32)).await? {
+    if !feeds::advance(&mut tx, rest, (!last).then_some(rest.next + n as i32)).await? {
         return Ok(0);
     }
-    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
-    gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
+    let to_complete: Vec<(i64, Uuid)> =
+        after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
+    job_states::request_completion_checks(&mut tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(&intake, vec![child.root_id], settle).after_commit(core).await;
+    AddedRows::of(&intake, vec![child.root_id], to_complete).after_commit(core).await;
     Ok(n)
 }

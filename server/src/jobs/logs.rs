@@ -20,7 +20,7 @@ use crate::{
 
 use super::{
     Core, Engine,
-    own::{Holder, PUSH},
+    builtin_executors::{Holder, PUSH},
 };
 
 /// Number of lines in a tail, and of attempts beside it.
@@ -47,7 +47,7 @@ impl Engine {
         let holder = Holder::of(caller);
         let run = async move {
             let added = add(&core, id.id, holder.credential_id, &body.lines).await?;
-            if added.is_none() && !core.lent(&core.pools.read, [((), id, &holder)]).await?.is_empty() {
+            if added.is_none() && !core.open_push_assignments(&core.pools.read, [((), id, &holder)]).await?.is_empty() {
                 return add(&core, id.id, PUSH, &body.lines).await;
             }
             Ok(added)
@@ -97,7 +97,7 @@ impl Engine {
         let rows = logs::rows(&self.0.core.pools.read, id, attempt, newest_first, behind, limit).await?;
         let mut lines = Vec::new();
         for row in rows {
-            let mut of_row = shown(&row)?;
+            let mut of_row = to_lines(&row)?;
             while let Some(line) = if newest_first { of_row.pop_back() } else { of_row.pop_front() } {
                 let is_behind = behind.is_none_or(|behind| (line.line < behind) == newest_first && line.line != behind);
                 if is_behind && (lines.len() as i64) < limit {
@@ -109,9 +109,9 @@ impl Engine {
     }
 }
 
-async fn add(core: &Core, fence: Uuid, credential_id: Uuid, lines: &[NewLogLine]) -> Result<Option<LogsAdded>> {
+async fn add(core: &Core, assignment_id: Uuid, credential_id: Uuid, lines: &[NewLogLine]) -> Result<Option<LogsAdded>> {
     let mut tx = core.pools.read.begin().await?;
-    let Some(open) = logs::open(&mut tx, fence, credential_id).await? else { return Ok(None) };
+    let Some(open) = logs::open(&mut tx, assignment_id, credential_id).await? else { return Ok(None) };
     let n = lines.len() as i32;
     let size = logs::add(&mut tx, open, n, &stored(lines, Time(open.now))?).await?;
     let dropped = if size.n_bytes > limits::LARGEST_LOG {
@@ -120,7 +120,7 @@ async fn add(core: &Core, fence: Uuid, credential_id: Uuid, lines: &[NewLogLine]
         size.n_dropped
     };
     crate::store::commit(tx).await?;
-    let jobs = core.jobs.by_gates(&core.pools.read, [open.gate_id]).await?;
+    let jobs = core.jobs.by_job_keys(&core.pools.read, [open.job_key]).await?;
     core.hub.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
     Ok(Some(LogsAdded { added: i64::from(n), last_line: size.n_lines, dropped }))
 }
@@ -152,7 +152,7 @@ fn stored(lines: &[NewLogLine], now: Time) -> Result<String> {
         .map(|line| Stored {
             at: line.at.unwrap_or(now),
             level: line.level,
-            message: cut(line.message.clone()),
+            message: truncated(line.message.clone()),
             fields: line.fields.clone(),
         })
         .collect();
@@ -164,7 +164,7 @@ fn stored(lines: &[NewLogLine], now: Time) -> Result<String> {
     Ok(text)
 }
 
-fn cut(mut message: String) -> String {
+fn truncated(mut message: String) -> String {
     if message.len() > limits::LONGEST_LOG_MESSAGE {
         message.truncate(message.floor_char_boundary(limits::LONGEST_LOG_MESSAGE));
         message.push_str(CUT);
@@ -172,9 +172,9 @@ fn cut(mut message: String) -> String {
     message
 }
 
-fn shown(row: &LinesRow) -> Result<VecDeque<LogLine>> {
+fn to_lines(row: &LinesRow) -> Result<VecDeque<LogLine>> {
     let lines: Vec<Stored> = serde_json::from_str(&row.lines).map_err(|e| Error::Broken(e.to_string()))?;
-    let shown = lines.into_iter().zip(row.first_line..).map(|(line, number)| LogLine {
+    let to_lines = lines.into_iter().zip(row.first_line..).map(|(line, number)| LogLine {
         attempt: row.attempt,
         line: number,
         at: line.at,
@@ -182,7 +182,7 @@ fn shown(row: &LinesRow) -> Result<VecDeque<LogLine>> {
         message: line.message,
         fields: line.fields,
     });
-    Ok(shown.collect())
+    Ok(to_lines.collect())
 }
 
 #[cfg(test)]
@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn a_long_message_is_cut_between_characters() {
         let message = "ä".repeat(limits::LONGEST_LOG_MESSAGE);
-        let cut = cut(message);
-        assert!(cut.ends_with(CUT));
-        assert_eq!(cut.len(), limits::LONGEST_LOG_MESSAGE + CUT.len());
+        let truncated = truncated(message);
+        assert!(truncated.ends_with(CUT));
+        assert_eq!(truncated.len(), limits::LONGEST_LOG_MESSAGE + CUT.len());
     }
 }

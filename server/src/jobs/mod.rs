@@ -19,52 +19,52 @@
 //! inserts, because it needs sequence numbers of the job; it then only inserts rows that no one can wait for. Cursors
 //! of propagation (`propagation`, `feed_remainder`) are written under the lock of the job state row.
 
+mod activity_counters; // counts of added and finished items, in process
 mod add; // adding items from requests and files
 pub(crate) mod alerts; // conditions and events that need attention
+mod already_closed; // assignments that are closed
+mod assignment_endings; // ending half of a work batch
 pub(crate) mod audit; // audit log: actor, action, reason
-mod beat; // heartbeats and steps
+mod broker_messages; // messages to the broker
+mod builtin_executors; // built-in executors
 mod bulk; // bulk operations
 mod cache; // job types and job definitions in memory
 mod cancel; // canceling items, and jobs with their descendants
-mod carry; // propagation of decisions to rows
+mod cancelled_jobs; // canceled jobs that are not swept yet
 mod claim; // claiming half of a work batch
 mod corrections; // corrected rows take the place of failed ones
 mod create; // new trees
 mod delegation; // work on behalf of the requester
 mod deliveries; // callbacks of complete trees
-mod ending; // ending half of a work batch
-mod fate; // outcome of an item without a result
+mod dependency_graph; // dependency graph of a tree
+mod ending_validation; // validation of requested endings
+mod error_groups; // groups of similar errors
+mod failure_outcome; // outcome of an item without a result
 mod feed; // items of a parent become items of its children
-mod figures; // counts of added and finished items, in process
-mod form; // validation of requested endings
-mod ghosts; // canceled jobs that are not swept yet
-mod groups; // groups of similar errors
-mod intake; // items on their way into jobs
-mod keys; // Idempotency-Keys of adding items
-mod lanes; // serialize keys
+mod heartbeat_batch; // heartbeats and steps
+mod idempotency_keys; // Idempotency-Keys of adding items
+mod item_intake; // items on their way into jobs
+mod item_validation; // items checked before they are added
 mod logs; // log lines of attempts
-mod marks; // low-water marks of claims
-mod outbox; // messages to the broker
-mod own; // built-in executors
-mod past; // assignments that are closed
+mod low_water_marks; // low-water marks of claims
 mod patch; // small edits by people
-mod pin; // trees that are exempt from retention
-mod plan; // dependency graph of a tree
-mod prepare; // items checked before they are added
+mod propagation; // propagation of decisions to rows
 mod read; // views for pages and API
-mod remove; // deletion of trees
 mod replay; // replays of trees and items
 mod retry; // retries requested by people
 mod schedules; // trees created by cron expressions
-mod settle; // completion of trees of several jobs
+mod serialize_queues; // serialize keys
 mod share; // links to a tree
 mod sweep; // sweeps of background tasks: lost leases, due items, expiry
-mod tend; // maintenance of trees at their next check
-mod types; // job types that change while jobs run
+mod tree_completion; // completion of trees of several jobs
+mod tree_deletion; // deletion of trees
+mod tree_maintenance; // maintenance of trees at their next check
+mod tree_pinning; // trees that are exempt from retention
+mod type_refresh; // job types that change while jobs run
+mod waiting_claims; // waiting claims
 #[cfg(feature = "failpoints")]
-mod unfenced; // endings without a lease check, in fault-injection builds
-mod wake; // waiting claims
-mod work; // endings and claims in one transaction
+mod without_lease_check; // endings without a lease check, in fault-injection builds
+mod work_batch; // endings and claims in one transaction
 mod workers; // workers that sent claims
 
 use std::sync::Arc;
@@ -82,23 +82,25 @@ use crate::{
     outbound::sign::Key,
     quotas::Quotas,
     sealing::Sealer,
-    store::{Pools, contracts::JobInfo},
+    store::{Pools, definitions::JobInfo},
 };
 
 pub(crate) use add::rows::after_failed;
 pub use add::{SplitBatch, SplitRow};
-pub use alerts::{ALERTS, Worries};
-pub use bulk::Wanted;
+pub use alerts::{ALERTS, AlertThresholds};
+pub use assignment_endings::EndingKind;
+pub use broker_messages::{OutboxBatch, OutboxMessage};
+pub use bulk::BulkSelection;
 pub use cache::TypeCache;
 pub(crate) use create::fit_head;
-pub use create::{Creation, Made, Turn};
-pub use delegation::Asker;
-pub use ending::EndingKind;
-pub use keys::{Adding, InStream, KeyMove, KeyedCall, OnDuplicate, Once, key_reused, sum};
-pub use outbox::{News, Parcel};
+pub use create::{Creation, CreationOutcome, KeyGuard};
+pub use delegation::Requester;
+pub use idempotency_keys::{
+    AddOptions, EarlierCall, KeyAdvance, KeyedCall, OnDuplicate, StreamPosition, key_reused, sum,
+};
 pub use read::{GroupFilter, ItemFilter, JobFilter, Span};
 pub use retry::Refused;
-pub use workers::WorkerPlace;
+pub use workers::WorkerPosition;
 
 /// Use cases over one database. Cheap to clone.
 #[derive(Clone)]
@@ -106,10 +108,10 @@ pub struct Engine(Arc<Inner>);
 
 struct Inner {
     core: Arc<Core>,
-    work: Coalescer<work::WorkBatch>,
+    work: Coalescer<work_batch::WorkBatch>,
     adds: Coalescer<add::AddBatch>,
     creations: Coalescer<create::CreateBatch>,
-    beats: Coalescer<beat::BeatBatch>,
+    heartbeats: Coalescer<heartbeat_batch::HeartbeatBatch>,
 }
 
 /// State shared by all use cases.
@@ -119,23 +121,23 @@ pub(crate) struct Core {
     files: Files,
     types: TypeCache,
     jobs: cache::JobCache,
-    plans: cache::PlanCache,
-    ghosts: ghosts::Ghosts,
-    marks: marks::Marks,
-    waiters: wake::Waiters,
+    graphs: cache::GraphCache,
+    cancelled_jobs: cancelled_jobs::CancelledJobs,
+    low_water_marks: low_water_marks::LowWaterMarks,
+    waiters: waiting_claims::Waiters,
     workers: workers::Workers,
-    figures: figures::Figures,
-    away: own::Away,
+    activity_counters: activity_counters::ActivityCounters,
+    unreachable_targets: builtin_executors::UnreachableTargets,
     /// Notified when a file waits to be split into items.
-    split_asked: tokio::sync::Notify,
+    split_requested: tokio::sync::Notify,
     /// Notified when a decision is to be propagated to rows.
-    walk_asked: tokio::sync::Notify,
+    propagation_requested: tokio::sync::Notify,
     /// Notified when a tree is to be filled from another tree.
-    replay_asked: tokio::sync::Notify,
+    replay_requested: tokio::sync::Notify,
     /// Notified when a bulk operation has work.
-    bulk_asked: tokio::sync::Notify,
+    bulk_requested: tokio::sync::Notify,
     /// Notified when a callback is to be sent again.
-    delivery_asked: tokio::sync::Notify,
+    delivery_requested: tokio::sync::Notify,
     /// Maximum size of one payload, in bytes.
     payload_limit: usize,
     /// Minimum time for which an Idempotency-Key is stored.
@@ -146,7 +148,7 @@ pub(crate) struct Core {
     has_broker: bool,
     quotas: Quotas,
     /// Queue of requests with the same Idempotency-Key; they wait here before they take a connection.
-    turns: create::Turns,
+    key_locks: create::KeyLocks,
     /// Seals callback receivers.
     sealer: Sealer,
     /// Signs and verifies the capabilities of pushed assignments.
@@ -190,24 +192,24 @@ impl Engine {
             files,
             types,
             jobs: cache::JobCache::default(),
-            plans: cache::PlanCache::default(),
-            ghosts: ghosts::Ghosts::default(),
-            walk_asked: tokio::sync::Notify::new(),
-            replay_asked: tokio::sync::Notify::new(),
-            bulk_asked: tokio::sync::Notify::new(),
-            delivery_asked: tokio::sync::Notify::new(),
-            marks: marks::Marks::default(),
-            waiters: wake::Waiters::default(),
+            graphs: cache::GraphCache::default(),
+            cancelled_jobs: cancelled_jobs::CancelledJobs::default(),
+            propagation_requested: tokio::sync::Notify::new(),
+            replay_requested: tokio::sync::Notify::new(),
+            bulk_requested: tokio::sync::Notify::new(),
+            delivery_requested: tokio::sync::Notify::new(),
+            low_water_marks: low_water_marks::LowWaterMarks::default(),
+            waiters: waiting_claims::Waiters::default(),
             workers: workers::Workers::default(),
-            figures: figures::Figures::default(),
-            away: own::Away::default(),
-            split_asked: tokio::sync::Notify::new(),
+            activity_counters: activity_counters::ActivityCounters::default(),
+            unreachable_targets: builtin_executors::UnreachableTargets::default(),
+            split_requested: tokio::sync::Notify::new(),
             payload_limit: limits.payload,
             window_seconds: limits.idempotency_window_seconds,
             callbacks: limits.callbacks,
             has_broker: limits.has_broker,
             quotas: limits.quotas,
-            turns: create::Turns::default(),
+            key_locks: create::KeyLocks::default(),
             sealer: limits.sealer,
             assignment_key: limits.assignment_key,
             shutdown,
@@ -215,10 +217,10 @@ impl Engine {
         // As many flushers as cores: more only add latency and make batches smaller.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self(Arc::new(Inner {
-            work: Coalescer::start(work::WorkBatch(Arc::clone(&core)), cores),
+            work: Coalescer::start(work_batch::WorkBatch(Arc::clone(&core)), cores),
             adds: Coalescer::start(add::AddBatch(Arc::clone(&core)), cores),
             creations: Coalescer::start(create::CreateBatch(Arc::clone(&core)), cores),
-            beats: Coalescer::start(beat::BeatBatch(Arc::clone(&core)), 1),
+            heartbeats: Coalescer::start(heartbeat_batch::HeartbeatBatch(Arc::clone(&core)), 1),
             core,
         })))
     }
@@ -229,8 +231,8 @@ impl Engine {
     }
 
     /// Resolves when a file has been submitted for splitting. A hint: the splitter also polls.
-    pub async fn split_asked(&self) {
-        self.0.core.split_asked.notified().await;
+    pub async fn split_requested(&self) {
+        self.0.core.split_requested.notified().await;
     }
 
     /// Returns the job if it is visible to the caller, else `not_found`.

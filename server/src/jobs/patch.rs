@@ -3,7 +3,7 @@
 //! A waiting item is edited in one transaction. A job is edited in one, too; its waiting items that had the job's own
 //! priority and times are updated in batches, each in its own transaction.
 
-mod refile; // placement of edited waiting rows
+mod requeue; // placement of edited waiting rows
 
 use std::sync::Arc;
 
@@ -19,20 +19,19 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
-    addresses::shown,
+    addresses::display_url,
     auth::{Caller, Scope},
     error::{Error, Result},
     outbound::stored::{open_target, seal_target},
     store::{
-        audit as log, contracts, deliveries,
-        patch::{self, ItemRow, JobRow},
-        reading, trees,
+        audit as audit_log, definitions, deliveries, item_views, job_views,
+        patch::{self, EditableItem, EditableJob},
     },
     task::in_task,
 };
 
 use super::{Core, Engine, audit, read};
-use refile::Refiled;
+use requeue::Requeued;
 
 /// Number of items of a job edited in one transaction.
 const BATCH: i64 = 2_000;
@@ -40,7 +39,7 @@ const BATCH: i64 = 2_000;
 const TRIES: usize = 20;
 
 /// Audit log entry that is written with the edit, if any.
-type Deed = Option<log::AuditRow>;
+type OptionalAuditRow = Option<audit_log::AuditRow>;
 
 impl Engine {
     /// Changes the given fields of a job; 412 if `expected` is not its version.
@@ -48,12 +47,13 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let info = self.visible_job(caller, id).await?;
         let reason = audit::reason_for(caller, info.owner_id, body.reason.as_deref())?;
-        self.0.core.fits(body.metadata.as_ref(), || "/metadata".to_owned())?;
-        let deed = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
-            .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, id, None) });
+        self.0.core.check_document_size(body.metadata.as_ref(), || "/metadata".to_owned())?;
+        let audit_row = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
+            .map(|row| audit_log::AuditRow { detail: Some(edit_summary(&body)), ..row.about(info.root_id, id, None) });
         let core = Arc::clone(&self.0.core);
         // In its own task: a client that disconnects cannot leave a transaction open or the batches half done.
-        in_task("editing a job", async move { core.edit_job(id, info.root_id, &body, expected, deed).await }).await?;
+        in_task("editing a job", async move { core.edit_job(id, info.root_id, &body, expected, audit_row).await })
+            .await?;
         self.changed_job(caller, id, true).await
     }
 
@@ -67,13 +67,14 @@ impl Engine {
         }
         let info = self.visible_job(caller, item.job_id).await?;
         let reason = audit::reason_for(caller, info.owner_id, body.reason.as_deref())?;
-        let deed = audit::row(caller, "item.edit", info.owner_id, reason.as_deref())
-            .map(|row| log::AuditRow { detail: Some(said(&body)), ..row.about(info.root_id, info.job_id, Some(id)) });
+        let audit_row = audit::row(caller, "item.edit", info.owner_id, reason.as_deref()).map(|row| {
+            audit_log::AuditRow { detail: Some(edit_summary(&body)), ..row.about(info.root_id, info.job_id, Some(id)) }
+        });
         let core = Arc::clone(&self.0.core);
         let edit = async move {
             for _ in 0..TRIES {
-                if let Some(refiled) = core.edit_item(id, &body, expected, deed.as_ref()).await? {
-                    refiled.after_commit(&core);
+                if let Some(requeued) = core.edit_item(id, &body, expected, audit_row.as_ref()).await? {
+                    requeued.after_commit(&core);
                     core.hub.touch(&[info.root_id]);
                     return Ok(());
                 }
@@ -90,14 +91,14 @@ impl Engine {
     /// within a second; a notification would be faster but may be lost.
     pub async fn refresh_jobs(&self) -> Result<usize> {
         let core = &self.0.core;
-        let (now, gates) = patch::changes_since(&core.pools.read, core.jobs.checked_at()).await?;
-        core.jobs.forget(&gates);
+        let (now, job_keys) = patch::changes_since(&core.pools.read, core.jobs.checked_at()).await?;
+        core.jobs.forget(&job_keys);
         core.jobs.checked(now);
-        Ok(gates.len())
+        Ok(job_keys.len())
     }
 
     /// Deletes records of edits that every server has processed by now. Returns their number.
-    pub async fn forget_job_changes(&self) -> Result<u64> {
+    pub async fn delete_old_job_changes(&self) -> Result<u64> {
         Ok(patch::forget_changes(&self.0.core.pools.read).await?)
     }
 }
@@ -109,15 +110,15 @@ impl Core {
         root_id: Uuid,
         body: &JobPatch,
         expected: Option<i64>,
-        deed: Deed,
+        audit_row: OptionalAuditRow,
     ) -> Result<()> {
         if body.on_completed.is_some() {
-            deliveries::may_call(&self.pools.read, id).await?;
+            deliveries::set_calls(&self.pools.read, id).await?;
         }
         let mut tx = self.pools.read.begin().await?;
-        let Some(old) = patch::lock_job(&mut tx, id).await? else { return Err(read::gone(id)) };
+        let Some(old) = patch::lock_job(&mut tx, id).await? else { return Err(read::job_deleted(id)) };
         if let Some(expected) = expected {
-            let views = trees::of_roots(&mut *tx, &[root_id]).await?;
+            let views = job_views::of_roots(&mut *tx, &[root_id]).await?;
             if read::job_version(&views, id) != Some(expected) {
                 return Err(outdated("job"));
             }
@@ -130,13 +131,13 @@ impl Core {
         if new.on_completed != old.on_completed {
             deliveries::redirect(&mut tx, id, new.on_completed.as_deref()).await?;
         }
-        if let Some(deed) = &deed {
-            log::record(&mut tx, deed).await?;
+        if let Some(audit_row) = &audit_row {
+            audit_log::record(&mut tx, audit_row).await?;
         }
         crate::store::commit(tx).await?;
-        self.jobs.forget(&[old.gate_id]);
+        self.jobs.forget(&[old.job_key]);
         self.hub.touch(&[root_id]);
-        let moves = |job: &JobRow| (job.priority, job.run_after, job.expires_at);
+        let moves = |job: &EditableJob| (job.priority, job.run_after, job.expires_at);
         if moves(&old) != moves(&new) {
             self.edit_waiting(&old, &new).await?;
             self.hub.touch(&[root_id]);
@@ -145,18 +146,18 @@ impl Core {
     }
 
     /// Gives the new priority and times to the job's waiting items that had the job's old ones.
-    async fn edit_waiting(&self, old: &JobRow, new: &JobRow) -> Result<()> {
+    async fn edit_waiting(&self, old: &EditableJob, new: &EditableJob) -> Result<()> {
         let mut seq = Some(0);
         while let Some(from) = seq {
             let mut tx = self.pools.hot.begin().await?;
-            let (next, items) = patch::waiting(&mut tx, old.gate_id, from, BATCH).await?;
+            let (next, items) = patch::waiting(&mut tx, old.job_key, from, BATCH).await?;
             seq = next;
-            let mut rows: Vec<ItemRow> = items
+            let mut rows: Vec<EditableItem> = items
                 .into_iter()
-                .map(|item| ItemRow {
+                .map(|item| EditableItem {
                     priority: if item.priority == old.priority { new.priority } else { item.priority },
-                    run_after: later(own(item.run_after, old.run_after), new.run_after),
-                    expires_at: earlier(own(item.expires_at, old.expires_at), new.expires_at),
+                    run_after: later(not_inherited(item.run_after, old.run_after), new.run_after),
+                    expires_at: earlier(not_inherited(item.expires_at, old.expires_at), new.expires_at),
                     ..item
                 })
                 .collect();
@@ -165,29 +166,29 @@ impl Core {
                 continue;
             }
             patch::write_items(&mut tx, &rows).await?;
-            let refiled = self.refile(&mut tx, new.gate_id, &rows).await?;
+            let requeued = self.requeue(&mut tx, new.job_key, &rows).await?;
             // The job was canceled or completed in the meantime: nothing waits anymore.
-            let Some(refiled) = refiled else { return Ok(()) };
+            let Some(requeued) = requeued else { return Ok(()) };
             crate::store::commit(tx).await?;
-            refiled.after_commit(self);
+            requeued.after_commit(self);
         }
         Ok(())
     }
 
     /// Returns the definition after the edit, or the faults of the edit.
-    fn edited(&self, old: &JobRow, body: &JobPatch) -> Result<JobRow> {
+    fn edited(&self, old: &EditableJob, body: &JobPatch) -> Result<EditableJob> {
         let mut new = old.clone();
         let mut faults: Vec<(String, String)> = Vec::new();
-        let mut say = |field: &str, detail: &str| faults.push((format!("/{field}"), detail.to_owned()));
+        let mut add_fault = |field: &str, detail: &str| faults.push((format!("/{field}"), detail.to_owned()));
         if let Some(name) = &body.name {
             if name.as_ref().is_some_and(|name| !limits::is_text(name, 0, limits::LONGEST_JOB_NAME)) {
-                say("name", "expected at most 1000 characters");
+                add_fault("name", "expected at most 1000 characters");
             }
             new.name.clone_from(name);
         }
         if let Some(metadata) = &body.metadata {
             if !metadata.text().trim_start().starts_with('{') {
-                say("metadata", "expected an object");
+                add_fault("metadata", "expected an object");
             }
             metadata.text().clone_into(&mut new.metadata);
         }
@@ -203,14 +204,14 @@ impl Core {
         }
         if let Some(count) = body.expected_count {
             if count.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
-                say("expected_count", "expected a whole number from 0");
+                add_fault("expected_count", "expected a whole number from 0");
             }
             new.expected_count = count;
         }
         if let Some(budget) = body.max_failures {
             let once = Delivery::parse(&old.delivery) == Some(Delivery::AtMostOnce);
             if once && budget.is_some_and(|budget| budget != MaxFailures::AtMost(1)) {
-                say("max_failures", "expected 1, as the job's delivery is at_most_once");
+                add_fault("max_failures", "expected 1, as the job's delivery is at_most_once");
             }
             let types = self.types.by_id(old.type_id).map_or(MaxFailures::Unlimited, |info| info.max_failures);
             let budget = budget.unwrap_or(if once { MaxFailures::AtMost(1) } else { types });
@@ -218,16 +219,16 @@ impl Core {
         }
         if let Some(target) = &body.on_completed {
             if !old.is_root {
-                say("on_completed", "expected on the root only");
+                add_fault("on_completed", "expected on the root only");
             }
             if target.as_ref().is_some_and(|target| {
                 !limits::is_text(&target.url, 1, limits::LONGEST_URL) || url::Url::parse(&target.url).is_err()
             }) {
-                say("on_completed/url", "expected a URL");
+                add_fault("on_completed/url", "expected a URL");
             }
             let secret = target.as_ref().and_then(|target| target.secret.as_ref());
             if let Some(expected) = secret.and_then(SigningSecret::problem) {
-                say("on_completed/secret", expected);
+                add_fault("on_completed/secret", expected);
             }
             let before = old.on_completed.as_deref().and_then(|stored| open_target(&self.sealer, stored).ok());
             if *target != before {
@@ -252,12 +253,12 @@ impl Core {
         id: Uuid,
         body: &ItemPatch,
         expected: Option<i64>,
-        deed: Option<&log::AuditRow>,
-    ) -> Result<Option<Refiled>> {
+        audit_row: Option<&audit_log::AuditRow>,
+    ) -> Result<Option<Requeued>> {
         let mut tx = self.pools.hot.begin().await?;
         let missing = || Problem::not_found("item");
         let old = patch::lock_item(&mut tx, id).await?.ok_or_else(missing)?;
-        let view = reading::items(&mut *tx, &[id], false).await?.pop().ok_or_else(missing)?;
+        let view = item_views::items(&mut *tx, &[id], false).await?.pop().ok_or_else(missing)?;
         if expected.is_some_and(|expected| expected != read::item_version(&view)) {
             return Err(outdated("item"));
         }
@@ -266,32 +267,32 @@ impl Core {
             return Err(not_waiting(&format!("It is {}.", state.as_str())));
         }
         // Bypasses the cache: another server may have edited the job a moment ago.
-        let job = contracts::jobs_by_gate(&mut *tx, &[old.gate_id]).await?.pop().ok_or_else(missing)?;
-        let row = ItemRow {
+        let job = definitions::jobs_by_key(&mut *tx, &[old.job_key]).await?.pop().ok_or_else(missing)?;
+        let row = EditableItem {
             priority: body.priority.map_or(old.priority, |given| given.unwrap_or(job.priority)),
             run_after: body.run_after.map_or(old.run_after, |given| later(given.map(|at| at.0), job.run_after)),
             expires_at: body.expires_at.map_or(old.expires_at, |given| earlier(given.map(|at| at.0), job.expires_at)),
             ..old
         };
         if row == old {
-            return Ok(Some(Refiled::default()));
+            return Ok(Some(Requeued::default()));
         }
         patch::write_items(&mut tx, &[row]).await?;
-        let refiled = self.refile(&mut tx, old.gate_id, &[row]).await?;
-        let Some(refiled) = refiled else { return Err(Error::refuse(Code::JobCancelled, "The job is cancelled.")) };
-        if refiled.moved == 0 {
+        let requeued = self.requeue(&mut tx, old.job_key, &[row]).await?;
+        let Some(requeued) = requeued else { return Err(Error::refuse(Code::JobCancelled, "The job is cancelled.")) };
+        if requeued.moved == 0 {
             return Ok(None);
         }
-        if let Some(deed) = deed {
-            log::record(&mut tx, deed).await?;
+        if let Some(audit_row) = audit_row {
+            audit_log::record(&mut tx, audit_row).await?;
         }
         crate::store::commit(tx).await?;
-        Ok(Some(refiled))
+        Ok(Some(requeued))
     }
 }
 
 /// Value that is the item's own, not inherited from its job.
-fn own(item: Option<OffsetDateTime>, job: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+fn not_inherited(item: Option<OffsetDateTime>, job: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
     item.filter(|_| item != job)
 }
 
@@ -312,14 +313,14 @@ fn check_priority(priority: i16) -> Result<(), Problem> {
 }
 
 /// Requested edit for the audit log, without secrets.
-fn said(body: &(impl serde::Serialize + Clone)) -> String {
+fn edit_summary(body: &(impl serde::Serialize + Clone)) -> String {
     let mut fields = serde_json::to_value(body).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
         fields.remove("reason");
         if let Some(target) = fields.get_mut("on_completed").and_then(serde_json::Value::as_object_mut) {
             target.remove("secret");
             if let Some(url) = target.get_mut("url") {
-                *url = url.as_str().and_then(|text| url::Url::parse(text).ok()).map(|url| shown(&url)).into();
+                *url = url.as_str().and_then(|text| url::Url::parse(text).ok()).map(|url| display_url(&url)).into();
             }
         }
     }

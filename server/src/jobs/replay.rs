@@ -5,7 +5,7 @@
 //! in the meantime. A replayed item becomes a tree of its own, in one commit.
 
 mod fill; // copying of the items
-mod one; // replay of one item
+mod item_replay; // replay of one item
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,15 +16,15 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        Tx, audit as deeds, gates, idempotency,
-        jobs::{self, JobKey},
-        replaying::{self, Copied, CopiedGate},
-        retention, settle as trees,
+        Tx, audit as audit_log, idempotency, job_states,
+        jobs::{self, JobDedupeKey},
+        replays::{self, JobCopy, JobStateCopy},
+        retention, tree_completion as tree_states,
     },
     task::in_task,
 };
 
-use super::{Core, Engine, KeyedCall, audit, plan::Plan, settle};
+use super::{Core, Engine, KeyedCall, audit, dependency_graph::DependencyGraph, tree_completion};
 
 /// Number of attempts if another request takes the key at the same moment.
 const TRIES: usize = 5;
@@ -34,9 +34,9 @@ const TRIES: usize = 5;
 struct Replay {
     root_id: Uuid,
     key: Option<KeyedCall>,
-    deed: Option<deeds::AuditRow>,
+    audit_row: Option<audit_log::AuditRow>,
     /// Requesting credential, and true if it may see all owners' work.
-    asked: (Uuid, bool),
+    requester: (Uuid, bool),
 }
 
 impl Engine {
@@ -55,16 +55,16 @@ impl Engine {
             if let Some(made) = core.tree_of(key.as_ref()).await? {
                 return Ok(made);
             }
-            let place = self.own_root(caller, id, "replayed").await?;
-            let reason = audit::reason_for(caller, place.owner_id, reason)?;
-            let deed = audit::row(caller, "job.replay", place.owner_id, reason.as_deref())
-                .map(|row| row.about(place.root_id, id, None));
-            let asked = (caller.credential_id, caller.sees_all());
-            let replay = Replay { root_id: id, key: key.clone(), deed, asked };
+            let location = self.visible_root(caller, id, "replayed").await?;
+            let reason = audit::reason_for(caller, location.owner_id, reason)?;
+            let audit_row = audit::row(caller, "job.replay", location.owner_id, reason.as_deref())
+                .map(|row| row.about(location.root_id, id, None));
+            let requester = (caller.credential_id, caller.sees_all());
+            let replay = Replay { root_id: id, key: key.clone(), audit_row, requester };
             let made = core
-                .retrying(move |core| {
+                .run_with_retries(move |core| {
                     let replay = replay.clone();
-                    async move { again(&core, replay).await }
+                    async move { create_replay(&core, replay).await }
                 })
                 .await?;
             if let Some(made) = made {
@@ -78,7 +78,7 @@ impl Engine {
     pub async fn sweep_replays(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
-            let open = replaying::open(&core.pools.read, 50).await?;
+            let open = replays::open(&core.pools.read, 50).await?;
             for &(root_id, from) in &open {
                 match fill::step(&core, root_id, from).await {
                     Ok(_) => {}
@@ -92,8 +92,8 @@ impl Engine {
     }
 
     /// Resolves when a tree is to be filled. A hint: the background task also polls.
-    pub async fn replay_asked(&self) {
-        self.0.core.replay_asked.notified().await;
+    pub async fn replay_requested(&self) {
+        self.0.core.replay_requested.notified().await;
     }
 }
 
@@ -101,9 +101,9 @@ impl Core {
     /// Tree that an earlier identical call has created. Returns 410 if it was deleted.
     async fn tree_of(&self, key: Option<&KeyedCall>) -> Result<Option<Uuid>> {
         let Some(key) = key else { return Ok(None) };
-        let Some(stored) = self.made_by(key).await? else { return Ok(None) };
+        let Some(stored) = self.stored_call(key).await? else { return Ok(None) };
         match stored.job_id {
-            Some(id) if stored.removed => Err(Problem {
+            Some(id) if stored.deleted => Err(Problem {
                 id: Some(id),
                 ..Problem::new(Code::JobRemoved, "The tree that this Idempotency-Key has made was removed.")
             }
@@ -114,107 +114,113 @@ impl Core {
 }
 
 /// Creates the tree and copies its first items. `None` if another request has just taken the key.
-async fn again(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
-    let plan = core.plans.of(&core.pools.read, replay.root_id).await?;
-    let infos = core.jobs.by_gates(&core.pools.read, plan.gates()).await?;
+async fn create_replay(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
+    let graph = core.graphs.of(&core.pools.read, replay.root_id).await?;
+    let infos = core.jobs.by_job_keys(&core.pools.read, graph.job_keys()).await?;
     let mut tx = core.pools.hot.begin().await?;
     if let Some(key) = &replay.key
         && !core.take_call(&mut tx, key).await?
     {
         return Ok(None);
     }
-    let ids: Vec<Uuid> = plan.jobs.iter().map(|_| Uuid::now_v7()).collect();
-    move_keys(&mut tx, &plan, &ids).await?;
+    let ids: Vec<Uuid> = graph.jobs.iter().map(|_| Uuid::now_v7()).collect();
+    move_keys(&mut tx, &graph, &ids).await?;
 
     // The source's job state rows are older and thus have lower ids than the new ones.
-    let root = trees::lock(&mut tx, &[plan.root_gate()]).await?.pop();
-    let root = root.filter(|root| !root.removed).ok_or_else(|| {
+    let root = tree_states::lock(&mut tx, &[graph.root_job_key()]).await?.pop();
+    let root = root.filter(|root| !root.deleted).ok_or_else(|| {
         Error::refuse(Code::JobRemoved, "The tree was removed: by somebody, or because its retention was over.")
     })?;
     if root.tree_completed_at.is_none() {
         return Err(Error::refuse(Code::JobNotComplete, "Only complete trees are made again."));
     }
-    trees::hold(&mut tx, &[plan.root_gate()], 1).await?;
+    tree_states::hold(&mut tx, &[graph.root_job_key()], 1).await?;
 
-    let filled = replaying::with_items(&mut tx, &plan.gates()).await?;
-    let gate_ids = gates::reserve(&mut tx, plan.jobs.len() as i64).await?;
-    let new_gates: HashMap<i64, i64> =
-        plan.jobs.iter().zip(&gate_ids).map(|(job, &gate_id)| (job.gate_id, gate_id)).collect();
-    let solo = plan.jobs.len() == 1;
-    let mut copies = Vec::with_capacity(plan.jobs.len());
-    let mut new = Vec::with_capacity(plan.jobs.len());
+    let filled = replays::with_items(&mut tx, &graph.job_keys()).await?;
+    let job_keys = job_states::reserve(&mut tx, graph.jobs.len() as i64).await?;
+    let new_job_states: HashMap<i64, i64> =
+        graph.jobs.iter().zip(&job_keys).map(|(job, &job_key)| (job.job_key, job_key)).collect();
+    let solo = graph.jobs.len() == 1;
+    let mut copies = Vec::with_capacity(graph.jobs.len());
+    let mut new = Vec::with_capacity(graph.jobs.len());
     let mut copying = Vec::new();
     let mut empty = Vec::new();
-    for (at, (job, &gate_id)) in plan.jobs.iter().zip(&gate_ids).enumerate() {
-        let info = infos.get(&job.gate_id).ok_or(Error::Conflict("a job was removed"))?;
-        let turn_gate_id = new_gates.get(&info.turn_gate_id).copied().unwrap_or(gate_id);
+    for (at, (job, &job_key)) in graph.jobs.iter().zip(&job_keys).enumerate() {
+        let info = infos.get(&job.job_key).ok_or(Error::Conflict("a job was removed"))?;
+        let fair_turn_job_key = new_job_states.get(&info.fair_turn_job_key).copied().unwrap_or(job_key);
         let parent_id = job.parent.map(|parent| ids[parent]);
-        copies.push(Copied {
-            from_gate_id: job.gate_id,
+        copies.push(JobCopy {
+            from_job_key: job.job_key,
             id: ids[at],
-            gate_id,
+            job_key,
             ord: at as i32,
             parent_id,
-            turn_gate_id,
+            fair_turn_job_key,
         });
-        let has_items = filled.contains(&job.gate_id);
+        let has_items = filled.contains(&job.job_key);
         if has_items {
-            copying.push((gate_id, job.gate_id));
+            copying.push((job_key, job.job_key));
         } else if !solo && !info.fed {
-            empty.push((gate_id, ids[0]));
+            empty.push((job_key, ids[0]));
         }
-        new.push(CopiedGate {
-            gate_id,
+        new.push(JobStateCopy {
+            job_key,
             solo,
             // Fed jobs are sealed by the engine; the others get their old items and no more.
             sealed: !info.fed,
             open_feeds: i32::from(has_items),
-            open_jobs: if at == 0 { plan.jobs.len() as i32 } else { 0 },
+            open_jobs: if at == 0 { graph.jobs.len() as i32 } else { 0 },
             after_open: job.after.len() as i32,
             holds: i32::from(at == 0),
         });
     }
-    let copied = replaying::copy_jobs(&mut tx, ids[0], plan.root_id, &copies, false, replay.asked).await?;
+    let copied = replays::copy_jobs(&mut tx, ids[0], graph.root_id, &copies, false, replay.requester).await?;
     if copied != copies.len() as u64 {
         return Err(Error::Conflict("a job was removed"));
     }
-    replaying::insert_gates(&mut tx, ids[0], &new).await?;
-    replaying::copy_deadlines(&mut tx, ids[0]).await?;
-    replaying::begin(&mut tx, ids[0], plan.root_id, &copying).await?;
-    gates::ask_to_settle(&mut tx, &empty.iter().map(|job| job.0).collect::<Vec<_>>()).await?;
-    write_down(&mut tx, replay.key.as_ref(), replay.deed, ids[0]).await?;
+    replays::insert_job_states(&mut tx, ids[0], &new).await?;
+    replays::copy_deadlines(&mut tx, ids[0]).await?;
+    replays::begin(&mut tx, ids[0], graph.root_id, &copying).await?;
+    job_states::request_completion_checks(&mut tx, &empty.iter().map(|job| job.0).collect::<Vec<_>>()).await?;
+    write_down(&mut tx, replay.key.as_ref(), replay.audit_row, ids[0]).await?;
     crate::store::commit(tx).await?;
 
-    settle::settle_all(core, &empty).await;
-    fill::first_steps(core, ids[0], plan.root_id).await;
-    core.hub.touch(&[plan.root_id, ids[0]]);
+    tree_completion::complete_jobs(core, &empty).await;
+    fill::first_steps(core, ids[0], graph.root_id).await;
+    core.hub.touch(&[graph.root_id, ids[0]]);
     Ok(Some(ids[0]))
 }
 
 /// Writes the key's answer and the audit log entry in the transaction of the tree.
-async fn write_down(tx: &mut Tx, key: Option<&KeyedCall>, deed: Option<deeds::AuditRow>, root_id: Uuid) -> Result<()> {
+async fn write_down(
+    tx: &mut Tx,
+    key: Option<&KeyedCall>,
+    audit_row: Option<audit_log::AuditRow>,
+    root_id: Uuid,
+) -> Result<()> {
     if let Some(key) = key {
-        replaying::name_tree(tx, &key.name, root_id).await?;
+        replays::set_key_tree(tx, &key.name, root_id).await?;
     }
-    if let Some(deed) = deed {
-        deeds::record(tx, &deeds::AuditRow { detail: Some(format!("as the tree {root_id}")), ..deed }).await?;
+    if let Some(audit_row) = audit_row {
+        audit_log::record(tx, &audit_log::AuditRow { detail: Some(format!("as the tree {root_id}")), ..audit_row })
+            .await?;
     }
     Ok(())
 }
 
 /// Moves the dedupe keys of the tree's jobs to their copies. Returns 409 if another tree has one of them.
-async fn move_keys(tx: &mut Tx, plan: &Plan, ids: &[Uuid]) -> Result<()> {
-    let held = replaying::job_keys(tx, plan.root_id).await?;
-    if held.is_empty() {
+async fn move_keys(tx: &mut Tx, graph: &DependencyGraph, ids: &[Uuid]) -> Result<()> {
+    let old_keys = replays::dedupe_keys(tx, graph.root_id).await?;
+    if old_keys.is_empty() {
         return Ok(());
     }
-    retention::lock_keys(tx, &[plan.root_id]).await?;
-    idempotency::free_job_keys(tx, plan.root_id).await?;
-    let wanted: Vec<(JobKey, Uuid)> =
-        held.into_iter().filter_map(|(gate_id, key)| Some((key, ids[plan.place(gate_id)?]))).collect();
+    retention::lock_keys(tx, &[graph.root_id]).await?;
+    idempotency::free_job_keys(tx, graph.root_id).await?;
+    let wanted: Vec<(JobDedupeKey, Uuid)> =
+        old_keys.into_iter().filter_map(|(job_key, key)| Some((key, ids[graph.position(job_key)?]))).collect();
     let taken = jobs::take_keys(tx, &wanted).await?;
     let Some((key, _)) = wanted.iter().find(|(_, id)| !taken.contains(id)) else { return Ok(()) };
-    let holder = replaying::key_holder(tx, key).await?;
+    let holder = replays::key_holder(tx, key).await?;
     let detail = format!("Another tree has taken over the dedupe key {:?}: that is the one to be made again.", key.key);
     Err(Problem { id: holder, ..Problem::new(Code::Duplicate, detail) }.into())
 }

@@ -15,24 +15,25 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     store::{
-        Tx, audit as deeds,
-        contracts::JobInfo,
-        gates::{self, Delta},
+        Tx, audit as audit_log,
+        definitions::JobInfo,
+        item_retries::{self, FinalState, PreviousOutcome, RetriedItem},
         items,
-        retrying::{self, Final, ItemRow, Past},
-        settle as trees,
+        job_states::{self, Delta},
+        tree_completion as tree_states,
     },
 };
 
 use super::{
     Core, Engine,
-    add::{AddedRows, rows::Going},
+    add::{AddedRows, rows::PendingItem},
     audit,
     bulk::Tally,
-    carry as walks, groups,
-    intake::Intake,
-    plan::Plan,
-    settle::{self, Locked},
+    dependency_graph::DependencyGraph,
+    error_groups,
+    item_intake::Intake,
+    propagation as row_propagation,
+    tree_completion::{self, LockedJobs},
 };
 
 /// Validated retry.
@@ -43,7 +44,7 @@ pub(super) struct Retry {
     pub(super) payload: Option<String>,
     pub(super) expires_at: Option<time::OffsetDateTime>,
     pub(super) restart: bool,
-    pub(super) deed: Option<deeds::AuditRow>,
+    pub(super) audit_row: Option<audit_log::AuditRow>,
 }
 
 /// Refused items, each with the reason.
@@ -71,15 +72,15 @@ impl Engine {
         for (item_id, body) in bodies {
             let job = Arc::clone(jobs.get(&item_id).ok_or_else(|| Problem::not_found("item"))?);
             let reason = audit::reason_for(caller, job.owner_id, body.reason.as_deref())?;
-            let deed = audit::row(caller, "item.retry", job.owner_id, reason.as_deref());
-            let deed = deed.map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
+            let audit_row = audit::row(caller, "item.retry", job.owner_id, reason.as_deref());
+            let audit_row = audit_row.map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
             let payload = body.payload.map(|payload| core.checked_payload(&job, payload)).transpose()?;
             let expires_at = body.expires_at.map(|at| at.0);
-            retries.push(Retry { item_id, job, payload, expires_at, restart: body.restart, deed });
+            retries.push(Retry { item_id, job, payload, expires_at, restart: body.restart, audit_row });
         }
-        core.ask_in(caller, retries.iter().map(|retry| &*retry.job)).await?;
+        core.record_requester(caller, retries.iter().map(|retry| &*retry.job)).await?;
         let retries = Arc::new(retries);
-        core.retrying(move |core: Arc<Core>| {
+        core.run_with_retries(move |core: Arc<Core>| {
             let retries = Arc::clone(&retries);
             async move { retry_many(&core, retries.iter().collect(), None).await }
         })
@@ -94,11 +95,11 @@ impl Core {
         caller: &Caller,
         item_ids: &[Uuid],
     ) -> Result<HashMap<Uuid, Arc<JobInfo>>> {
-        let items = retrying::items(&self.pools.read, item_ids).await?;
-        let gates: BTreeSet<i64> = items.iter().map(|item| item.gate_id).collect();
-        let jobs = self.jobs.by_gates(&self.pools.read, gates).await?;
+        let items = item_retries::items(&self.pools.read, item_ids).await?;
+        let job_keys: BTreeSet<i64> = items.iter().map(|item| item.job_key).collect();
+        let jobs = self.jobs.by_job_keys(&self.pools.read, job_keys).await?;
         let visible = |job: &&Arc<JobInfo>| caller.visible_owner().is_none_or(|owner| owner == job.owner_id);
-        let job_of = |item: &ItemRow| jobs.get(&item.gate_id).filter(visible).map(Arc::clone);
+        let job_of = |item: &RetriedItem| jobs.get(&item.job_key).filter(visible).map(Arc::clone);
         Ok(items.iter().filter_map(|item| Some((item.id, job_of(item)?))).collect())
     }
 }
@@ -121,15 +122,15 @@ pub(super) async fn retry_many(core: &Arc<Core>, retries: Vec<&Retry>, mut tally
 struct Batch<'a> {
     /// In request order: items of one serialize key join its queue in this order.
     retries: Vec<&'a Retry>,
-    rows: HashMap<Uuid, ItemRow>,
-    plans: BTreeMap<Uuid, Arc<Plan>>,
+    rows: HashMap<Uuid, RetriedItem>,
+    graphs: BTreeMap<Uuid, Arc<DependencyGraph>>,
 }
 
 /// State of the items, read under their locks.
 struct Found {
-    past: HashMap<Uuid, Past>,
+    past: HashMap<Uuid, PreviousOutcome>,
     hurried: HashSet<Uuid>,
-    finals: HashMap<Uuid, Final>,
+    finals: HashMap<Uuid, FinalState>,
     superseded: HashSet<Uuid>,
     now: time::OffsetDateTime,
 }
@@ -142,35 +143,35 @@ impl<'a> Batch<'a> {
         refused: &mut Refused,
     ) -> Result<Self> {
         let ids: Vec<Uuid> = retries.iter().map(|retry| retry.item_id).collect();
-        let rows: HashMap<Uuid, ItemRow> =
-            retrying::items(&core.pools.read, &ids).await?.into_iter().map(|row| (row.id, row)).collect();
+        let rows: HashMap<Uuid, RetriedItem> =
+            item_retries::items(&core.pools.read, &ids).await?.into_iter().map(|row| (row.id, row)).collect();
         let mut roots: BTreeSet<Uuid> = retries.iter().map(|retry| retry.job.root_id).collect();
         roots.extend(tally.into_iter().flat_map(Tally::roots));
-        let plans = core.plans.of_all(&core.pools.read, roots).await?;
+        let graphs = core.graphs.of_all(&core.pools.read, roots).await?;
         retries.retain(|retry| {
-            let known = rows.contains_key(&retry.item_id)
-                && plans.get(&retry.job.root_id).is_some_and(|plan| plan.place(retry.job.gate_id).is_some());
-            if !known {
+            let exists = rows.contains_key(&retry.item_id)
+                && graphs.get(&retry.job.root_id).is_some_and(|graph| graph.position(retry.job.job_key).is_some());
+            if !exists {
                 refused.insert(retry.item_id, Problem::not_found("item"));
             }
-            known
+            exists
         });
-        Ok(Self { retries, rows, plans })
+        Ok(Self { retries, rows, graphs })
     }
 
     /// Job state row ids of all jobs in trees with retried items, and of the roots of the other trees. Ascending.
-    fn gates(&self) -> Vec<i64> {
-        let going: BTreeSet<Uuid> = self.retries.iter().map(|retry| retry.job.root_id).collect();
-        let mut gates: Vec<i64> = Vec::new();
-        for plan in self.plans.values() {
-            if going.contains(&plan.root_id) {
-                gates.extend(plan.jobs.iter().map(|job| job.gate_id));
+    fn job_keys(&self) -> Vec<i64> {
+        let pending: BTreeSet<Uuid> = self.retries.iter().map(|retry| retry.job.root_id).collect();
+        let mut job_keys: Vec<i64> = Vec::new();
+        for graph in self.graphs.values() {
+            if pending.contains(&graph.root_id) {
+                job_keys.extend(graph.jobs.iter().map(|job| job.job_key));
             } else {
-                gates.push(plan.root_gate());
+                job_keys.push(graph.root_job_key());
             }
         }
-        gates.sort_unstable();
-        gates
+        job_keys.sort_unstable();
+        job_keys
     }
 
     /// Retries the items. If some items were already changed and are then refused, nothing is committed, and the others
@@ -192,37 +193,38 @@ impl<'a> Batch<'a> {
         let mut intake = Intake::of_keys(core, keys).await?;
 
         let mut tx = core.pools.hot.begin().await?;
-        intake.lock_lanes(&mut tx, []).await?;
-        intake.look(&mut tx).await?;
+        intake.lock_serialize_queues(&mut tx, []).await?;
+        intake.read_heads(&mut tx).await?;
         let mut found = self.take(&mut tx).await?;
-        let mut locked = Locked::read(&mut tx, &self.gates()).await?;
-        let roots: Vec<Uuid> = self.plans.keys().copied().collect();
-        found.superseded = trees::superseded(&mut tx, &roots).await?.into_iter().collect();
-        let (done, spoiled) = self.judge(&found, &locked, refused)?;
-        if spoiled {
+        let mut locked = LockedJobs::read(&mut tx, &self.job_keys()).await?;
+        let roots: Vec<Uuid> = self.graphs.keys().copied().collect();
+        found.superseded = tree_states::superseded(&mut tx, &roots).await?.into_iter().collect();
+        let (done, refused_after_change) = self.decide(&found, &locked, refused)?;
+        if refused_after_change {
             return Ok(Some(done));
         }
 
-        write_down(&mut tx, &done).await?;
+        write_edits(&mut tx, &done).await?;
         let back: Vec<&Retry> = done.iter().copied().filter(|retry| found.past.contains_key(&retry.item_id)).collect();
-        let mut settle: Vec<(i64, Uuid)> = Vec::new();
+        let mut to_complete: Vec<(i64, Uuid)> = Vec::new();
         let mut reopened: Vec<i64> = Vec::new();
         if !back.is_empty() {
             reopened = self.reopen(&mut tx, &back, &mut locked).await?;
-            settle = self.put(core, &mut tx, &back, &found.past, &mut intake).await?;
+            to_complete = self.place_items(core, &mut tx, &back, &found.past, &mut intake).await?;
         }
         if let Some(tally) = &mut tally {
             for (&item_id, problem) in &*refused {
                 tally.skip(item_id, problem.code.as_str());
             }
-            tally.write(core, &mut tx, &self.plans).await?;
+            tally.write(core, &mut tx, &self.graphs).await?;
         }
-        if !settle.is_empty() {
-            gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
+        if !to_complete.is_empty() {
+            job_states::request_completion_checks(&mut tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>())
+                .await?;
         }
         crate::store::commit(tx).await?;
-        AddedRows::of(&intake, roots, settle).after_commit(core).await;
-        walks::follow(core, &reopened).await;
+        AddedRows::of(&intake, roots, to_complete).after_commit(core).await;
+        row_propagation::first_steps(core, &reopened).await;
         Ok(None)
     }
 
@@ -230,25 +232,25 @@ impl<'a> Batch<'a> {
     async fn take(&self, tx: &mut Tx) -> Result<Found> {
         let mut ids: Vec<Uuid> = self.retries.iter().map(|retry| retry.item_id).collect();
         ids.sort_unstable();
-        let past = retrying::take_outcomes(tx, &ids).await?;
-        let past: HashMap<Uuid, Past> = past.into_iter().map(|past| (past.item_id, past)).collect();
+        let past = item_retries::take_outcomes(tx, &ids).await?;
+        let past: HashMap<Uuid, PreviousOutcome> = past.into_iter().map(|past| (past.item_id, past)).collect();
         ids.retain(|id| !past.contains_key(id));
         let mut hurried = HashSet::new();
         let mut finals = HashMap::new();
         if !ids.is_empty() {
-            hurried = retrying::hurry(tx, &ids).await?.into_iter().collect();
+            hurried = item_retries::make_due(tx, &ids).await?.into_iter().collect();
             ids.retain(|id| !hurried.contains(id));
         }
         if !ids.is_empty() {
-            finals = retrying::final_states(tx, &ids).await?;
+            finals = item_retries::final_states(tx, &ids).await?;
         }
         Ok(Found { past, hurried, finals, superseded: HashSet::new(), now: items::now(tx).await? })
     }
 
     /// Separates items to retry from refused ones. Returns true if a refused item was already changed.
-    fn judge(&self, found: &Found, locked: &Locked, refused: &mut Refused) -> Result<(Vec<&'a Retry>, bool)> {
+    fn decide(&self, found: &Found, locked: &LockedJobs, refused: &mut Refused) -> Result<(Vec<&'a Retry>, bool)> {
         let mut done = Vec::with_capacity(self.retries.len());
-        let mut spoiled = false;
+        let mut refused_after_change = false;
         for &retry in &self.retries {
             let id = retry.item_id;
             let taken = found.past.contains_key(&id) || found.hurried.contains(&id);
@@ -261,27 +263,27 @@ impl<'a> Batch<'a> {
                 refusal.or_else(|| (!taken).then(|| refusal::not_retryable(found.finals.get(&id).copied())))
             };
             if let Some(problem) = problem {
-                spoiled |= taken;
+                refused_after_change |= taken;
                 refused.insert(id, problem);
             } else {
                 done.push(retry);
             }
         }
-        Ok((done, spoiled))
+        Ok((done, refused_after_change))
     }
 
     /// Refusals by `idempotency-key`, `cancellation` and `retention`: ended trees that take nothing back.
-    fn refusal(&self, retry: &Retry, found: &Found, locked: &Locked) -> Result<Option<Problem>> {
-        let (plan, at) = self.place(retry)?;
-        if locked.get(plan.root_gate())?.removed {
+    fn refusal(&self, retry: &Retry, found: &Found, locked: &LockedJobs) -> Result<Option<Problem>> {
+        let (graph, at) = self.place(retry)?;
+        if locked.get(graph.root_job_key())?.deleted {
             return Ok(Some(Problem::new(Code::JobRemoved, "The job was removed.")));
         }
-        for above in plan.above(at) {
-            if locked.get(plan.jobs[above].gate_id)?.cancelled {
+        for above in graph.with_ancestors(at) {
+            if locked.get(graph.jobs[above].job_key)?.cancelled {
                 return Ok(Some(Problem::new(Code::JobCancelled, "The job, or one above it, is cancelled.")));
             }
         }
-        Ok(found.superseded.contains(&plan.root_id).then(|| {
+        Ok(found.superseded.contains(&graph.root_id).then(|| {
             Problem::new(
                 Code::Superseded,
                 "A newer tree has taken this one's place under its Idempotency-Key; retry there.",
@@ -289,58 +291,62 @@ impl<'a> Batch<'a> {
         }))
     }
 
-    fn place(&self, retry: &Retry) -> Result<(&Plan, usize)> {
-        let plan = self.plans.get(&retry.job.root_id);
-        plan.and_then(|plan| Some((plan.as_ref(), plan.place(retry.job.gate_id)?)))
+    fn place(&self, retry: &Retry) -> Result<(&DependencyGraph, usize)> {
+        let graph = self.graphs.get(&retry.job.root_id);
+        graph
+            .and_then(|graph| Some((graph.as_ref(), graph.position(retry.job.job_key)?)))
             .ok_or(Error::Conflict("a job was removed"))
     }
 
     /// Reopens the jobs of the retried items. Returns the jobs with a decision to propagate.
-    async fn reopen(&self, tx: &mut Tx, back: &[&Retry], locked: &mut Locked) -> Result<Vec<i64>> {
-        let mut walks = Vec::new();
+    async fn reopen(&self, tx: &mut Tx, back: &[&Retry], locked: &mut LockedJobs) -> Result<Vec<i64>> {
+        let mut propagations = Vec::new();
         let mut alone = Vec::new();
         let mut seen = BTreeSet::new();
         for retry in back {
-            if !seen.insert(retry.job.gate_id) {
+            if !seen.insert(retry.job.job_key) {
                 continue;
             }
-            let (plan, at) = self.place(retry)?;
-            if plan.jobs.len() > 1 {
-                walks.extend(settle::reopen(tx, plan, at, locked).await?);
-            } else if locked.is_complete(retry.job.gate_id) {
-                alone.push(retry.job.gate_id);
+            let (graph, at) = self.place(retry)?;
+            if graph.jobs.len() > 1 {
+                propagations.extend(tree_completion::reopen(tx, graph, at, locked).await?);
+            } else if locked.is_complete(retry.job.job_key) {
+                alone.push(retry.job.job_key);
             }
         }
         if !alone.is_empty() {
-            trees::reopen(tx, &alone).await?;
+            tree_states::reopen(tx, &alone).await?;
         }
-        walks.sort_unstable();
-        walks.dedup();
-        Ok(walks)
+        propagations.sort_unstable();
+        propagations.dedup();
+        Ok(propagations)
     }
 
     /// Places the items and updates the counters. Returns the jobs to complete: `after` ends an item at once if a job
     /// it waits for has still failed, which completes its job again.
-    async fn put(
+    async fn place_items(
         &self,
         core: &Core,
         tx: &mut Tx,
         back: &[&Retry],
-        past: &HashMap<Uuid, Past>,
+        past: &HashMap<Uuid, PreviousOutcome>,
         intake: &mut Intake,
     ) -> Result<Vec<(i64, Uuid)>> {
-        let gate_ids: BTreeSet<i64> =
-            back.iter().flat_map(|retry| [retry.job.gate_id, retry.job.turn_gate_id]).collect();
-        let gate_ids: Vec<i64> = gate_ids.into_iter().collect();
-        let gates_now: HashMap<i64, gates::Locked> =
-            gates::lock(tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
-        intake.open(tx, &gates_now).await?;
+        let job_keys: BTreeSet<i64> =
+            back.iter().flat_map(|retry| [retry.job.job_key, retry.job.fair_turn_job_key]).collect();
+        let job_keys: Vec<i64> = job_keys.into_iter().collect();
+        let job_states_now: HashMap<i64, job_states::LockedJobState> = job_states::lock(tx, &job_keys)
+            .await?
+            .into_iter()
+            .map(|job_state| (job_state.job_key, job_state))
+            .collect();
+        intake.open(tx, &job_states_now).await?;
         let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
         let mut dead: Vec<(&JobInfo, &str)> = Vec::new();
         for retry in back {
             let (job, item, past) = (&retry.job, &self.rows[&retry.item_id], &past[&retry.item_id]);
-            let gate = gates_now.get(&job.gate_id).ok_or(Error::Conflict("a job was removed"))?;
-            let counts = &mut deltas.entry(job.gate_id).or_default().counts;
+            let job_state = job_states_now.get(&job.job_key).ok_or(Error::Conflict("a job was removed"))?;
+            let counts = &mut deltas.entry(job.job_key).or_default().counts;
             match ItemState::from_code(past.state) {
                 Some(ItemState::Dead) => {
                     counts.dead -= 1;
@@ -349,44 +355,44 @@ impl<'a> Batch<'a> {
                 Some(ItemState::Expired) => counts.expired -= 1,
                 _ => counts.cancelled -= 1,
             }
-            let going = Going {
+            let pending = PendingItem {
                 id: item.id,
-                rank: -item.priority,
+                negated_priority: -item.priority,
                 serialize_key: item.serialize_key.as_deref(),
                 run_after: item.run_after,
                 expires_at: retry.expires_at.or(item.expires_at),
                 attempts: past.attempt,
                 failures: 0,
             };
-            intake.put(core, tx, job, going, gate, &mut deltas).await?;
+            intake.put(core, tx, job, pending, job_state, &mut deltas).await?;
         }
         intake.write(core, tx, &mut deltas).await?;
         let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-        let after = gates::apply(tx, &deltas).await?;
+        let after = job_states::apply(tx, &deltas).await?;
         if after.len() != deltas.len() {
             return Err(Error::Conflict("a job was cancelled"));
         }
-        groups::uncount(tx, &dead).await?;
-        Ok(after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect())
+        error_groups::uncount(tx, &dead).await?;
+        Ok(after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect())
     }
 }
 
 /// Writes the edits of the items, and the audit log entries.
-async fn write_down(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
+async fn write_edits(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     let edited = done.iter().filter_map(|retry| Some((retry.item_id, retry.payload.as_deref()?)));
     let (ids, payloads): (Vec<Uuid>, Vec<&str>) = edited.unzip();
     if !ids.is_empty() {
-        retrying::edit(tx, &ids, &payloads).await?;
+        item_retries::edit(tx, &ids, &payloads).await?;
     }
-    let anew: Vec<Uuid> = done.iter().filter(|retry| retry.restart).map(|retry| retry.item_id).collect();
-    if !anew.is_empty() {
-        retrying::restart(tx, &anew).await?;
+    let restarted: Vec<Uuid> = done.iter().filter(|retry| retry.restart).map(|retry| retry.item_id).collect();
+    if !restarted.is_empty() {
+        item_retries::delete_steps(tx, &restarted).await?;
     }
     for retry in done {
         if let Some(at) = retry.expires_at {
-            retrying::set_expiry(tx, retry.item_id, at).await?;
+            item_retries::set_expiry(tx, retry.item_id, at).await?;
         }
     }
-    let deeds: Vec<deeds::AuditRow> = done.iter().filter_map(|retry| retry.deed.clone()).collect();
-    Ok(deeds::record_all(tx, &deeds).await?)
+    let audit_rows: Vec<audit_log::AuditRow> = done.iter().filter_map(|retry| retry.audit_row.clone()).collect();
+    Ok(audit_log::record_all(tx, &audit_rows).await?)
 }

@@ -23,12 +23,12 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    kept::Keeping,
     store::{
-        Tx, audit as log,
-        part::Part,
+        Tx, audit as audit_log,
+        pagination::PageRange,
         schedules::{self, ScheduleRow},
     },
+    stored_response::ResponseSlot,
     task::in_task,
 };
 
@@ -43,7 +43,7 @@ impl Engine {
         caller: &Caller,
         new: NewSchedule,
         job: String,
-        keeping: Keeping,
+        response_slot: ResponseSlot,
     ) -> Result<Schedule> {
         caller.require(Scope::JobsWrite)?;
         self.check_job(caller, &new.job, &job).await?;
@@ -90,31 +90,31 @@ impl Engine {
             row.next_at = first_tick(&row)?;
             schedules::update(&mut tx, &row).await?;
             record(&mut tx, &caller, "schedule.create", &row, None).await?;
-            let made = shown(&row)?;
-            keeping.keep(&mut tx, &made).await?;
+            let created = to_api(&row)?;
+            response_slot.store(&mut tx, &created).await?;
             crate::store::commit(tx).await?;
             engine.0.core.hub.changed(Topic::Schedules);
-            Ok(made)
+            Ok(created)
         })
         .await
     }
 
     /// Returns one page of the schedules that are visible to the caller.
-    pub async fn schedules(&self, caller: &Caller, part: Part) -> Result<Vec<Schedule>> {
+    pub async fn schedules(&self, caller: &Caller, part: PageRange) -> Result<Vec<Schedule>> {
         caller.require(Scope::JobsRead)?;
         let rows = schedules::list(&self.0.core.pools.read, caller.visible_owner(), part).await?;
-        rows.iter().map(shown).collect()
+        rows.iter().map(to_api).collect()
     }
 
     /// Returns a schedule that is visible to the caller.
     pub async fn schedule(&self, caller: &Caller, id: Uuid) -> Result<Schedule> {
         caller.require(Scope::JobsRead)?;
         let mut connection = self.0.core.pools.read.acquire().await?;
-        shown(&visible(caller, found(&mut connection, id).await)?)
+        to_api(&visible(caller, found(&mut connection, id).await)?)
     }
 
     /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand are kept.
-    pub async fn schedule_runs(&self, caller: &Caller, id: Uuid, part: Part<i64>) -> Result<Vec<ScheduleRun>> {
+    pub async fn schedule_runs(&self, caller: &Caller, id: Uuid, part: PageRange<i64>) -> Result<Vec<ScheduleRun>> {
         self.schedule(caller, id).await?;
         Ok(schedules::runs(&self.0.core.pools.read, id, part).await?)
     }
@@ -202,7 +202,7 @@ impl Engine {
             let row = found(&mut tx, id).await?;
             crate::store::commit(tx).await?;
             engine.0.core.hub.changed(Topic::Schedules);
-            shown(&row)
+            to_api(&row)
         })
         .await
     }
@@ -319,13 +319,13 @@ async fn record(
     reason: Option<&str>,
 ) -> Result<()> {
     if let Some(entry) = audit::row(caller, action, row.owner_id, reason) {
-        log::record(tx, &entry.with_detail(format!("{}: {} {}", row.name, row.cron, row.time_zone))).await?;
+        audit_log::record(tx, &entry.with_detail(format!("{}: {} {}", row.name, row.cron, row.time_zone))).await?;
     }
     Ok(())
 }
 
 /// A schedule as the API shows it.
-fn shown(row: &ScheduleRow) -> Result<Schedule> {
+fn to_api(row: &ScheduleRow) -> Result<Schedule> {
     let ticks = Ticks::of(&row.cron, &row.time_zone)?;
     let next = std::iter::successors(row.next_at, |tick| tick_after(&ticks, row, *tick));
     let kind = if row.owner_kind == "user" { OwnerKind::User } else { OwnerKind::Service };

@@ -17,13 +17,13 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope, hash_of, new_secret},
     error::Result,
-    kept::Keeping,
     store::{
-        audit as log,
-        part::Part,
+        audit as audit_log,
+        pagination::PageRange,
         people,
-        shares::{self, NewShare, Shared},
+        shares::{self, NewShare, ShareRow},
     },
+    stored_response::ResponseSlot,
     task::in_task,
 };
 
@@ -33,7 +33,7 @@ impl Engine {
     /// Checks that the caller may share a tree. Returns 404, 410 and 409 `not_root` as for every action on a root.
     pub async fn may_share(&self, caller: &Caller, id: Uuid) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
-        self.own_root(caller, id, "shared").await.map(drop)
+        self.visible_root(caller, id, "shared").await.map(drop)
     }
 
     /// Creates a link to a tree. Returns 404, 410 and 409 `not_root` as for every action on a root. `base` is the
@@ -44,47 +44,47 @@ impl Engine {
         id: Uuid,
         body: &ShareBody,
         base: &str,
-        keeping: Keeping,
+        response_slot: ResponseSlot,
     ) -> Result<ShareMade> {
         caller.require(Scope::JobsWrite)?;
-        let place = self.own_root(caller, id, "shared").await?;
+        let location = self.visible_root(caller, id, "shared").await?;
         let expires_at = expiry(body.expires_at)?;
-        let reason = audit::reason_for(caller, place.owner_id, body.reason.as_deref())?;
-        let row = audit::row(caller, "job.share", place.owner_id, reason.as_deref());
+        let reason = audit::reason_for(caller, location.owner_id, body.reason.as_deref())?;
+        let row = audit::row(caller, "job.share", location.owner_id, reason.as_deref());
         let (secret, share_id) = (new_secret(""), Uuid::now_v7());
         let new = NewShare {
             id: share_id,
-            root_id: place.root_id,
-            owner_id: place.owner_id,
+            root_id: location.root_id,
+            owner_id: location.owner_id,
             hash: hash_of(&secret).to_vec(),
             made_by: Owner { kind: caller.kind, name: caller.name.clone() },
             made_by_id: caller.owner_id,
             expires_at: expires_at.0,
         };
         let core = Arc::clone(&self.0.core);
-        let made = ShareMade { id: share_id, url: format!("{base}/s/{secret}"), expires_at };
+        let created = ShareMade { id: share_id, url: format!("{base}/s/{secret}"), expires_at };
         in_task("making a link", async move {
             let mut tx = core.pools.read.begin().await?;
             shares::insert(&mut tx, &new).await?;
             if let Some(row) = row {
-                log::record(&mut tx, &row.about(place.root_id, id, None)).await?;
+                audit_log::record(&mut tx, &row.about(location.root_id, id, None)).await?;
             }
-            keeping.keep(&mut tx, &made).await?;
+            response_slot.store(&mut tx, &created).await?;
             crate::store::commit(tx).await?;
-            Ok(made)
+            Ok(created)
         })
         .await
     }
 
     /// Returns one page of the links to a tree, revoked ones included.
-    pub async fn shares(&self, caller: &Caller, id: Uuid, part: Part) -> Result<Vec<Share>> {
+    pub async fn shares(&self, caller: &Caller, id: Uuid, part: PageRange) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
-        let place = self.own_root(caller, id, "shared").await?;
-        Ok(shares::list(&self.0.core.pools.read, place.root_id, part).await?)
+        let location = self.visible_root(caller, id, "shared").await?;
+        Ok(shares::list(&self.0.core.pools.read, location.root_id, part).await?)
     }
 
     /// Returns one page of the links to all trees that are visible to the caller.
-    pub async fn all_shares(&self, caller: &Caller, part: Part) -> Result<Vec<Share>> {
+    pub async fn all_shares(&self, caller: &Caller, part: PageRange) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
         Ok(shares::list_all(&self.0.core.pools.read, caller.visible_owner(), part).await?)
     }
@@ -104,7 +104,7 @@ impl Engine {
             let mut tx = core.pools.read.begin().await?;
             if shares::revoke(&mut tx, id).await? {
                 if let Some(row) = row {
-                    log::record(&mut tx, &row.about(share.root_id, share.root_id, None)).await?;
+                    audit_log::record(&mut tx, &row.about(share.root_id, share.root_id, None)).await?;
                 }
                 people::count_change(&mut tx).await?;
             }
@@ -119,7 +119,7 @@ impl Engine {
         Ok(self.visible_share(caller, id).await?.root_id)
     }
 
-    async fn visible_share(&self, caller: &Caller, id: Uuid) -> Result<Shared> {
+    async fn visible_share(&self, caller: &Caller, id: Uuid) -> Result<ShareRow> {
         let none = || Problem::not_found("share");
         let share = shares::find(&self.0.core.pools.read, id).await?.ok_or_else(none)?;
         if caller.visible_owner().is_some_and(|owner| owner != share.owner_id) {
@@ -130,11 +130,11 @@ impl Engine {
 }
 
 /// Time when a link expires: as requested, else the default. 422 unless it is in the future and not too far ahead.
-fn expiry(asked: Option<Time>) -> Result<Time, Problem> {
+fn expiry(requested: Option<Time>) -> Result<Time, Problem> {
     let now = OffsetDateTime::now_utc();
-    let Some(asked) = asked else { return Ok(Time(now + Duration::days(SHARED_DAYS))) };
-    if asked.0 > now && asked.0 <= now + Duration::days(SHARED_DAYS_AT_MOST) {
-        return Ok(asked);
+    let Some(requested) = requested else { return Ok(Time(now + Duration::days(SHARED_DAYS))) };
+    if requested.0 > now && requested.0 <= now + Duration::days(SHARED_DAYS_AT_MOST) {
+        return Ok(requested);
     }
     let expected = format!("expected a time from now on, at most {SHARED_DAYS_AT_MOST} days ahead");
     Err(Problem::invalid_body([("/expires_at".to_owned(), expected)]))

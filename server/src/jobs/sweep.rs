@@ -10,10 +10,10 @@ use crate::{
     error::{Error, Result},
     store::{
         claim_requests,
-        contracts::TypeInfo,
-        endings, gates,
+        definitions::TypeInfo,
+        endings,
         items::{self, BlockedRow, ReadyRow},
-        lanes as stands, leases, settle as trees, uptime, waiting,
+        job_states, leases, pending_rows, serialize_queues as queue_rows, tree_completion as tree_states, uptime,
     },
     task::in_task,
 };
@@ -21,10 +21,10 @@ use crate::{
 use super::{
     Core, Engine,
     add::rows::final_row,
+    assignment_endings::{self, EndingRows},
     cancel,
-    ending::{self, EndingRows},
-    fate::How,
-    lanes, marks, settle, work,
+    failure_outcome::EndCause,
+    low_water_marks, serialize_queues, tree_completion, work_batch,
 };
 
 /// Maximum number of rows in one sweep.
@@ -41,7 +41,10 @@ impl Engine {
     }
 
     /// Same as `sweep`, but runs again with the canceled jobs excluded when a batch meets some.
-    async fn sweep_knowing<F>(&self, run: impl Fn(Arc<Core>, Vec<i64>) -> F + Send + 'static) -> Result<usize>
+    async fn sweep_excluding_cancelled<F>(
+        &self,
+        run: impl Fn(Arc<Core>, Vec<i64>) -> F + Send + 'static,
+    ) -> Result<usize>
     where
         F: Future<Output = Result<usize>> + Send + 'static,
     {
@@ -50,9 +53,11 @@ impl Engine {
             let mut conflicts = 0;
             loop {
                 match run(Arc::clone(&core), cancelled.clone()).await {
-                    Err(Error::JobsCancelled(gates)) if gates.iter().any(|gate| !cancelled.contains(gate)) => {
-                        core.ghosts.met(&gates);
-                        cancelled.extend(gates);
+                    Err(Error::JobsCancelled(job_keys))
+                        if job_keys.iter().any(|job_key| !cancelled.contains(job_key)) =>
+                    {
+                        core.cancelled_jobs.insert(&job_keys);
+                        cancelled.extend(job_keys);
                         cancelled.sort_unstable();
                     }
                     Err(error) if error.is_conflict() && conflicts < 3 => conflicts += 1,
@@ -65,17 +70,18 @@ impl Engine {
 
     /// Takes back assignments whose lease or run time is over (`lease-expiry`). Returns their number.
     pub async fn sweep_leases(&self) -> Result<usize> {
-        self.sweep_knowing(|core, cancelled| async move {
+        self.sweep_excluding_cancelled(|core, cancelled| async move {
             let mut tx = core.pools.read.begin().await?;
             let taken = leases::take_lost(&mut tx, SWEEP).await?;
             let n = taken.len();
             if n > 0 {
-                let mut rows = EndingRows::knowing(&cancelled);
-                let how = |type_id| if core.is_posted(type_id) { How::Unanswered } else { How::Lost };
-                let ends = taken.into_iter().map(|row| (how(row.type_id), row)).map(|(how, row)| (row, how)).collect();
-                ending::put_aside(&core, &mut tx, ends, &mut rows).await?;
-                work::let_next_go(&core, &mut tx, &mut rows).await?;
-                let done = work::close(&core, &mut tx, &mut rows).await?;
+                let mut rows = EndingRows::with_cancelled(&cancelled);
+                let cause = |type_id| if core.is_pushed(type_id) { EndCause::Unanswered } else { EndCause::Lost };
+                let ends =
+                    taken.into_iter().map(|row| (cause(row.type_id), row)).map(|(cause, row)| (row, cause)).collect();
+                assignment_endings::move_to_next_state(&core, &mut tx, ends, &mut rows).await?;
+                work_batch::release_next_items(&core, &mut tx, &mut rows).await?;
+                let done = work_batch::finish_batch(&core, &mut tx, &mut rows).await?;
                 crate::store::commit(tx).await?;
                 done.after_commit(&core, &rows).await;
             }
@@ -86,72 +92,75 @@ impl Engine {
 
     /// Makes due items available (`retry-budget`, `start-and-expiry`). Returns their number.
     pub async fn sweep_due(&self) -> Result<usize> {
-        self.sweep_knowing(|core, cancelled| async move {
+        self.sweep_excluding_cancelled(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
-            let seen = waiting::due(&mut tx, SWEEP).await?;
+            let seen = pending_rows::due(&mut tx, SWEEP).await?;
             if seen.is_empty() {
                 return Ok(0);
             }
-            let lane_ids = lanes::lanes_of(&seen);
-            if !lane_ids.is_empty() {
-                stands::lock(&mut tx, &lane_ids).await?;
+            let serialize_queue_ids = serialize_queues::serialize_queues_of(&seen);
+            if !serialize_queue_ids.is_empty() {
+                queue_rows::lock(&mut tx, &serialize_queue_ids).await?;
             }
             let mut ids: Vec<Uuid> = seen.iter().map(|seen| seen.item_id).collect();
             ids.sort_unstable();
-            let due = waiting::take_due(&mut tx, &ids).await?;
-            let heads = lanes::heads(&mut tx, &lane_ids).await?;
-            let mut rows = EndingRows::knowing(&cancelled);
+            let due = pending_rows::take_due(&mut tx, &ids).await?;
+            let heads = serialize_queues::heads(&mut tx, &serialize_queue_ids).await?;
+            let mut rows = EndingRows::with_cancelled(&cancelled);
             let mut ready = Vec::with_capacity(due.len());
             let mut blocked = Vec::new();
-            let mut ghosts = Vec::new();
+            let mut cancelled_rows = Vec::new();
             for row in due {
-                let known = rows.is_cancelled(row.gate_id);
-                if known {
-                    rows.freed.extend(row.lane_id.map(|lane| (lane, row.item_id)));
-                    ghosts.push(ghost(row.item_id, row.gate_id, row.attempts, row.failures));
+                let job_is_cancelled = rows.is_cancelled(row.job_key);
+                if job_is_cancelled {
+                    rows.freed.extend(row.serialize_queue_id.map(|queue_id| (queue_id, row.item_id)));
+                    cancelled_rows.push(cancelled_row(row.item_id, row.job_key, row.attempts, row.failures));
                     continue;
                 }
-                let counts = &mut rows.delta(row.gate_id).counts;
+                let counts = &mut rows.delta(row.job_key).counts;
                 if row.retryable {
                     counts.retryable -= 1;
                 } else {
                     counts.scheduled -= 1;
                 }
                 // Behind an older item of its serialize key: it keeps waiting, now for that item.
-                if row.lane_id.is_some_and(|lane| heads.get(&lane).is_some_and(|head| *head != row.item_id)) {
+                if row
+                    .serialize_queue_id
+                    .is_some_and(|queue_id| heads.get(&queue_id).is_some_and(|head| *head != row.item_id))
+                {
                     counts.blocked += 1;
                     blocked.push(BlockedRow {
                         item_id: row.item_id,
-                        gate_id: row.gate_id,
+                        job_key: row.job_key,
                         type_id: row.type_id,
-                        rank: row.rank,
+                        negated_priority: row.negated_priority,
                         due_at: None,
                         expires_at: row.expires_at,
                         attempts: row.attempts,
                         failures: row.failures,
                         by_after: false,
-                        lane_id: row.lane_id,
+                        serialize_queue_id: row.serialize_queue_id,
                     });
                     continue;
                 }
                 counts.available += 1;
                 ready.push(ReadyRow {
                     item_id: row.item_id,
-                    gate_id: row.gate_id,
+                    job_key: row.job_key,
                     type_id: row.type_id,
-                    rank: row.rank,
-                    turn: 0,
+                    negated_priority: row.negated_priority,
+                    fair_turn: 0,
                     expires_at: row.expires_at,
                     attempts: row.attempts,
                     failures: row.failures,
-                    lane_id: row.lane_id,
+                    serialize_queue_id: row.serialize_queue_id,
                 });
             }
-            endings::finish(&mut tx, &ghosts).await?;
-            lanes::pass_on(&core, &mut tx, &mut rows).await?;
+            endings::finish(&mut tx, &cancelled_rows).await?;
+            serialize_queues::release_next(&core, &mut tx, &mut rows).await?;
             items::block(&mut tx, &blocked).await?;
-            rows.ready.extend(marks::make_ready_now(&core, &mut tx, ready).await?);
-            let done = work::close(&core, &mut tx, &mut rows).await?;
+            rows.ready.extend(low_water_marks::make_ready_now(&core, &mut tx, ready).await?);
+            let done = work_batch::finish_batch(&core, &mut tx, &mut rows).await?;
             crate::store::commit(tx).await?;
             done.after_commit(&core, &rows).await;
             Ok(ids.len())
@@ -161,34 +170,34 @@ impl Engine {
 
     /// Ends items whose expires_at passed before they could start (`start-and-expiry`). Returns their number.
     pub async fn sweep_expired(&self) -> Result<usize> {
-        self.sweep_knowing(|core, cancelled| async move {
+        self.sweep_excluding_cancelled(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
-            let seen = waiting::expired(&mut tx, SWEEP).await?;
+            let seen = pending_rows::expired(&mut tx, SWEEP).await?;
             if seen.is_empty() {
                 return Ok(0);
             }
-            let lane_ids = lanes::lanes_of(&seen);
-            if !lane_ids.is_empty() {
-                stands::lock(&mut tx, &lane_ids).await?;
+            let serialize_queue_ids = serialize_queues::serialize_queues_of(&seen);
+            if !serialize_queue_ids.is_empty() {
+                queue_rows::lock(&mut tx, &serialize_queue_ids).await?;
             }
             let mut ids: Vec<Uuid> = seen.iter().map(|seen| seen.item_id).collect();
             ids.sort_unstable();
-            let mut rows = EndingRows::knowing(&cancelled);
+            let mut rows = EndingRows::with_cancelled(&cancelled);
             let mut finals = Vec::new();
-            for row in waiting::take(&mut tx, &ids, true).await? {
-                rows.freed.extend(row.lane_id.map(|lane| (lane, row.item_id)));
-                let mut end = ghost(row.item_id, row.gate_id, row.attempts, row.failures);
-                if !rows.is_cancelled(row.gate_id) {
+            for row in pending_rows::take(&mut tx, &ids, true).await? {
+                rows.freed.extend(row.serialize_queue_id.map(|queue_id| (queue_id, row.item_id)));
+                let mut end = cancelled_row(row.item_id, row.job_key, row.attempts, row.failures);
+                if !rows.is_cancelled(row.job_key) {
                     end.state = ItemState::Expired.code();
-                    let counts = &mut rows.delta(row.gate_id).counts;
-                    cancel::count_off(counts, row.was);
+                    let counts = &mut rows.delta(row.job_key).counts;
+                    cancel::subtract_waiting(counts, row.was);
                     counts.expired += 1;
                 }
                 finals.push(end);
             }
             endings::finish(&mut tx, &finals).await?;
-            lanes::pass_on(&core, &mut tx, &mut rows).await?;
-            let done = work::close(&core, &mut tx, &mut rows).await?;
+            serialize_queues::release_next(&core, &mut tx, &mut rows).await?;
+            let done = work_batch::finish_batch(&core, &mut tx, &mut rows).await?;
             crate::store::commit(tx).await?;
             done.after_commit(&core, &rows).await;
             Ok(finals.len())
@@ -198,19 +207,19 @@ impl Engine {
 
     /// Seals jobs whose expires_at has passed (`start-and-expiry`). Returns their number.
     pub async fn sweep_deadlines(&self) -> Result<usize> {
-        self.sweep_knowing(|core, cancelled| async move {
+        self.sweep_excluding_cancelled(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
-            let due = trees::due_deadlines(&mut tx, SWEEP).await?;
-            let jobs = core.jobs.by_gates(&mut *tx, due.iter().copied()).await?;
-            let mut rows = EndingRows::knowing(&cancelled);
-            for &gate_id in &due {
+            let due = tree_states::due_deadlines(&mut tx, SWEEP).await?;
+            let jobs = core.jobs.by_job_keys(&mut *tx, due.iter().copied()).await?;
+            let mut rows = EndingRows::with_cancelled(&cancelled);
+            for &job_key in &due {
                 // A fed job is sealed when its parent is complete.
-                let fed = jobs.get(&gate_id).is_none_or(|job| job.fed);
-                if !fed && !rows.is_cancelled(gate_id) {
-                    rows.delta(gate_id).seal = true;
+                let fed = jobs.get(&job_key).is_none_or(|job| job.fed);
+                if !fed && !rows.is_cancelled(job_key) {
+                    rows.delta(job_key).seal = true;
                 }
             }
-            let done = work::close(&core, &mut tx, &mut rows).await?;
+            let done = work_batch::finish_batch(&core, &mut tx, &mut rows).await?;
             crate::store::commit(tx).await?;
             done.after_commit(&core, &rows).await;
             Ok(due.len())
@@ -219,15 +228,15 @@ impl Engine {
     }
 
     /// Deletes empty serialize queues. Returns their number.
-    pub async fn sweep_lanes(&self) -> Result<usize> {
-        Ok(stands::sweep(&self.0.core.pools.read, SWEEP).await? as usize)
+    pub async fn sweep_serialize_queues(&self) -> Result<usize> {
+        Ok(queue_rows::sweep(&self.0.core.pools.read, SWEEP).await? as usize)
     }
 
     /// Completes jobs whose completion a crash interrupted. Returns their number.
-    pub async fn sweep_settle(&self) -> Result<usize> {
+    pub async fn sweep_completion_checks(&self) -> Result<usize> {
         self.sweep(|core| async move {
-            let open = gates::to_settle(&core.pools.read, SWEEP).await?;
-            settle::settle_all(&core, &open).await;
+            let open = job_states::pending_completion_checks(&core.pools.read, SWEEP).await?;
+            tree_completion::complete_jobs(&core, &open).await;
             Ok(open.len())
         })
         .await
@@ -263,7 +272,7 @@ impl Engine {
     }
 
     /// Deletes claim ids that will not be sent again.
-    pub async fn forget_claims(&self) -> Result<u64> {
+    pub async fn delete_old_claim_ids(&self) -> Result<u64> {
         Ok(claim_requests::forget(&self.0.core.pools.read).await?)
     }
 
@@ -275,6 +284,6 @@ impl Engine {
 }
 
 /// Final row of an item whose job is canceled; the counters already include it.
-fn ghost(item_id: Uuid, gate_id: i64, attempt: i32, failures: i32) -> endings::FinalRow {
-    endings::FinalRow { attempt, failures, ..final_row(item_id, gate_id, ItemState::Cancelled, None) }
+fn cancelled_row(item_id: Uuid, job_key: i64, attempt: i32, failures: i32) -> endings::FinalRow {
+    endings::FinalRow { attempt, failures, ..final_row(item_id, job_key, ItemState::Cancelled, None) }
 }

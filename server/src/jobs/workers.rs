@@ -15,7 +15,7 @@ use crate::{
     auth::{Caller, Scope},
     error::Result,
     store::{
-        part::NamedOrder,
+        pagination::NamedOrder,
         workers::{self, SeenRow},
     },
 };
@@ -27,13 +27,13 @@ const ROOM: usize = 10_000;
 
 /// Workers seen since the last write, and the time of the last claim of each type on this server.
 #[derive(Default)]
-pub(super) struct Workers(Mutex<Seen>);
+pub(super) struct Workers(Mutex<SeenWorkers>);
 
 #[derive(Default)]
-struct Seen {
+struct SeenWorkers {
     workers: BTreeMap<(Uuid, String), (Uuid, Vec<String>, Instant)>,
     /// By type: time of the last claim, and true if it is written.
-    asked: HashMap<String, (Instant, bool)>,
+    last_claims: HashMap<String, (Instant, bool)>,
 }
 
 impl Workers {
@@ -42,12 +42,12 @@ impl Workers {
         let now = Instant::now();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for name in types {
-            seen.asked.insert(name.clone(), (now, false));
+            seen.last_claims.insert(name.clone(), (now, false));
         }
         let key = (credential_id, worker_id.to_owned());
         if seen.workers.len() < ROOM || seen.workers.contains_key(&key) {
             let types = if types.is_empty() {
-                seen.workers.get(&key).map(|known| known.1.clone()).unwrap_or_default()
+                seen.workers.get(&key).map(|known_types| known_types.1.clone()).unwrap_or_default()
             } else {
                 types.to_vec()
             };
@@ -56,9 +56,9 @@ impl Workers {
     }
 
     /// Seconds since the last claim for the type on this server; `None` without any.
-    pub(super) fn asked_ago(&self, name: &str) -> Option<f64> {
+    pub(super) fn seconds_since_claim(&self, name: &str) -> Option<f64> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.asked.get(name).map(|(at, _)| at.elapsed().as_secs_f64())
+        seen.last_claims.get(name).map(|(at, _)| at.elapsed().as_secs_f64())
     }
 
     /// Rows to be written: workers, and types with the seconds since their last claim, both sorted.
@@ -74,37 +74,37 @@ impl Workers {
                 age: at.elapsed().as_secs_f64(),
             })
             .collect();
-        let mut asked: Vec<(String, f64)> = Vec::new();
-        for (name, (at, written)) in &mut seen.asked {
+        let mut last_claims: Vec<(String, f64)> = Vec::new();
+        for (name, (at, written)) in &mut seen.last_claims {
             if !std::mem::replace(written, true) {
-                asked.push((name.clone(), at.elapsed().as_secs_f64()));
+                last_claims.push((name.clone(), at.elapsed().as_secs_f64()));
             }
         }
-        asked.sort_by(|a, b| a.0.cmp(&b.0));
-        (rows, asked)
+        last_claims.sort_by(|a, b| a.0.cmp(&b.0));
+        (rows, last_claims)
     }
 }
 
 /// Last worker of a page: time when it was first seen, name, and credential.
-pub type WorkerPlace = (Time, String, Uuid);
+pub type WorkerPosition = (Time, String, Uuid);
 
 impl Engine {
     /// Records a worker's claim. Called with every claim; needs no statement.
-    pub fn seen(&self, caller: &Caller, worker_id: &str, types: &[String]) {
+    pub fn record_worker(&self, caller: &Caller, worker_id: &str, types: &[String]) {
         if worker_id.is_empty() || worker_id.len() > 200 || worker_id.contains('\0') {
             return;
         }
-        let known: Vec<String> = types.iter().filter(|name| self.types().get(name).is_some()).cloned().collect();
-        self.0.core.workers.seen(caller.owner_id, caller.credential_id, worker_id, &known);
+        let known_types: Vec<String> = types.iter().filter(|name| self.types().get(name).is_some()).cloned().collect();
+        self.0.core.workers.seen(caller.owner_id, caller.credential_id, worker_id, &known_types);
     }
 
     /// Writes the recorded workers. Returns their number.
-    pub async fn keep_seen(&self) -> Result<usize> {
-        self.0.core.keep_seen().await
+    pub async fn write_seen_workers(&self) -> Result<usize> {
+        self.0.core.write_seen_workers().await
     }
 
     /// Deletes workers that have not been seen for a day.
-    pub async fn forget_workers(&self) -> Result<u64> {
+    pub async fn delete_old_workers(&self) -> Result<u64> {
         Ok(workers::forget(&self.0.core.pools.read).await?)
     }
 
@@ -113,12 +113,12 @@ impl Engine {
         &self,
         caller: &Caller,
         order: NamedOrder,
-        behind: Option<WorkerPlace>,
+        behind: Option<WorkerPosition>,
         limit: i64,
-    ) -> Result<Vec<(WorkerPlace, Worker)>> {
+    ) -> Result<Vec<(WorkerPosition, Worker)>> {
         caller.require(Scope::Work).or_else(|_| caller.require(Scope::JobsRead))?;
         let core = &self.0.core;
-        core.keep_seen().await?;
+        core.write_seen_workers().await?;
         let behind = behind.map(|(at, name, credential)| (at.0, name, credential));
         let rows = workers::list(&core.pools.read, caller.visible_owner(), order, behind.as_ref(), limit).await?;
         Ok(rows
@@ -138,14 +138,14 @@ impl Engine {
 }
 
 impl Core {
-    async fn keep_seen(&self) -> Result<usize> {
-        let (rows, asked) = self.workers.take();
+    async fn write_seen_workers(&self) -> Result<usize> {
+        let (rows, last_claims) = self.workers.take();
         if !rows.is_empty() {
-            workers::keep(&self.pools.read, &rows).await?;
+            workers::record_seen(&self.pools.read, &rows).await?;
         }
-        if !asked.is_empty() {
-            let (names, ages): (Vec<String>, Vec<f64>) = asked.into_iter().unzip();
-            workers::keep_asked(&self.pools.read, &names, &ages).await?;
+        if !last_claims.is_empty() {
+            let (names, ages): (Vec<String>, Vec<f64>) = last_claims.into_iter().unzip();
+            workers::record_claims(&self.pools.read, &names, &ages).await?;
         }
         Ok(rows.len())
     }

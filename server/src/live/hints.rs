@@ -16,9 +16,9 @@ use crate::{jobs::Engine, store};
 use super::Hub;
 
 /// Time for which changes are collected into one hint.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum roots in one hint: a payload has less than 8,000 bytes.
-const ROOTS: usize = 150;
+const MAX_ROOTS: usize = 150;
 
 #[derive(Serialize, Deserialize)]
 struct Hint {
@@ -36,20 +36,23 @@ struct Hint {
 /// Sends hints to other servers and receives theirs, until shutdown.
 pub async fn listen(hub: Hub, engine: Engine, pools: store::Pools, shutdown: CancellationToken) {
     let me = Uuid::now_v7();
-    tokio::join!(tell(hub.clone(), pools.clone(), me, shutdown.clone()), hear(hub, engine, pools, me, shutdown));
+    tokio::join!(
+        publish(hub.clone(), pools.clone(), me, shutdown.clone()),
+        subscribe(hub, engine, pools, me, shutdown)
+    );
 }
 
-async fn tell(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {
+async fn publish(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {
     loop {
         tokio::select! {
-            () = hub.0.news_came.notified() => {}
+            () = hub.0.outgoing_changed.notified() => {}
             () = shutdown.cancelled() => return,
         }
-        let news = std::mem::take(&mut *hub.0.news.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        let roots: Vec<Uuid> = news.roots.into_iter().collect();
-        let mut types: Vec<i32> = news.types.into_iter().collect();
-        let mut topics: Vec<String> = news.topics.iter().map(Topic::to_string).collect();
-        let parts: Vec<&[Uuid]> = if roots.is_empty() { vec![&[]] } else { roots.chunks(ROOTS).collect() };
+        let outgoing = std::mem::take(&mut *hub.0.outgoing.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let roots: Vec<Uuid> = outgoing.roots.into_iter().collect();
+        let mut types: Vec<i32> = outgoing.types.into_iter().collect();
+        let mut topics: Vec<String> = outgoing.topics.iter().map(Topic::to_string).collect();
+        let parts: Vec<&[Uuid]> = if roots.is_empty() { vec![&[]] } else { roots.chunks(MAX_ROOTS).collect() };
         for part in parts {
             let (types, topics) = (std::mem::take(&mut types), std::mem::take(&mut topics));
             let hint = Hint { from: me, roots: part.to_vec(), types, topics };
@@ -59,16 +62,16 @@ async fn tell(hub: Hub, pools: store::Pools, me: Uuid, shutdown: CancellationTok
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(GATHER) => {}
+            () = tokio::time::sleep(BATCH_INTERVAL) => {}
             () = shutdown.cancelled() => return,
         }
     }
 }
 
-async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {
+async fn subscribe(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown: CancellationToken) {
     let mut wait = Duration::from_millis(100);
     loop {
-        let heard = async {
+        let subscription = async {
             let mut listener = PgListener::connect_with(&pools.hints).await?;
             listener.listen(store::hints::CHANNEL).await?;
             // Hints may have been missed before the subscription.
@@ -92,7 +95,7 @@ async fn hear(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shutdown:
             Ok::<(), sqlx::Error>(())
         };
         tokio::select! {
-            result = heard => if let Err(error) = result {
+            result = subscription => if let Err(error) = result {
                 tracing::debug!(%error, "listening for hints failed, will retry");
             },
             () = shutdown.cancelled() => return,

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::{error::Error, jobs::Engine};
 
 pub use hints::listen;
-pub use roots::{Brief, Next, RootsWatch};
+pub use roots::{Next, RootsWatch, TreeSummary};
 pub use state::TreeState;
 pub use views::{Read, State, View, ViewWatch, next_version, of_topic};
 
@@ -43,16 +43,16 @@ struct Inner {
     roots: roots::RootsTopic,
     views: views::Views,
     /// Changes to send to other servers.
-    news: Mutex<News>,
-    news_came: Notify,
+    outgoing: Mutex<OutgoingHints>,
+    outgoing_changed: Notify,
     /// Signals work added here since the last run of the relay.
-    work_came: Notify,
+    work_arrived: Notify,
     /// Number of open event streams.
     streams: AtomicUsize,
 }
 
 #[derive(Default)]
-struct News {
+struct OutgoingHints {
     roots: HashSet<Uuid>,
     types: HashSet<i32>,
     topics: HashSet<Topic>,
@@ -98,29 +98,29 @@ impl Hub {
             return;
         }
         self.mark(roots);
-        let mut news = self.0.news.lock().unwrap_or_else(PoisonError::into_inner);
-        news.roots.extend(roots);
-        drop(news);
-        self.0.news_came.notify_one();
+        let mut outgoing = self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        outgoing.roots.extend(roots);
+        drop(outgoing);
+        self.0.outgoing_changed.notify_one();
     }
 
     /// Announces a changed topic to its watchers, here and on other servers; trees use [`Self::touch`].
     pub fn changed(&self, topic: Topic) {
         self.0.views.mark_topic(topic);
-        self.0.news.lock().unwrap_or_else(PoisonError::into_inner).topics.insert(topic);
-        self.0.news_came.notify_one();
+        self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner).topics.insert(topic);
+        self.0.outgoing_changed.notify_one();
     }
 
     /// Announces work of a type to waiting claims on other servers.
     pub fn work_added(&self, type_id: i32) {
-        self.0.news.lock().unwrap_or_else(PoisonError::into_inner).types.insert(type_id);
-        self.0.news_came.notify_one();
-        self.0.work_came.notify_one();
+        self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner).types.insert(type_id);
+        self.0.outgoing_changed.notify_one();
+        self.0.work_arrived.notify_one();
     }
 
     /// Resolves when work was added here since the last call. A hint, for one listener.
-    pub async fn work_came(&self) {
-        self.0.work_came.notified().await;
+    pub async fn work_arrived(&self) {
+        self.0.work_arrived.notified().await;
     }
 
     /// Marks watched trees as changed, on this server only.
@@ -138,7 +138,7 @@ impl Hub {
 
     /// Marks every watched tree as changed, because hints may have been missed.
     fn mark_all(&self) {
-        self.0.roots.begin_anew();
+        self.0.roots.restart_streams();
         self.0.views.mark_all();
         let topics = self.0.topics.lock().unwrap_or_else(PoisonError::into_inner);
         topics.values().for_each(|topic| topic.dirty.notify_one());
@@ -230,6 +230,6 @@ async fn pump(hub: Hub, engine: Engine, root_id: Uuid, topic: Arc<Tree>) {
 
 async fn read(engine: &Engine, root_id: Uuid) -> Result<(domain::Job, Vec<domain::Item>), Error> {
     let job = engine.read_tree(root_id, root_id).await?;
-    let items = engine.flights(&job).await?;
+    let items = engine.running_items(&job).await?;
     Ok((job, items))
 }

@@ -22,18 +22,18 @@ use crate::{auth::Caller, error::Result, jobs::Engine};
 use super::{Hub, LONGEST, SHORTEST};
 
 /// Cached trees: the number of changes that a stream may be behind.
-const KEPT: usize = 1_000;
+const CACHE_SIZE: usize = 1_000;
 /// Trees waiting to be read; beyond it, every stream restarts.
-const WAITING: usize = 5_000;
+const MAX_DIRTY: usize = 5_000;
 /// Trees per read.
-const AT_ONCE: usize = 200;
+const BATCH_SIZE: usize = 200;
 /// Newest trees in a snapshot; they are read again every second, so that lost hints heal.
-const NEWEST: i64 = 100;
+const SNAPSHOT_SIZE: i64 = 100;
 /// Lifetime of a snapshot.
-const FRESH: Duration = Duration::from_secs(1);
+const SNAPSHOT_LIFETIME: Duration = Duration::from_secs(1);
 
 /// Summary of a tree.
-pub struct Brief {
+pub struct TreeSummary {
     pub root_id: Uuid,
     pub owner_id: Uuid,
     /// Root without children; `None` if the tree is deleted.
@@ -45,7 +45,7 @@ pub(super) struct RootsTopic {
     recent: Mutex<Recent>,
     /// Number of the last change.
     seq: watch::Sender<u64>,
-    woken: Notify,
+    wake_up: Notify,
     snapshots: Mutex<HashMap<Option<Uuid>, Cell>>,
 }
 
@@ -68,14 +68,14 @@ struct Recent {
     seq: u64,
     /// Streams that have not reached this number restart.
     floor: u64,
-    known: HashMap<Uuid, Known>,
+    cached: HashMap<Uuid, CachedTree>,
     order: BTreeSet<(u64, Uuid)>,
     dirty: HashSet<Uuid>,
     /// Frames sent since the last change, by scope and start number.
     frames: HashMap<(Option<Uuid>, u64), Option<Arc<str>>>,
 }
 
-struct Known {
+struct CachedTree {
     seq: u64,
     owner_id: Uuid,
     root: Option<Job>,
@@ -91,62 +91,63 @@ impl Recent {
 
     /// Caches trees that were read. On the first read, unchanged trees are cached without being broadcast. Returns true
     /// if there is something to send.
-    fn keep(&mut self, read: Vec<Brief>, told: &HashSet<Uuid>, first: bool) -> bool {
+    fn update(&mut self, read: Vec<TreeSummary>, marked: &HashSet<Uuid>, first: bool) -> bool {
         let next = self.seq + 1;
-        let mut news = false;
+        let mut has_changes = false;
         for brief in read {
             let version = |root: &Option<Job>| root.as_ref().map(|root| root.version);
-            let before = self.known.get(&brief.root_id);
+            let before = self.cached.get(&brief.root_id);
             if before.is_some_and(|before| version(&before.root) == version(&brief.root)) {
                 continue;
             }
-            let silent = before.is_none() && first && !told.contains(&brief.root_id);
+            let silent = before.is_none() && first && !marked.contains(&brief.root_id);
             let seq = if silent { self.floor } else { next };
-            news |= !silent;
-            let known = Known { seq, owner_id: brief.owner_id, root: brief.root };
-            if let Some(before) = self.known.insert(brief.root_id, known) {
+            has_changes |= !silent;
+            let cached = CachedTree { seq, owner_id: brief.owner_id, root: brief.root };
+            if let Some(before) = self.cached.insert(brief.root_id, cached) {
                 self.order.remove(&(before.seq, brief.root_id));
             }
             self.order.insert((seq, brief.root_id));
         }
-        if news {
+        if has_changes {
             self.seq = next;
             self.frames.clear();
         }
-        while self.order.len() > KEPT {
+        while self.order.len() > CACHE_SIZE {
             let Some((seq, root_id)) = self.order.pop_first() else { break };
-            self.known.remove(&root_id);
+            self.cached.remove(&root_id);
             self.floor = self.floor.max(seq);
         }
-        news
+        has_changes
     }
 
-    /// Changes after `place` of one owner or of all, as JSON.
-    fn since(&mut self, place: u64, scope: Option<Uuid>) -> Option<Arc<str>> {
-        if let Some(frame) = self.frames.get(&(scope, place)) {
+    /// Changes after `position` of one owner or of all, as JSON.
+    fn since(&mut self, position: u64, scope: Option<Uuid>) -> Option<Arc<str>> {
+        if let Some(frame) = self.frames.get(&(scope, position)) {
             return frame.clone();
         }
         let mut roots = Roots { jobs: Vec::new(), removed: Vec::new() };
-        for (_, root_id) in self.order.range((place + 1, Uuid::nil())..) {
-            let Some(known) = self.known.get(root_id) else { continue };
-            if scope.is_some_and(|owner| owner != known.owner_id) {
+        for (_, root_id) in self.order.range((position + 1, Uuid::nil())..) {
+            let Some(cached) = self.cached.get(root_id) else { continue };
+            if scope.is_some_and(|owner| owner != cached.owner_id) {
                 continue;
             }
-            match &known.root {
+            match &cached.root {
                 Some(job) => roots.jobs.push(job.clone()),
                 None => roots.removed.push(*root_id),
             }
         }
         let nothing = roots.jobs.is_empty() && roots.removed.is_empty();
         let frame = if nothing { None } else { serde_json::to_string(&roots).ok().map(Arc::from) };
-        self.frames.insert((scope, place), frame.clone());
+        self.frames.insert((scope, position), frame.clone());
         frame
     }
 
     /// Cached trees that are not complete.
     fn open(&self) -> impl Iterator<Item = Uuid> + '_ {
-        let open = |known: &Known| known.root.as_ref().is_some_and(|root| root.tree.status != JobStatus::Completed);
-        self.known.iter().filter(move |(_, known)| open(known)).map(|(root_id, _)| *root_id)
+        let open =
+            |cached: &CachedTree| cached.root.as_ref().is_some_and(|root| root.tree.status != JobStatus::Completed);
+        self.cached.iter().filter(move |(_, cached)| open(cached)).map(|(root_id, _)| *root_id)
     }
 }
 
@@ -162,16 +163,16 @@ impl RootsTopic {
             return;
         }
         recent.dirty.extend(roots);
-        if recent.dirty.len() > WAITING {
+        if recent.dirty.len() > MAX_DIRTY {
             recent.forget();
             self.seq.send_replace(recent.seq);
         }
         drop(recent);
-        self.woken.notify_one();
+        self.wake_up.notify_one();
     }
 
     /// Restarts all streams, because hints may have been missed.
-    pub(super) fn begin_anew(&self) {
+    pub(super) fn restart_streams(&self) {
         let mut recent = self.recent();
         if recent.running {
             recent.forget();
@@ -183,7 +184,7 @@ impl RootsTopic {
 /// Next step of a stream.
 pub enum Next {
     /// A snapshot: it has none, or is too far behind.
-    Anew,
+    Restart,
     /// Changes: a [`Roots`] as JSON.
     Change(Arc<str>),
     Nothing,
@@ -195,11 +196,11 @@ pub struct RootsWatch {
     seen: watch::Receiver<u64>,
     scope: Option<Uuid>,
     /// Number of the last change sent.
-    place: u64,
+    position: u64,
 }
 
 impl RootsWatch {
-    /// Resolves when there is a change since the last call of `newer`.
+    /// Resolves when there is a change since the last call of `next_step`.
     pub async fn changed(&mut self) {
         if self.seen.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -207,14 +208,14 @@ impl RootsWatch {
     }
 
     /// Returns the next step of this stream.
-    pub fn newer(&mut self) -> Next {
+    pub fn next_step(&mut self) -> Next {
         self.seen.borrow_and_update();
         let mut recent = self.hub.0.roots.recent();
-        if self.place < recent.floor {
-            return Next::Anew;
+        if self.position < recent.floor {
+            return Next::Restart;
         }
-        let frame = recent.since(self.place, self.scope);
-        self.place = recent.seq;
+        let frame = recent.since(self.position, self.scope);
+        self.position = recent.seq;
         frame.map_or(Next::Nothing, Next::Change)
     }
 
@@ -223,24 +224,26 @@ impl RootsWatch {
         let topic = &self.hub.0.roots;
         let cell = {
             let mut cells = topic.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-            if cells.len() > KEPT {
+            if cells.len() > CACHE_SIZE {
                 cells.retain(|_, cell| Arc::strong_count(cell) > 1);
             }
             Arc::clone(cells.entry(self.scope).or_default())
         };
-        let mut kept = cell.lock().await;
+        let mut shared_snapshot = cell.lock().await;
         let (seq, floor) = {
             let recent = topic.recent();
             (recent.seq, recent.floor)
         };
-        if let Some(fresh) = kept.as_ref().filter(|old| old.seq >= floor && old.read_at.elapsed() < FRESH) {
-            self.place = fresh.seq;
+        if let Some(fresh) =
+            shared_snapshot.as_ref().filter(|old| old.seq >= floor && old.read_at.elapsed() < SNAPSHOT_LIFETIME)
+        {
+            self.position = fresh.seq;
             return Ok(Arc::clone(&fresh.json));
         }
         let read_at = Instant::now();
-        let json: Arc<str> = engine.newest_of(caller, NEWEST).await?.into();
-        *kept = Some(Snapshot { read_at, seq, json: Arc::clone(&json) });
-        self.place = seq;
+        let json: Arc<str> = engine.newest_of(caller, SNAPSHOT_SIZE).await?.into();
+        *shared_snapshot = Some(Snapshot { read_at, seq, json: Arc::clone(&json) });
+        self.position = seq;
         Ok(json)
     }
 }
@@ -258,49 +261,49 @@ impl Hub {
             tokio::spawn(pump(self.clone(), engine.clone()));
         }
         drop(recent);
-        RootsWatch { hub: self.clone(), seen, scope, place: 0 }
+        RootsWatch { hub: self.clone(), seen, scope, position: 0 }
     }
 }
 
 /// Reads changed trees for all watchers, until there are none.
 async fn pump(hub: Hub, engine: Engine) {
     let topic = &hub.0.roots;
-    let mut looked_at: Option<Instant> = None;
+    let mut full_read_at: Option<Instant> = None;
     loop {
         let read_at = Instant::now();
-        let whole = looked_at.is_none_or(|at| at.elapsed() >= LONGEST);
-        let (told, mut ids, epoch) = {
+        let is_full_read = full_read_at.is_none_or(|at| at.elapsed() >= LONGEST);
+        let (marked, mut ids, epoch) = {
             let mut recent = topic.recent();
-            let told: HashSet<Uuid> = recent.dirty.iter().take(AT_ONCE).copied().collect();
-            recent.dirty.retain(|root_id| !told.contains(root_id));
-            let mut ids: BTreeSet<Uuid> = told.iter().copied().collect();
-            if whole {
-                ids.extend(recent.open().take(AT_ONCE));
+            let marked: HashSet<Uuid> = recent.dirty.iter().take(BATCH_SIZE).copied().collect();
+            recent.dirty.retain(|root_id| !marked.contains(root_id));
+            let mut ids: BTreeSet<Uuid> = marked.iter().copied().collect();
+            if is_full_read {
+                ids.extend(recent.open().take(BATCH_SIZE));
             }
-            (told, ids, recent.floor)
+            (marked, ids, recent.floor)
         };
         let read = async {
-            if whole {
-                ids.extend(engine.newest_roots(NEWEST).await?);
+            if is_full_read {
+                ids.extend(engine.newest_roots(SNAPSHOT_SIZE).await?);
             }
-            engine.briefly(&ids.into_iter().collect::<Vec<_>>()).await
+            engine.tree_summaries(&ids.into_iter().collect::<Vec<_>>()).await
         };
         match read.await {
             Ok((read, rest)) => {
                 let mut recent = topic.recent();
-                recent.dirty.extend(rest.iter().filter(|root_id| told.contains(root_id)));
+                recent.dirty.extend(rest.iter().filter(|root_id| marked.contains(root_id)));
                 // After a restart in between, snapshots are newer than this read.
-                let first = looked_at.is_none() || recent.floor != epoch;
-                if recent.keep(read, &told, first) {
+                let first = full_read_at.is_none() || recent.floor != epoch;
+                if recent.update(read, &marked, first) {
                     topic.seq.send_replace(recent.seq);
                 }
-                if whole {
-                    looked_at = Some(read_at);
+                if is_full_read {
+                    full_read_at = Some(read_at);
                 }
             }
             Err(error) => {
                 tracing::debug!(%error, "reading watched trees failed, will retry");
-                topic.recent().dirty.extend(told);
+                topic.recent().dirty.extend(marked);
             }
         }
         {
@@ -311,12 +314,12 @@ async fn pump(hub: Hub, engine: Engine) {
                 return;
             }
             if !recent.dirty.is_empty() {
-                topic.woken.notify_one();
+                topic.wake_up.notify_one();
             }
         }
         tokio::time::sleep_until(read_at + SHORTEST).await;
         tokio::select! {
-            () = topic.woken.notified() => {}
+            () = topic.wake_up.notified() => {}
             () = tokio::time::sleep_until(read_at + LONGEST) => {}
         }
     }
@@ -326,31 +329,31 @@ async fn pump(hub: Hub, engine: Engine) {
 mod tests {
     use super::*;
 
-    fn gone(n: u128, owner: u128) -> Brief {
-        Brief { root_id: Uuid::from_u128(n), owner_id: Uuid::from_u128(owner), root: None }
+    fn gone(n: u128, owner: u128) -> TreeSummary {
+        TreeSummary { root_id: Uuid::from_u128(n), owner_id: Uuid::from_u128(owner), root: None }
     }
 
-    fn told(frame: Option<Arc<str>>) -> Vec<u128> {
+    fn removed_roots(frame: Option<Arc<str>>) -> Vec<u128> {
         let roots = frame.map(|json| serde_json::from_str::<Roots>(&json).expect("JSON"));
         roots.map(|roots| roots.removed.iter().map(Uuid::as_u128).collect()).unwrap_or_default()
     }
 
     #[test]
-    fn each_is_told_what_is_newer_and_its_own() {
+    fn each_stream_gets_newer_changes_in_its_scope() {
         let mut recent = Recent::default();
         recent.forget();
         let start = recent.floor;
         let none = HashSet::new();
-        assert!(!recent.keep(vec![gone(1, 7)], &none, true), "read for the first time");
-        assert!(recent.keep(vec![gone(1, 7), gone(2, 7), gone(3, 8)], &none, false));
-        assert!(!recent.keep(vec![gone(2, 7)], &none, false), "unchanged");
-        assert_eq!(told(recent.since(start, None)), [2, 3]);
-        assert_eq!(told(recent.since(start, Some(Uuid::from_u128(8)))), [3]);
-        assert_eq!(told(recent.since(recent.seq, None)), [0; 0]);
-        let all: Vec<Brief> = (10..10 + KEPT as u128).map(|n| gone(n, 7)).collect();
-        assert!(recent.keep(all, &none, false));
+        assert!(!recent.update(vec![gone(1, 7)], &none, true), "read for the first time");
+        assert!(recent.update(vec![gone(1, 7), gone(2, 7), gone(3, 8)], &none, false));
+        assert!(!recent.update(vec![gone(2, 7)], &none, false), "unchanged");
+        assert_eq!(removed_roots(recent.since(start, None)), [2, 3]);
+        assert_eq!(removed_roots(recent.since(start, Some(Uuid::from_u128(8)))), [3]);
+        assert_eq!(removed_roots(recent.since(recent.seq, None)), [0; 0]);
+        let all: Vec<TreeSummary> = (10..10 + CACHE_SIZE as u128).map(|n| gone(n, 7)).collect();
+        assert!(recent.update(all, &none, false));
         assert!(start < recent.floor, "a stream this far behind restarts");
-        assert_eq!(recent.order.len(), KEPT);
-        assert_eq!(recent.known.len(), KEPT);
+        assert_eq!(recent.order.len(), CACHE_SIZE);
+        assert_eq!(recent.cached.len(), CACHE_SIZE);
     }
 }

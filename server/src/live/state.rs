@@ -29,7 +29,7 @@ impl TreeState {
 
     /// Finds a job with its subtree in the tree.
     pub fn job(&self, id: Uuid) -> Option<&Job> {
-        self.job.walk().into_iter().find(|job| job.id == id)
+        self.job.subtree().into_iter().find(|job| job.id == id)
     }
 
     /// Version of the whole tree.
@@ -45,7 +45,7 @@ impl TreeState {
         }
         let mut change = difference(before, &self.job, &self.items)?;
         if id != self.job.id {
-            let below: Vec<Uuid> = self.job(id)?.walk().iter().map(|job| job.id).collect();
+            let below: Vec<Uuid> = self.job(id)?.subtree().iter().map(|job| job.id).collect();
             change.jobs.retain(|job| below.contains(&job.id));
             change.items.retain(|item| below.contains(&item.job_id));
             let before_items = before.items.iter().filter(|item| below.contains(&item.job_id));
@@ -59,16 +59,16 @@ impl TreeState {
     /// Items in progress below a job, for the first `change` of a stream.
     pub fn items_below(&self, id: Uuid) -> Change {
         let below: Vec<Uuid> =
-            self.job(id).map(|job| job.walk().iter().map(|job| job.id).collect()).unwrap_or_default();
+            self.job(id).map(|job| job.subtree().iter().map(|job| job.id).collect()).unwrap_or_default();
         let items = self.items.iter().filter(|item| below.contains(&item.job_id)).cloned().collect();
         Change { jobs: Vec::new(), items }
     }
 }
 
 fn difference(before: &TreeState, job: &Job, items: &[Item]) -> Option<Change> {
-    let old: HashMap<Uuid, i64> = before.job.walk().into_iter().map(|job| (job.id, job.version)).collect();
+    let old: HashMap<Uuid, i64> = before.job.subtree().into_iter().map(|job| (job.id, job.version)).collect();
     let jobs: Vec<Job> = job
-        .walk()
+        .subtree()
         .into_iter()
         .filter(|job| old.get(&job.id) != Some(&job.version))
         .map(|job| Job { children: None, ..job.clone() })

@@ -26,11 +26,11 @@ use crate::{error::Result, jobs::Engine};
 use super::{Hub, LONGEST, SHORTEST};
 
 /// Concurrent reads of views per server, so that they never occupy the whole pool of the pages.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_READS: usize = 8;
 /// Trees waiting for the lookup of their owners; beyond it, the views of all owners are read.
-const WAITING: usize = 5_000;
+const MAX_DIRTY: usize = 5_000;
 /// Pause after a read, as a multiple of its duration.
-const REST: u32 = 3;
+const PAUSE_FACTOR: u32 = 3;
 
 /// Topic in one scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ pub(super) struct Views {
     index: Mutex<Index>,
     /// Number of views, readable without the lock.
     n: AtomicUsize,
-    woken: Notify,
+    wake_up: Notify,
     reads: Semaphore,
     /// Number of reads since startup.
     n_read: AtomicU64,
@@ -94,8 +94,8 @@ impl Default for Views {
         Self {
             index: Mutex::default(),
             n: AtomicUsize::new(0),
-            woken: Notify::new(),
-            reads: Semaphore::new(AT_ONCE),
+            wake_up: Notify::new(),
+            reads: Semaphore::new(MAX_CONCURRENT_READS),
             n_read: AtomicU64::new(0),
         }
     }
@@ -124,7 +124,7 @@ const fn shows_trees(topic: Topic) -> bool {
 }
 
 impl Index {
-    fn put_in(&mut self, view: View, root_id: Option<Uuid>, followed: Arc<Followed>) {
+    fn insert_view(&mut self, view: View, root_id: Option<Uuid>, followed: Arc<Followed>) {
         if let Some(root_id) = root_id {
             self.of_trees.entry(root_id).or_default().insert(view.clone());
         } else if shows_trees(view.topic) {
@@ -136,7 +136,7 @@ impl Index {
         self.views.insert(view, followed);
     }
 
-    fn take_out(&mut self, view: &View, root_id: Option<Uuid>) {
+    fn remove_view(&mut self, view: &View, root_id: Option<Uuid>) {
         self.views.remove(view);
         self.of_all.remove(view);
         for (of, key) in [(&mut self.of_trees, root_id), (&mut self.of_owners, view.owner)] {
@@ -176,12 +176,12 @@ impl Views {
         }
         if !index.of_owners.is_empty() {
             index.dirty.extend(roots);
-            if index.dirty.len() > WAITING {
+            if index.dirty.len() > MAX_DIRTY {
                 index.dirty.clear();
                 index.is_flooded = true;
             }
             drop(index);
-            self.woken.notify_one();
+            self.wake_up.notify_one();
         }
     }
 
@@ -213,7 +213,7 @@ impl Hub {
         }
         let (state, seen) = watch::channel(State::Unread);
         let followed = Arc::new(Followed { state, dirty: Notify::new() });
-        index.put_in(view.clone(), root_id, Arc::clone(&followed));
+        index.insert_view(view.clone(), root_id, Arc::clone(&followed));
         views.n.store(index.views.len(), Ordering::Relaxed);
         if !index.of_owners.is_empty() && !std::mem::replace(&mut index.is_routed, true) {
             tokio::spawn(route(self.clone(), engine.clone()));
@@ -238,10 +238,10 @@ impl Hub {
         let mut index = self.0.views.index();
         let over = gone || followed.state.receiver_count() == 0;
         if over {
-            index.take_out(view, root_id);
+            index.remove_view(view, root_id);
             self.0.views.n.store(index.views.len(), Ordering::Relaxed);
             if index.of_owners.is_empty() {
-                self.0.views.woken.notify_one();
+                self.0.views.wake_up.notify_one();
             }
         }
         over
@@ -256,15 +256,15 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
     let mut version = 0;
     let mut last = String::new();
     loop {
-        let Ok(turn) = hub.0.views.reads.acquire().await else { return };
+        let Ok(permit) = hub.0.views.reads.acquire().await else { return };
         let read_at = Instant::now();
         hub.0.views.n_read.fetch_add(1, Ordering::Relaxed);
         let state = read().await;
-        drop(turn);
+        drop(permit);
         match state {
             Ok(Some(json)) if json != last => {
                 version = next_version(version);
-                let data = labelled(&prefix, (!has_version).then_some(version), &json);
+                let data = with_topic(&prefix, (!has_version).then_some(version), &json);
                 followed.state.send_replace(State::Is(data.into()));
                 last = json;
             }
@@ -280,7 +280,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
             return;
         }
         let took = read_at.elapsed();
-        tokio::time::sleep_until(read_at + SHORTEST.max(took * (REST + 1))).await;
+        tokio::time::sleep_until(read_at + SHORTEST.max(took * (PAUSE_FACTOR + 1))).await;
         tokio::select! {
             () = followed.dirty.notified() => {}
             () = tokio::time::sleep_until(read_at + LONGEST) => {}
@@ -292,7 +292,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
 async fn route(hub: Hub, engine: Engine) {
     let views = &hub.0.views;
     loop {
-        views.woken.notified().await;
+        views.wake_up.notified().await;
         let (dirty, is_flooded): (Vec<Uuid>, bool) = {
             let mut index = views.index();
             if index.of_owners.is_empty() {
@@ -323,7 +323,7 @@ pub fn next_version(before: i64) -> i64 {
 }
 
 /// Adds the topic to an object, and a version if it has none. `prefix` is the start of the object.
-fn labelled(prefix: &str, version: Option<i64>, object: &str) -> String {
+fn with_topic(prefix: &str, version: Option<i64>, object: &str) -> String {
     let rest = object.strip_prefix('{').unwrap_or("}");
     let comma = if rest == "}" { "" } else { "," };
     match version {
@@ -334,7 +334,7 @@ fn labelled(prefix: &str, version: Option<i64>, object: &str) -> String {
 
 /// Data of an event: an object with its topic, and a version if it has none.
 pub fn of_topic(topic: Topic, version: Option<i64>, object: &str) -> String {
-    labelled(&format!("{{\"topic\":\"{topic}\""), version, object)
+    with_topic(&format!("{{\"topic\":\"{topic}\""), version, object)
 }
 
 #[cfg(test)]
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_leaves_nothing() {
+    fn a_removed_view_leaves_nothing() {
         let mut index = Index::default();
         let owner = Some(Uuid::from_u128(7));
         let tree = Some(Uuid::from_u128(9));
@@ -370,11 +370,11 @@ mod tests {
         ];
         for (view, root_id) in &all {
             let (state, _) = watch::channel(State::Unread);
-            index.put_in(view.clone(), *root_id, Arc::new(Followed { state, dirty: Notify::new() }));
+            index.insert_view(view.clone(), *root_id, Arc::new(Followed { state, dirty: Notify::new() }));
         }
         assert_eq!((index.of_owners.len(), index.of_all.len(), index.of_trees.len()), (1, 1, 1));
         for (view, root_id) in &all {
-            index.take_out(view, *root_id);
+            index.remove_view(view, *root_id);
         }
         assert!(index.views.is_empty() && index.of_owners.is_empty());
         assert!(index.of_all.is_empty() && index.of_trees.is_empty());

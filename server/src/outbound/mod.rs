@@ -38,11 +38,11 @@ use crate::{
 use sign::Key;
 
 /// Timeout of a connection attempt.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Idle time after which a pooled connection is closed. Shorter than servers' usual timeout: a connection that the
 /// server closes just as it is reused costs an attempt.
-const KEPT: Duration = Duration::from_secs(3);
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Outbound clients by kind of receiver, and the signing keys.
 pub struct Outgoing {
@@ -66,7 +66,7 @@ impl Outgoing {
                 config.outbound.push_concurrency.into(),
             ),
             configured: Client::new(Reach::Configured, 2),
-            key: own_key(config, pool, sealer).await?,
+            key: default_key(config, pool, sealer).await?,
             assignments: stored_key(pool, sealer).await?.of_assignments(),
         })
     }
@@ -76,7 +76,7 @@ impl Outgoing {
 const SIGNING_KEY: &str = "signing_key";
 
 /// Default signing key: the configured one, or the one in the database, generated at first use.
-pub async fn own_key(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
+pub async fn default_key(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
     if let Some(secret) = &config.outbound.signing_secret {
         return Ok(Key::of(secret.reveal()));
     }
@@ -95,7 +95,7 @@ async fn stored_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Key> {
 }
 
 /// Seals the signing key in the database with the current sealing key. Returns true if it was not yet.
-pub async fn reseal_own_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<bool> {
+pub async fn reseal_default_key(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<bool> {
     let Some(stored) = signing::stored(pool).await? else { return Ok(false) };
     let bytes = match &stored {
         StoredKey::Sealed(sealed) if is_sealed_with(sealed, &sealer.current_id()) => return Ok(false),
@@ -171,8 +171,8 @@ impl Client {
             .retry(reqwest::retry::never())
             .no_proxy()
             .referer(false)
-            .connect_timeout(CONNECT)
-            .pool_idle_timeout(KEPT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .pool_max_idle_per_host(self.idle)
             .tcp_nodelay(true)
             .dns_resolver(Guard(Arc::clone(&self.reach)))
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_an_answer_is_one_line() {
+    fn an_excerpt_of_a_response_is_one_line() {
         assert_eq!(excerpt(b" no\n such\x00 user ", 100), "no such  user");
         assert_eq!(excerpt("ä".repeat(300).as_bytes(), 3), "äää…");
         assert_eq!(excerpt(b"\xff\xfe", 10), "\u{fffd}\u{fffd}");
@@ -325,7 +325,7 @@ mod tests {
             let fault = client.post(&url, HeaderMap::new(), Bytes::new(), until).await.err();
             assert_eq!(fault, Some(Fault::Forbidden), "{host}");
         }
-        let came = listener.accept().expect_err("nobody came");
-        assert_eq!(came.kind(), std::io::ErrorKind::WouldBlock);
+        let accept_error = listener.accept().expect_err("nobody came");
+        assert_eq!(accept_error.kind(), std::io::ErrorKind::WouldBlock);
     }
 }

@@ -98,8 +98,8 @@ impl Key {
     }
 
     /// Verifies the capability of a pushed assignment in constant time.
-    pub fn is_capability(&self, id: Uuid, shown: &Capability) -> bool {
-        self.capability(id).is_some_and(|own| own.as_bytes().ct_eq(shown.as_bytes()).into())
+    pub fn is_capability(&self, id: Uuid, given: &Capability) -> bool {
+        self.capability(id).is_some_and(|expected| expected.as_bytes().ct_eq(given.as_bytes()).into())
     }
 
     fn derived(&self, purpose: &str) -> Self {
@@ -140,10 +140,10 @@ pub fn stamp(keys: &[Key], headers: &mut HeaderMap, id: &str, timestamp: i64, bo
 }
 
 /// Returns the given keys, or the default key.
-pub fn keys_of(secret: Option<&SigningSecret>, own: impl FnOnce() -> Key) -> Vec<Key> {
+pub fn keys_of(secret: Option<&SigningSecret>, default_key: impl FnOnce() -> Key) -> Vec<Key> {
     match secret {
         Some(secret) => secret.all().iter().map(|secret| Key::of(secret)).collect(),
-        None => vec![own()],
+        None => vec![default_key()],
     }
 }
 
@@ -180,8 +180,8 @@ mod tests {
     fn a_capability_fits_one_assignment_and_one_key() {
         let (key, other) = (Key::from_bytes(vec![7; 32]), Key::from_bytes(vec![8; 32]));
         let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let shown = key.capability(a).expect("a capability");
-        assert!(key.is_capability(a, &shown));
-        assert!(!key.is_capability(b, &shown) && !other.is_capability(a, &shown));
+        let given = key.capability(a).expect("a capability");
+        assert!(key.is_capability(a, &given));
+        assert!(!key.is_capability(b, &given) && !other.is_capability(a, &given));
     }
 }

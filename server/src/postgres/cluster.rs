@@ -13,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::programs::{Doing, Error, Programs, Result, open_lock, read, said};
+use super::programs::{Doing, Error, Programs, Result, open_lock, output_text, read};
 
 /// Timeout of a start; allows for crash recovery of a busy cluster.
-const PATIENCE: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// File name of PostgreSQL's socket.
 const SOCKET: &str = ".s.PGSQL.5432";
@@ -173,7 +173,7 @@ impl PrivatePostgres {
 
     /// Starts the cluster and waits until it accepts connections.
     fn run(&self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         let log = self.home.join("start.log");
         loop {
             match self.answer()? {
@@ -208,18 +208,18 @@ impl PrivatePostgres {
     }
 
     fn answer(&self) -> Result<Answer> {
-        let asked = self
+        let probe = self
             .programs
             .command("pg_isready")
             .args(["--quiet", "--timeout=5", "--host"])
             .arg(self.home.join("run"))
             .output()
             .doing(|| "running pg_isready".into())?;
-        match asked.status.code() {
+        match probe.status.code() {
             Some(0) => Ok(Answer::Ready),
             Some(1) => Ok(Answer::Busy),
             Some(2) => Ok(Answer::Silent),
-            _ => Err(Error::Program { program: "pg_isready".into(), output: said(&asked) }),
+            _ => Err(Error::Program { program: "pg_isready".into(), output: output_text(&probe) }),
         }
     }
 

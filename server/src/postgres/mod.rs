@@ -25,7 +25,7 @@ pub use self::{
 };
 
 /// Interval of the checks in [`watch`]. A check is one connection to a Unix socket.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// `treeline-server postgres`: a PostgreSQL that runs until standard input closes. For tests and scripts; prints one
 /// line, the URL, once it accepts connections.
@@ -44,12 +44,12 @@ pub async fn command(arguments: Arguments) -> anyhow::Result<()> {
     if let Some(data_dir) = arguments.data_dir {
         let postgres = start(data_dir).await?;
         announce(postgres.url())?;
-        asked_to_stop().await;
+        stop_requested().await;
         tokio::task::spawn_blocking(move || postgres.stop()).await??;
     } else {
         let postgres = tokio::task::spawn_blocking(Throwaway::start).await??;
         announce(postgres.url())?;
-        asked_to_stop().await;
+        stop_requested().await;
         tokio::task::spawn_blocking(move || drop(postgres)).await?;
     }
     Ok(())
@@ -64,7 +64,7 @@ pub async fn start(data_dir: PathBuf) -> Result<PrivatePostgres> {
 
 /// Restarts the cluster whenever it has died, until told to stop. Work then continues by itself.
 pub async fn watch(postgres: Arc<PrivatePostgres>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -87,7 +87,7 @@ fn announce(url: &str) -> io::Result<()> {
 }
 
 /// Resolves when standard input ends, or at SIGTERM or Ctrl-C.
-async fn asked_to_stop() {
+async fn stop_requested() {
     // A separate thread: a blocking read on the runtime's pool would prevent the process from exiting.
     let (closed, input) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

@@ -121,7 +121,7 @@ impl Programs {
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         } else {
-            Err(Error::Program { program: program.into(), output: said(&output) })
+            Err(Error::Program { program: program.into(), output: output_text(&output) })
         }
     }
 
@@ -200,7 +200,7 @@ impl Programs {
         if output.status.success() {
             return Ok(output);
         }
-        Err(Error::Io { what: what(), source: io::Error::other(said(&output)) })
+        Err(Error::Io { what: what(), source: io::Error::other(output_text(&output)) })
     }
 
     /// Checks that the account can enter a folder: a parent may be closed to it, as /root is.
@@ -249,7 +249,7 @@ fn as_account(command: &mut Command, account: Option<&Account>) {
 }
 
 /// Output of a program, both streams, for an error.
-pub(super) fn said(output: &Output) -> String {
+pub(super) fn output_text(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stdout));
     text.trim().to_owned()

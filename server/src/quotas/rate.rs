@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_too_many_is_told_when_to_come_again() {
+    fn a_refused_request_gets_its_retry_delay() {
         let policy = Policy { name: "api", requests: 2 };
         let mut window = Window::default();
         assert_eq!(window.count(policy).expect("the first").remaining, 1);

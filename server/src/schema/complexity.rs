@@ -43,7 +43,7 @@ pub(super) fn measure(source: &Value) -> Result<Cost, String> {
     let mut patterns = 0;
     check_patterns(source, &mut patterns)?;
     let mut expanding =
-        Expanding { ids: HashMap::new(), anchors: HashMap::new(), known: HashMap::new(), open: HashSet::new() };
+        Expanding { ids: HashMap::new(), anchors: HashMap::new(), measured: HashMap::new(), open: HashSet::new() };
     expanding.index(source, source);
     let mut sum = expanding.whole(Part { schema: source, resource: source })?;
     let mut done = HashSet::new();
@@ -53,7 +53,7 @@ pub(super) fn measure(source: &Value) -> Result<Cost, String> {
             sum = checked(sum + expanding.whole(target)?)?;
         }
     }
-    let height = expanding.known.values().map(|cost| cost.height).max().unwrap_or(1);
+    let height = expanding.measured.values().map(|cost| cost.height).max().unwrap_or(1);
     Ok(Cost { parts: sum, height })
 }
 
@@ -100,7 +100,7 @@ struct Expanding<'a> {
     ids: HashMap<&'a str, &'a Value>,
     anchors: HashMap<&'a str, Vec<Part<'a>>>,
     /// Cost for one value, by schema.
-    known: HashMap<*const Value, Cost>,
+    measured: HashMap<*const Value, Cost>,
     /// Schemas being measured: visiting one again means a cycle.
     open: HashSet<*const Value>,
 }
@@ -180,8 +180,8 @@ impl<'a> Expanding<'a> {
         let mut cost = Cost { parts: 1, height: 1 };
         let Value::Object(object) = part.schema else { return Ok(cost) };
         let key = std::ptr::from_ref(part.schema);
-        if let Some(&known) = self.known.get(&key) {
-            return Ok(known);
+        if let Some(&measured) = self.measured.get(&key) {
+            return Ok(measured);
         }
         if depth > MOST_DEPTH {
             return Err(too_deep());
@@ -203,7 +203,7 @@ impl<'a> Expanding<'a> {
             cost.parts = checked(cost.parts * 3)?;
         }
         self.open.remove(&key);
-        self.known.insert(key, cost);
+        self.measured.insert(key, cost);
         Ok(cost)
     }
 
@@ -243,9 +243,9 @@ fn inside(object: &Map<String, Value>) -> impl Iterator<Item = &Value> {
 fn check_patterns(value: &Value, sum: &mut usize) -> Result<(), String> {
     match value {
         Value::Object(object) => {
-            let own = object.get("pattern").and_then(Value::as_str).into_iter();
+            let own_pattern = object.get("pattern").and_then(Value::as_str).into_iter();
             let named = object.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-            for pattern in own.chain(named.map(String::as_str)) {
+            for pattern in own_pattern.chain(named.map(String::as_str)) {
                 *sum += weight(pattern);
                 if *sum > PATTERNS {
                     return Err("its patterns are too large".to_owned());
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_small() {
+    fn usual_schemas_are_small() {
         let row = json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "name": {"type": "string", "pattern": "^[\\p{L} ]{1,100}$"}}});
         assert!(measure(&row).expect("a row").parts < 10);
         // Twenty mutually recursive node kinds, as in the syntax tree of a language.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bounded_is_refused() {
+    fn unbounded_schemas_are_refused() {
         let circle = json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}});
         assert!(measure(&circle).expect_err("a circle").contains("circle"));
         let defs: Map<String, Value> =

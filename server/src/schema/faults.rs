@@ -78,8 +78,8 @@ impl Parts {
     /// Part with this name; `None` if it cannot be compiled or there are too many.
     fn get(&self, name: String, schema: impl FnOnce() -> Value) -> Option<Arc<Validator>> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = parts.get(&name) {
-            return known.clone();
+        if let Some(cached) = parts.get(&name) {
+            return cached.clone();
         }
         let compiled = if parts.len() < MOST_COMPILED { options().build(&schema()).ok().map(Arc::new) } else { None };
         parts.insert(name, compiled.clone());
@@ -98,7 +98,7 @@ pub(super) fn first(source: &Value, parts: &Parts, value: &Value) -> Vec<(String
         place: String::new(),
         steps: 0,
     };
-    walk.look(source, "", value);
+    walk.visit(source, "", value);
     walk.faults
 }
 
@@ -121,14 +121,14 @@ impl<'a> Walk<'a> {
     }
 
     /// `at`: pointer of the schema in the whole schema.
-    fn look(&mut self, schema: &'a Value, at: &str, value: &Value) {
+    fn visit(&mut self, schema: &'a Value, at: &str, value: &Value) {
         self.steps += 1;
         if self.is_done() {
             return;
         }
         let Value::Object(object) = schema else {
             if schema == &Value::Bool(false) {
-                self.say("expected nothing");
+                self.report("expected nothing");
             }
             return;
         };
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         let is_plain = self.follow(object, value);
         if let Some(all) = object.get("allOf").and_then(Value::as_array) {
             for (index, inner) in all.iter().enumerate() {
-                self.look(inner, &format!("{at}/allOf/{index}"), value);
+                self.visit(inner, &format!("{at}/allOf/{index}"), value);
             }
         }
         match value {
@@ -153,12 +153,12 @@ impl<'a> Walk<'a> {
         if self.faults.len() == before && !self.is_done() && (combined.is_some() || !is_plain) {
             let whole = self.parts.get(format!("whole {at}"), || in_context(self.source, at));
             if whole.is_none_or(|whole| !whole.is_valid(value)) {
-                self.say(&format!("expected what the schema says ({})", combined.unwrap_or(&"$ref")));
+                self.report(&format!("expected what the schema says ({})", combined.unwrap_or(&"$ref")));
             }
         }
     }
 
-    fn say(&mut self, detail: &str) {
+    fn report(&mut self, detail: &str) {
         self.faults.push((self.place.clone(), detail.to_owned()));
     }
 
@@ -169,33 +169,34 @@ impl<'a> Walk<'a> {
         if !has_any && !closed("additionalProperties") && !closed("items") {
             return;
         }
-        let own = || {
-            let kept = object.iter().filter(|(keyword, _)| ASSERTIONS.contains(&keyword.as_str()));
-            let mut own: Map<String, Value> = kept.map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
+        let part_schema = || {
+            let assertions = object.iter().filter(|(keyword, _)| ASSERTIONS.contains(&keyword.as_str()));
+            let mut part_schema: Map<String, Value> =
+                assertions.map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
             let anything = |names: &Map<String, Value>| names.keys().map(|name| (name.clone(), json!(true))).collect();
             if closed("additionalProperties") {
-                own.insert("additionalProperties".to_owned(), json!(false));
+                part_schema.insert("additionalProperties".to_owned(), json!(false));
                 for keyword in ["properties", "patternProperties"] {
                     if let Some(names) = object.get(keyword).and_then(Value::as_object) {
-                        own.insert(keyword.to_owned(), Value::Object(anything(names)));
+                        part_schema.insert(keyword.to_owned(), Value::Object(anything(names)));
                     }
                 }
             }
             if closed("items") {
-                own.insert("items".to_owned(), json!(false));
+                part_schema.insert("items".to_owned(), json!(false));
                 if let Some(first) = object.get("prefixItems").and_then(Value::as_array) {
-                    own.insert("prefixItems".to_owned(), first.iter().map(|_| json!(true)).collect());
+                    part_schema.insert("prefixItems".to_owned(), first.iter().map(|_| json!(true)).collect());
                 }
             }
-            Value::Object(own)
+            Value::Object(part_schema)
         };
-        let Some(own) = self.parts.get(format!("own {at}"), own) else { return };
-        if own.is_valid(value) {
+        let Some(part_schema) = self.parts.get(format!("own {at}"), part_schema) else { return };
+        if part_schema.is_valid(value) {
             return;
         }
-        let room = MOST_FAULTS - self.faults.len();
+        let remaining = MOST_FAULTS - self.faults.len();
         let place = &self.place;
-        self.faults.extend(own.iter_errors(value).take(room).map(|error| {
+        self.faults.extend(part_schema.iter_errors(value).take(remaining).map(|error| {
             let (pointer, detail) = fault(&error);
             (format!("{place}{pointer}"), detail)
         }));
@@ -209,7 +210,7 @@ impl<'a> Walk<'a> {
             return false;
         };
         let Some(schema) = self.source.pointer(pointer) else { return false };
-        self.look(schema, pointer, value);
+        self.visit(schema, pointer, value);
         true
     }
 
@@ -253,7 +254,7 @@ impl<'a> Walk<'a> {
         let end = self.place.len();
         self.place.push('/');
         self.place.push_str(step);
-        self.look(schema, at, value);
+        self.visit(schema, at, value);
         self.place.truncate(end);
     }
 }

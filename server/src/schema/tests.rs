@@ -15,14 +15,14 @@ fn faults(schema: &str, payload: &str) -> Vec<(String, String)> {
 fn a_fault_says_where_and_what_was_expected() {
     let schema = r#"{"type":"object","required":["id"],"additionalProperties":false,
         "properties":{"id":{"type":"integer","minimum":1},"a/b":{"enum":["x","y"]},"t":{"pattern":"^[0-9]+$"}}}"#;
-    let say = |payload: &str| faults(schema, payload);
-    assert_eq!(say(r#"{"id":1,"a/b":"x","t":"12"}"#), []);
-    assert_eq!(say(r#"{"id":"1"}"#), [("/id".into(), "expected a whole number".into())]);
-    assert_eq!(say(r#"{"id":0}"#), [("/id".into(), "expected at least 1".into())]);
-    assert_eq!(say("{}"), [("/id".into(), "expected a value".into())]);
-    assert_eq!(say(r#"{"id":1,"z":1}"#), [("/z".into(), "expected nothing of this name".into())]);
-    assert_eq!(say(r#"{"id":1,"a/b":"z"}"#), [("/a~1b".into(), r#"expected one of ["x","y"]"#.into())]);
-    assert_eq!(say("5"), [(String::new(), "expected an object".into())]);
+    let faults_of = |payload: &str| faults(schema, payload);
+    assert_eq!(faults_of(r#"{"id":1,"a/b":"x","t":"12"}"#), []);
+    assert_eq!(faults_of(r#"{"id":"1"}"#), [("/id".into(), "expected a whole number".into())]);
+    assert_eq!(faults_of(r#"{"id":0}"#), [("/id".into(), "expected at least 1".into())]);
+    assert_eq!(faults_of("{}"), [("/id".into(), "expected a value".into())]);
+    assert_eq!(faults_of(r#"{"id":1,"z":1}"#), [("/z".into(), "expected nothing of this name".into())]);
+    assert_eq!(faults_of(r#"{"id":1,"a/b":"z"}"#), [("/a~1b".into(), r#"expected one of ["x","y"]"#.into())]);
+    assert_eq!(faults_of("5"), [(String::new(), "expected an object".into())]);
 }
 
 #[test]

@@ -73,9 +73,9 @@ impl KeyFile {
         }
         let fresh = self.write_beside(&[SealingKey::generate()])?;
         // A hard link fails if another server was first; a rename would replace its key.
-        let made = fs::hard_link(&fresh, &self.0);
+        let created = fs::hard_link(&fresh, &self.0);
         fs::remove_file(&fresh).context("cannot remove a temporary key file")?;
-        match made {
+        match created {
             Ok(()) => tracing::info!(file = %self.0.display(), "sealing key created, keep a copy of the file"),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).context(format!("cannot create the key file {}", self.0.display())),
@@ -141,11 +141,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = KeyFile(folder.path().join("new").join(NAME));
         assert!(file.read().expect("no file").is_empty());
-        let made = file.read_or_make().expect("made");
+        let created = file.read_or_make().expect("made");
         let again = file.read_or_make().expect("read");
-        assert_eq!((made.len(), made[0].id()), (1, again[0].id()));
+        assert_eq!((created.len(), created[0].id()), (1, again[0].id()));
         assert_eq!(fs::metadata(file.path()).expect("a file").permissions().mode() & 0o777, 0o600);
-        let both = [SealingKey::generate(), made[0].clone()];
+        let both = [SealingKey::generate(), created[0].clone()];
         file.replace(&both).expect("replaced");
         assert_eq!(file.read().expect("two").len(), 2);
         assert_eq!(fs::read_dir(file.folder()).expect("a folder").count(), 1, "nothing is left beside it");

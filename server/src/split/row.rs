@@ -175,7 +175,7 @@ impl RowMaker {
         let number = self.take_failure_columns(&mut cells.texts).unwrap_or(line);
         let fault = fault.map(|fault| Fault { extra: shown(&extra, SHOWN_EXTRA), ..fault });
         let edits = self.edits_of(line);
-        let in_file = edits.filter(|_| self.keeps_cells).map(|_| kept(&cells.texts, fault.as_ref()));
+        let in_file = edits.filter(|_| self.keeps_cells).map(|_| cells_for_people(&cells.texts, fault.as_ref()));
         let fault = match edits {
             Some(edits) => edits.apply(&mut cells.texts, self.head.data_width(), fault),
             None => fault,
@@ -191,8 +191,9 @@ impl RowMaker {
             (payload.len() > limit).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
         });
         let payload = if fault.is_none() { payload } else { self.payload(&shown(&cells.texts, cells.texts.len())) };
-        let kept = if self.keeps_cells { kept(&cells.texts, fault.as_ref()) } else { Vec::new() };
-        let row = Row { line, number, cells: kept, ..self.row(cut, Document::trusted(payload), fault) };
+        let cells_for_people =
+            if self.keeps_cells { cells_for_people(&cells.texts, fault.as_ref()) } else { Vec::new() };
+        let row = Row { line, number, cells: cells_for_people, ..self.row(cut, Document::trusted(payload), fault) };
         Row { is_edited: edits.is_some(), cells_in_file: in_file, ..row }
     }
 
@@ -317,23 +318,23 @@ impl RowMaker {
 /// First cells, shortened individually and in total.
 fn shown(cells: &[String], most: usize) -> Vec<String> {
     let mut left = SHOWN_ROW;
-    let mut kept = Vec::new();
+    let mut cells_for_people = Vec::new();
     for cell in cells.iter().take(most) {
         if left == 0 {
             break;
         }
         let cell = shorten(cell, SHOWN_CELL.min(left));
         left -= cell.len().min(left);
-        kept.push(cell);
+        cells_for_people.push(cell);
     }
-    kept
+    cells_for_people
 }
 
 /// Cells for people, with those beyond the last column.
-fn kept(cells: &[String], fault: Option<&Fault>) -> Vec<String> {
-    let mut kept = shown(cells, cells.len());
-    kept.extend(fault.into_iter().flat_map(|fault| fault.extra.iter().cloned()));
-    kept
+fn cells_for_people(cells: &[String], fault: Option<&Fault>) -> Vec<String> {
+    let mut cells_for_people = shown(cells, cells.len());
+    cells_for_people.extend(fault.into_iter().flat_map(|fault| fault.extra.iter().cloned()));
+    cells_for_people
 }
 
 /// Shortens a text to about `most` bytes, with an ellipsis.

@@ -1,7 +1,7 @@
 //! Alerts, and the checks that raise and clear them. Each check is bounded and reads an index with few rows; none
 //! reads all items, all trees or all job state rows.
 
-mod looks; // checks of current conditions
+mod checks; // checks of current conditions
 
 use domain::{
     Time,
@@ -11,11 +11,11 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub use looks::{DeadType, FailingJob, failing_jobs, newly_dead, note_heads, unclaimed};
+pub use checks::{DeadType, FailingJob, failing_jobs, newly_dead, note_heads, unclaimed};
 
 use super::{
     Tx,
-    part::{Part, by_age},
+    pagination::{PageRange, by_age},
 };
 
 /// An alert to be raised.
@@ -102,7 +102,7 @@ pub async fn restate(
 }
 
 /// Confirms that the condition of an open alert still holds.
-pub async fn keep(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
+pub async fn confirm(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set last_seen_at = clock_timestamp() where kind = $1 and subject = $2 and cleared_at is null",
         kind.as_str(),
@@ -114,7 +114,7 @@ pub async fn keep(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), s
 }
 
 /// Clears open alerts of a kind that have not been confirmed for this many seconds.
-pub async fn clear_unkept(pool: &PgPool, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
+pub async fn clear_unconfirmed(pool: &PgPool, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set cleared_at = clock_timestamp()
          where kind = $1 and cleared_at is null
@@ -147,9 +147,9 @@ pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
          where kind = 'stalled' and cleared_at is null
-           and (not exists (select 1 from gate g where g.root_id = a.root_id)
-                or exists (select 1 from gate g where g.root_id = a.root_id
-                           and (g.updated_at > a.raised_at or g.n_running > 0 or g.removed_at is not null
+           and (not exists (select 1 from job_state g where g.root_id = a.root_id)
+                or exists (select 1 from job_state g where g.root_id = a.root_id
+                           and (g.updated_at > a.raised_at or g.n_running > 0 or g.deleted_at is not null
                                 or g.tree_completed_at is not null)))"
     )
     .execute(pool)
@@ -162,9 +162,9 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
          where kind = 'many_failures' and cleared_at is null
-           and not exists (select 1 from job j join deferred d on d.gate_id = j.gate_id
+           and not exists (select 1 from job j join deferred d on d.job_key = j.job_key
                            where j.id = a.job_id and d.failures >= 10)
-           and not exists (select 1 from job j join lease l on l.type_id = j.type_id and l.gate_id = j.gate_id
+           and not exists (select 1 from job j join lease l on l.type_id = j.type_id and l.job_key = j.job_key
                            where j.id = a.job_id and l.failures >= 10)
            and coalesce((select r.failures from ready r where r.item_id = a.item_id limit 1), 0) < 10"
     )
@@ -181,7 +181,7 @@ pub struct AlertQuery {
     pub kind: Option<AlertKind>,
     /// Cleared ones too.
     pub all: bool,
-    pub part: Part<(OffsetDateTime, Uuid)>,
+    pub part: PageRange<(OffsetDateTime, Uuid)>,
 }
 
 struct AlertRow {
@@ -257,10 +257,10 @@ pub async fn list(pool: &PgPool, query: &AlertQuery) -> Result<Vec<Alert>, sqlx:
 pub async fn take_raised(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
     let rows = sqlx::query_as!(
         AlertRow,
-        "update alert set told_at = clock_timestamp()
+        "update alert set sent_at = clock_timestamp()
          where id = any(array(
            select id from alert
-           where told_at is null and raised_at > (select clock_timestamp()) - interval '1 day'
+           where sent_at is null and raised_at > (select clock_timestamp()) - interval '1 day'
            order by raised_at limit $1 for update skip locked))
          returning id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
            null::timestamptz as cleared_at",
@@ -275,10 +275,10 @@ pub async fn take_raised(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Er
 pub async fn take_cleared(tx: &mut Tx, limit: i64) -> Result<Vec<Alert>, sqlx::Error> {
     let rows = sqlx::query_as!(
         AlertRow,
-        "update alert set cleared_told_at = clock_timestamp()
+        "update alert set cleared_sent_at = clock_timestamp()
          where id = any(array(
            select id from alert
-           where cleared_at is not null and cleared_told_at is null and told_at is not null
+           where cleared_at is not null and cleared_sent_at is null and sent_at is not null
            order by cleared_at limit $1 for update skip locked))
          returning id, kind, subject, message, job_type, root_id, job_id, item_id, count, raised_at, last_seen_at,
            cleared_at",
@@ -310,7 +310,7 @@ pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
 
 /// Item of an open assignment, for an alert with a message of its worker.
 #[derive(Clone, Debug)]
-pub struct HeldItem {
+pub struct AssignedItem {
     pub item_id: Uuid,
     pub job_id: Uuid,
     pub root_id: Uuid,
@@ -320,13 +320,17 @@ pub struct HeldItem {
 }
 
 /// Item of an open assignment of this token; `None` if the assignment is closed or belongs to another token.
-pub async fn held(pool: &PgPool, fence: Uuid, credential_id: Uuid) -> Result<Option<HeldItem>, sqlx::Error> {
+pub async fn assigned_item(
+    pool: &PgPool,
+    assignment_id: Uuid,
+    credential_id: Uuid,
+) -> Result<Option<AssignedItem>, sqlx::Error> {
     sqlx::query_as!(
-        HeldItem,
+        AssignedItem,
         "select l.item_id, j.id as job_id, j.root_id, j.owner_id, t.name as job_type, l.worker_id
-         from lease l join job j on j.gate_id = l.gate_id join job_type t on t.id = j.type_id
+         from lease l join job j on j.job_key = l.job_key join job_type t on t.id = j.type_id
          where l.id = $1 and l.credential_id = $2",
-        fence,
+        assignment_id,
         credential_id
     )
     .fetch_optional(pool)

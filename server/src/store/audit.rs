@@ -239,7 +239,7 @@ pub async fn list_oldest(
 /// The database's clock, and a time before which no further entry will appear. An entry carries the time of its
 /// insert but becomes visible at the commit, so entries of open transactions are younger than the start of those
 /// transactions. A reader that stops at this time misses nothing.
-pub async fn settled_before(pool: &PgPool) -> Result<(OffsetDateTime, OffsetDateTime), sqlx::Error> {
+pub async fn complete_before(pool: &PgPool) -> Result<(OffsetDateTime, OffsetDateTime), sqlx::Error> {
     let row = sqlx::query!(
         r#"with now as materialized (select clock_timestamp() as at)
            select now.at as "now!",

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     Tx,
-    part::{Part, by_age},
+    pagination::{PageRange, by_age},
 };
 
 /// An operation, as stored.
@@ -32,7 +32,7 @@ pub struct BulkRow {
     pub rate: Option<f64>,
     pub dry_run: bool,
     pub state: String,
-    pub place_gate: Option<i64>,
+    pub place_job_key: Option<i64>,
     pub place_seq: Option<i64>,
     pub total: i64,
     pub processed: i64,
@@ -41,7 +41,7 @@ pub struct BulkRow {
     pub created_at: OffsetDateTime,
     pub updated_at: OffsetDateTime,
     pub finished_at: Option<OffsetDateTime>,
-    pub asked_by: Option<Uuid>,
+    pub requested_by: Option<Uuid>,
     pub stopped_reason: Option<String>,
 }
 
@@ -63,14 +63,14 @@ pub struct NewRow {
     pub rate: Option<f64>,
     pub dry_run: bool,
     /// Credential of the request.
-    pub asked_by: Uuid,
+    pub requested_by: Uuid,
 }
 
 /// Writes an operation, which begins by counting.
 pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into bulk (id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted,
-           payload_edit, reason, rate, dry_run, asked_by)
+           payload_edit, reason, rate, dry_run, requested_by)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         row.id,
         row.actor_id,
@@ -86,7 +86,7 @@ pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
         row.reason,
         row.rate,
         row.dry_run,
-        row.asked_by,
+        row.requested_by,
     )
     .execute(&mut **tx)
     .await?;
@@ -98,15 +98,15 @@ pub async fn list(
     pool: &PgPool,
     id: Option<Uuid>,
     actor_id: Option<Uuid>,
-    part: Part,
+    part: PageRange,
 ) -> Result<Vec<BulkRow>, sqlx::Error> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
             sqlx::query_as!(
                 BulkRow,
                 "select id, actor_id, actor_kind, actor_name, role, admin, action, target, filter, wanted, payload_edit,
-                   reason, rate, dry_run, state, place_gate, place_seq, total, processed, errored, sample, created_at,
-                   updated_at, finished_at, asked_by, stopped_reason
+                   reason, rate, dry_run, state, place_job_key, place_seq, total, processed, errored, sample, created_at,
+                   updated_at, finished_at, requested_by, stopped_reason
                  from bulk
                  where ($1::uuid is null or id = $1) and ($2::uuid is null or actor_id = $2)
                    and ($3::uuid is null or id "
@@ -148,7 +148,7 @@ pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<(Uuid, String)>, sqlx
 // ---- Counting --------------------------------------------------------------------------------------
 
 /// Leases the scan over the list for `seconds`. Returns false if another server has it or it has ended.
-pub async fn take_walk(pool: &PgPool, id: Uuid, seconds: f64) -> Result<bool, sqlx::Error> {
+pub async fn lease_scan(pool: &PgPool, id: Uuid, seconds: f64) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update bulk set busy_until = clock_timestamp() + make_interval(secs => $2)
          where id = $1 and state = 'counting' and busy_until < clock_timestamp()",
@@ -161,14 +161,14 @@ pub async fn take_walk(pool: &PgPool, id: Uuid, seconds: f64) -> Result<bool, sq
 }
 
 /// Locks an operation that is still counting at this position. Returns false if it has moved on or was canceled.
-pub async fn lock_walk(tx: &mut Tx, row: &BulkRow) -> Result<bool, sqlx::Error> {
+pub async fn lock_scan(tx: &mut Tx, row: &BulkRow) -> Result<bool, sqlx::Error> {
     let found = sqlx::query_scalar!(
         "select id from bulk
-         where id = $1 and state = 'counting' and place_gate is not distinct from $2
+         where id = $1 and state = 'counting' and place_job_key is not distinct from $2
            and place_seq is not distinct from $3
          for update",
         row.id,
-        row.place_gate,
+        row.place_job_key,
         row.place_seq
     )
     .fetch_optional(&mut **tx)
@@ -185,7 +185,7 @@ pub async fn counted(
     sample: Option<&str>,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update bulk set place_gate = $2, place_seq = $3, total = total + $4, sample = coalesce($5, sample),
+        "update bulk set place_job_key = $2, place_seq = $3, total = total + $4, sample = coalesce($5, sample),
            busy_until = '-infinity', updated_at = clock_timestamp(),
            state = case when $2::bigint is not null then state when dry_run then 'ready'
                         when total + $4 = 0 then 'completed' else 'running' end,

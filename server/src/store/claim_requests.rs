@@ -6,7 +6,11 @@ use sqlx::PgPool;
 use super::Tx;
 
 /// Assignments of a claim_id that are still open; `None` if the claim_id is new.
-pub async fn given(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<Option<Vec<Uuid>>, sqlx::Error> {
+pub async fn assignments_of(
+    tx: &mut Tx,
+    credential_id: Uuid,
+    claim_id: Uuid,
+) -> Result<Option<Vec<Uuid>>, sqlx::Error> {
     sqlx::query_scalar!(
         "select lease_ids from claim_request where credential_id = $1 and claim_id = $2",
         credential_id,
@@ -17,12 +21,17 @@ pub async fn given(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid) -> Result<O
 }
 
 /// Stores the assignments of a claim_id. A concurrent claim with the same id fails on the primary key.
-pub async fn remember(tx: &mut Tx, credential_id: Uuid, claim_id: Uuid, fences: &[Uuid]) -> Result<(), sqlx::Error> {
+pub async fn insert(
+    tx: &mut Tx,
+    credential_id: Uuid,
+    claim_id: Uuid,
+    assignment_ids: &[Uuid],
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "insert into claim_request (credential_id, claim_id, lease_ids) values ($1, $2, $3)",
         credential_id,
         claim_id,
-        fences
+        assignment_ids
     )
     .execute(&mut **tx)
     .await?;

@@ -8,18 +8,18 @@ use super::Tx;
 /// An import whose rows are still being matched.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction {
-    pub gate_id: i64,
-    pub corrects_gate_id: i64,
+    pub job_key: i64,
+    pub corrects_job_key: i64,
     /// Items of the import up to this place have been matched.
     pub seq: i64,
 }
 
 /// Records that an import corrects failed rows of `job_id`, if that job is of the same owner.
-pub async fn insert(tx: &mut Tx, gate_id: i64, job_id: Uuid, owner_id: Uuid) -> Result<(), sqlx::Error> {
+pub async fn insert(tx: &mut Tx, job_key: i64, job_id: Uuid, owner_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into correction (gate_id, corrects_gate_id)
-         select $1, gate_id from job where id = $2 and owner_id = $3 and gate_id <> $1",
-        gate_id,
+        "insert into correction (job_key, corrects_job_key)
+         select $1, job_key from job where id = $2 and owner_id = $3 and job_key <> $1",
+        job_key,
         job_id,
         owner_id
     )
@@ -30,25 +30,26 @@ pub async fn insert(tx: &mut Tx, gate_id: i64, job_id: Uuid, owner_id: Uuid) -> 
 
 /// Imports whose rows are still being matched, at most `limit`.
 pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select gate_id from correction order by gate_id limit $1", limit).fetch_all(pool).await
+    sqlx::query_scalar!("select job_key from correction order by job_key limit $1", limit).fetch_all(pool).await
 }
 
 /// Locks an import that is being matched. `None` if another server has it or all its rows are matched.
-pub async fn lock(tx: &mut Tx, gate_id: i64) -> Result<Option<Correction>, sqlx::Error> {
+pub async fn lock(tx: &mut Tx, job_key: i64) -> Result<Option<Correction>, sqlx::Error> {
     sqlx::query_as!(
         Correction,
-        "select gate_id, corrects_gate_id, seq from correction where gate_id = $1 for update skip locked",
-        gate_id
+        "select job_key, corrects_job_key, seq from correction where job_key = $1 for update skip locked",
+        job_key
     )
     .fetch_optional(&mut **tx)
     .await
 }
 
 /// Returns true if the whole file of an import has been read into items, or its job was deleted.
-pub async fn is_read(tx: &mut Tx, gate_id: i64) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query_scalar!(r#"select done_at is not null as "done!" from split where gate_id = $1"#, gate_id)
-        .fetch_optional(&mut **tx)
-        .await?;
+pub async fn is_read(tx: &mut Tx, job_key: i64) -> Result<bool, sqlx::Error> {
+    let done =
+        sqlx::query_scalar!(r#"select done_at is not null as "done!" from import_cursor where job_key = $1"#, job_key)
+            .fetch_optional(&mut **tx)
+            .await?;
     Ok(done.unwrap_or(true))
 }
 
@@ -62,11 +63,11 @@ pub struct CorrectedRow {
 }
 
 /// The next items of an import, in order.
-pub async fn next(tx: &mut Tx, gate_id: i64, seq: i64, limit: i64) -> Result<Vec<CorrectedRow>, sqlx::Error> {
+pub async fn next(tx: &mut Tx, job_key: i64, seq: i64, limit: i64) -> Result<Vec<CorrectedRow>, sqlx::Error> {
     sqlx::query_as!(
         CorrectedRow,
-        "select id as item_id, seq, row from item where gate_id = $1 and seq > $2 order by seq limit $3",
-        gate_id,
+        "select id as item_id, seq, row from item where job_key = $1 and seq > $2 order by seq limit $3",
+        job_key,
         seq,
         limit
     )
@@ -86,7 +87,7 @@ pub struct Superseded {
 /// that are pending or that were superseded before. Rows are locked in order of their ids.
 pub async fn supersede(
     tx: &mut Tx,
-    gate_id: i64,
+    job_key: i64,
     rows: &[i64],
     item_ids: &[Uuid],
 ) -> Result<Vec<Superseded>, sqlx::Error> {
@@ -95,7 +96,7 @@ pub async fn supersede(
         r#"with pick as materialized (
              select o.item_id, o.state, o.fingerprint, new.item_id as superseded_by
              from unnest($2::bigint[], $3::uuid[]) as new (row, item_id)
-             cross join lateral (select id from item where gate_id = $1 and row = new.row offset 0) i
+             cross join lateral (select id from item where job_key = $1 and row = new.row offset 0) i
              join outcome o on o.item_id = i.id
              where o.state in (2, 3, 4) and o.superseded_by is null
              order by o.item_id
@@ -105,7 +106,7 @@ pub async fn supersede(
            update outcome o set state = 3, superseded_by = pick.superseded_by, fingerprint = null
            from pick where o.item_id = pick.item_id
            returning pick.state as "was!", pick.fingerprint"#,
-        gate_id,
+        job_key,
         rows,
         item_ids
     )
@@ -114,18 +115,18 @@ pub async fn supersede(
 }
 
 /// Counts superseded items of a job.
-pub async fn count(tx: &mut Tx, gate_id: i64, n: i64) -> Result<(), sqlx::Error> {
-    sqlx::query!("update gate set n_superseded = n_superseded + $2 where gate_id = $1", gate_id, n)
+pub async fn count(tx: &mut Tx, job_key: i64, n: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!("update job_state set n_superseded = n_superseded + $2 where job_key = $1", job_key, n)
         .execute(&mut **tx)
         .await?;
     Ok(())
 }
 
 /// Records the progress of the matching; `None`: it is finished.
-pub async fn move_to(tx: &mut Tx, gate_id: i64, seq: Option<i64>) -> Result<(), sqlx::Error> {
+pub async fn move_to(tx: &mut Tx, job_key: i64, seq: Option<i64>) -> Result<(), sqlx::Error> {
     match seq {
-        Some(seq) => sqlx::query!("update correction set seq = $2 where gate_id = $1", gate_id, seq),
-        None => sqlx::query!("delete from correction where gate_id = $1", gate_id),
+        Some(seq) => sqlx::query!("update correction set seq = $2 where job_key = $1", job_key, seq),
+        None => sqlx::query!("delete from correction where job_key = $1", job_key),
     }
     .execute(&mut **tx)
     .await?;

@@ -19,15 +19,15 @@ use uuid::Uuid;
 
 use super::Tx;
 use crate::{
-    addresses::shown,
+    addresses::display_url,
     outbound::stored::{host_of, open_target},
     sealing::Sealer,
 };
 
-pub use due::{Came, Room, Taken, record, take};
+pub use due::{DeliveryCapacity, DeliveryResult, TakenDelivery, record, take};
 
 /// A row to be written.
-struct New {
+struct NewDelivery {
     id: Uuid,
     job_id: Uuid,
     owner_id: Uuid,
@@ -42,7 +42,7 @@ struct New {
 
 /// Writes a delivery for each of these roots whose tree this transaction has completed and which has a receiver, and
 /// supersedes open deliveries of earlier completions. Requires the locks of the roots' job state rows. Idempotent.
-pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn announce(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sqlx::Error> {
     // `now()` is the start of the transaction: trees that were complete before are not announced again.
     let found = sqlx::query!(
         r#"select j.id, j.owner_id, j.metadata, j.on_completed as "on_completed!", g.completion,
@@ -51,25 +51,25 @@ pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error
              s.scheduled as "scheduled!", s.blocked as "blocked!", s.succeeded as "succeeded!", s.dead as "dead!",
              s.cancelled as "cancelled!", s.expired as "expired!",
              s.superseded as "superseded!"
-           from gate g
+           from job_state g
            cross join lateral (
-             select id, owner_id, metadata, on_completed from job where gate_id = g.gate_id offset 0) j
+             select id, owner_id, metadata, on_completed from job where job_key = g.job_key offset 0) j
            cross join lateral (
              select sum(n_available)::bigint as available, sum(n_running)::bigint as running,
                sum(n_retryable)::bigint as retryable, sum(n_scheduled)::bigint as scheduled,
                sum(n_blocked)::bigint as blocked, sum(n_succeeded)::bigint as succeeded,
                sum(n_dead)::bigint as dead, sum(n_cancelled)::bigint as cancelled,
                sum(n_expired)::bigint as expired, sum(n_superseded)::bigint as superseded
-             from gate where root_id = g.root_id offset 0) s
-           where g.gate_id = any($1::bigint[]) and g.tree_completed_at >= now() and j.on_completed is not null"#,
-        root_gates
+             from job_state where root_id = g.root_id offset 0) s
+           where g.job_key = any($1::bigint[]) and g.tree_completed_at >= now() and j.on_completed is not null"#,
+        root_job_keys
     )
     .fetch_all(&mut **tx)
     .await?;
     if found.is_empty() {
         return Ok(());
     }
-    let new: Vec<New> = found
+    let new: Vec<NewDelivery> = found
         .into_iter()
         .map(|row| {
             let counts = Counts {
@@ -84,7 +84,7 @@ pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error
                 expired: row.expired,
                 superseded: row.superseded,
             };
-            New {
+            NewDelivery {
                 id: Uuid::now_v7(),
                 job_id: row.id,
                 owner_id: row.owner_id,
@@ -111,8 +111,8 @@ pub async fn announce(tx: &mut Tx, root_gates: &[i64]) -> Result<(), sqlx::Error
     Ok(())
 }
 
-async fn insert(tx: &mut Tx, new: &[New]) -> Result<(), sqlx::Error> {
-    fn column<'a, T>(rows: &'a [New], of: impl Fn(&'a New) -> T) -> Vec<T> {
+async fn insert(tx: &mut Tx, new: &[NewDelivery]) -> Result<(), sqlx::Error> {
+    fn column<'a, T>(rows: &'a [NewDelivery], of: impl Fn(&'a NewDelivery) -> T) -> Vec<T> {
         rows.iter().map(of).collect()
     }
     sqlx::query!(
@@ -140,11 +140,11 @@ async fn insert(tx: &mut Tx, new: &[New]) -> Result<(), sqlx::Error> {
 
 /// Records that a tree may have a receiver. Commits separately before the edit that sets the receiver, because job
 /// state rows precede definitions in the lock order.
-pub async fn may_call(pool: &PgPool, job_id: Uuid) -> Result<(), sqlx::Error> {
+pub async fn set_calls(pool: &PgPool, job_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update gate set calls = true
-         where gate_id = (select gate_id from job where id = $1 and parent_id is null)
-           and calls is distinct from true and removed_at is null",
+        "update job_state set calls = true
+         where job_key = (select job_key from job where id = $1 and parent_id is null)
+           and calls is distinct from true and deleted_at is null",
         job_id
     )
     .execute(pool)
@@ -166,11 +166,11 @@ pub async fn redirect(tx: &mut Tx, job_id: Uuid, target: Option<&str>) -> Result
 }
 
 /// Copies the receivers of deleted trees into their deliveries. Requires the locks of the job state rows.
-pub async fn outlive(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn keep_after_tree(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update delivery d set target = j.on_completed, gone_at = clock_timestamp()
-         from job j where j.gate_id = any($1::bigint[]) and j.parent_id is null and d.job_id = j.id",
-        gate_ids
+        "update delivery d set target = j.on_completed, deleted_at = clock_timestamp()
+         from job j where j.job_key = any($1::bigint[]) and j.parent_id is null and d.job_id = j.id",
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
@@ -182,7 +182,7 @@ pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "with gone as (
            delete from delivery where id = any(array(
-             select id from delivery where gone_at < (select clock_timestamp()) - interval '30 days' limit 5000))
+             select id from delivery where deleted_at < (select clock_timestamp()) - interval '30 days' limit 5000))
            returning id)
          delete from delivery_try where delivery_id in (select id from gone)"
     )
@@ -336,7 +336,7 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
                 .as_deref()
                 .and_then(|stored| open_target(sealer, stored).ok())
                 .and_then(|target| Url::parse(&target.url).ok())
-                .map(|url| shown(&url)),
+                .map(|url| display_url(&url)),
             tries: tries
                 .iter()
                 .filter(|one| one.delivery_id == row.id)

@@ -8,10 +8,10 @@ use super::Tx;
 /// An assignment that ended with a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Succeeded {
-    pub fence: Uuid,
+    pub assignment_id: Uuid,
     pub item_id: Uuid,
-    pub gate_id: i64,
-    pub lane_id: Option<i64>,
+    pub job_key: i64,
+    pub serialize_queue_id: Option<i64>,
     /// Time since the start of the attempt.
     pub seconds: f64,
 }
@@ -21,7 +21,7 @@ pub struct Succeeded {
 /// with a job in `cancelled`, are not returned.
 pub async fn succeed(
     tx: &mut Tx,
-    fences: &[Uuid],
+    assignment_ids: &[Uuid],
     credentials: &[Uuid],
     results: &[&str],
     cancelled: &[i64],
@@ -31,18 +31,18 @@ pub async fn succeed(
         r#"with gone as (
              delete from lease l using unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (id, credential_id, result)
              where l.id = ended.id and l.credential_id = ended.credential_id
-               and l.cancel_requested_at is null and l.gate_id <> all($4::bigint[])
-             returning l.id, l.item_id, l.gate_id, l.seq, l.started_at, l.attempt, l.failures, l.worker_id, l.lane_id,
+               and l.cancel_requested_at is null and l.job_key <> all($4::bigint[])
+             returning l.id, l.item_id, l.job_key, l.seq, l.started_at, l.attempt, l.failures, l.worker_id, l.serialize_queue_id,
                ended.result),
            done as (
-             insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
+             insert into outcome (item_id, job_key, seq, lease_id, started_at, ended_at, attempt, failures, state,
                ended_as, worker_id, result)
-             select item_id, gate_id, coalesce(seq, (select i.seq from item i where i.id = item_id)), id, started_at,
+             select item_id, job_key, coalesce(seq, (select i.seq from item i where i.id = item_id)), id, started_at,
                clock_timestamp(), attempt, failures, 1, 1, worker_id, result
              from gone)
-           select id as "fence!", item_id as "item_id!", gate_id as "gate_id!", lane_id,
+           select id as "assignment_id!", item_id as "item_id!", job_key as "job_key!", serialize_queue_id,
              extract(epoch from clock_timestamp() - started_at)::float8 as "seconds!" from gone"#,
-        fences,
+        assignment_ids,
         credentials,
         results as &[&str],
         cancelled
@@ -55,7 +55,7 @@ pub async fn succeed(
 #[derive(Clone, Debug)]
 pub struct FinalRow {
     pub item_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     /// The assignment that led here, with its start.
     pub lease: Option<(Uuid, OffsetDateTime)>,
     pub attempt: i32,
@@ -83,7 +83,7 @@ pub async fn finish(tx: &mut Tx, rows: &[FinalRow]) -> Result<(), sqlx::Error> {
         return Ok(());
     }
     let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
-    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let job_keys: Vec<i64> = rows.iter().map(|r| r.job_key).collect();
     let leases: Vec<Option<Uuid>> = rows.iter().map(|r| r.lease.map(|l| l.0)).collect();
     let starts: Vec<Option<OffsetDateTime>> = rows.iter().map(|r| r.lease.map(|l| l.1)).collect();
     let attempts: Vec<i32> = rows.iter().map(|r| r.attempt).collect();
@@ -96,16 +96,16 @@ pub async fn finish(tx: &mut Tx, rows: &[FinalRow]) -> Result<(), sqlx::Error> {
     let details: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.detail.as_deref())).collect();
     let prints: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().map(|e| e.fingerprint.as_str())).collect();
     sqlx::query!(
-        "insert into outcome (item_id, gate_id, seq, lease_id, started_at, ended_at, attempt, failures, state,
+        "insert into outcome (item_id, job_key, seq, lease_id, started_at, ended_at, attempt, failures, state,
            ended_as, worker_id, error_message, error_kind, error_detail, fingerprint)
-         select item_id, gate_id, (select i.seq from item i where i.id = item_id), lease_id, started_at,
+         select item_id, job_key, (select i.seq from item i where i.id = item_id), lease_id, started_at,
            clock_timestamp(), attempt, failures, state, ended_as, worker_id, message, kind, detail, fingerprint
          from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::timestamptz[], $5::int[], $6::int[], $7::smallint[],
                      $8::smallint[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
-           as new (item_id, gate_id, lease_id, started_at, attempt, failures, state, ended_as, worker_id, message,
+           as new (item_id, job_key, lease_id, started_at, attempt, failures, state, ended_as, worker_id, message,
                    kind, detail, fingerprint)",
         &ids,
-        &gates,
+        &job_keys,
         &leases as &[Option<Uuid>],
         &starts as &[Option<OffsetDateTime>],
         &attempts,
@@ -127,7 +127,7 @@ pub async fn finish(tx: &mut Tx, rows: &[FinalRow]) -> Result<(), sqlx::Error> {
 #[derive(Clone, Debug)]
 pub struct AttemptRow {
     pub item_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     pub attempt: i32,
     pub lease_id: Uuid,
     pub started_at: OffsetDateTime,
@@ -148,7 +148,7 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
         return Ok(());
     }
     let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();
-    let gates: Vec<i64> = rows.iter().map(|r| r.gate_id).collect();
+    let job_keys: Vec<i64> = rows.iter().map(|r| r.job_key).collect();
     let attempts: Vec<i32> = rows.iter().map(|r| r.attempt).collect();
     let leases: Vec<Uuid> = rows.iter().map(|r| r.lease_id).collect();
     let starts: Vec<OffsetDateTime> = rows.iter().map(|r| r.started_at).collect();
@@ -161,16 +161,16 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
     let results: Vec<Option<&str>> = rows.iter().map(|r| r.result.as_deref()).collect();
     let finals: Vec<Option<i16>> = rows.iter().map(|r| r.final_state).collect();
     sqlx::query!(
-        "insert into attempt (item_id, gate_id, attempt, lease_id, started_at, ended_at, ended_as, worker_id,
+        "insert into attempt (item_id, job_key, attempt, lease_id, started_at, ended_at, ended_as, worker_id,
            retry_at, error_message, error_kind, error_detail, result, final_state)
-         select item_id, gate_id, attempt, lease_id, started_at, clock_timestamp(), ended_as, worker_id, retry_at,
+         select item_id, job_key, attempt, lease_id, started_at, clock_timestamp(), ended_as, worker_id, retry_at,
            message, kind, detail, result, final_state
          from unnest($1::uuid[], $2::bigint[], $3::int[], $4::uuid[], $5::timestamptz[], $6::smallint[], $7::text[],
                      $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[], $13::smallint[])
-           as new (item_id, gate_id, attempt, lease_id, started_at, ended_as, worker_id, retry_at, message, kind,
+           as new (item_id, job_key, attempt, lease_id, started_at, ended_as, worker_id, retry_at, message, kind,
                    detail, result, final_state)",
         &ids,
-        &gates,
+        &job_keys,
         &attempts,
         &leases,
         &starts,
@@ -190,10 +190,10 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
 
 /// Outcome of an assignment that is not open anymore.
 #[derive(Clone, Debug)]
-pub struct PastRow {
+pub struct ClosedAssignmentRow {
     pub lease_id: Uuid,
     pub item_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     pub ended_as: i16,
     pub result: Option<String>,
     pub error_message: Option<String>,
@@ -206,23 +206,23 @@ pub struct PastRow {
 }
 
 /// Closed assignments by assignment id.
-pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Error> {
+pub async fn closed_assignments(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<Vec<ClosedAssignmentRow>, sqlx::Error> {
     let mut rows = sqlx::query_as!(
-        PastRow,
-        r#"select lease_id as "lease_id!", item_id, gate_id, coalesce(ended_as, 0::smallint) as "ended_as!", result,
+        ClosedAssignmentRow,
+        r#"select lease_id as "lease_id!", item_id, job_key, coalesce(ended_as, 0::smallint) as "ended_as!", result,
              error_message, error_kind, null::timestamptz as "retry_at?", state as "state?",
              coalesce(starts_with(worker_id, 'push:'), false) as "pushed!"
            from outcome where lease_id = any($1::uuid[])"#,
-        fences
+        assignment_ids
     )
     .fetch_all(&mut **tx)
     .await?;
     let attempts = sqlx::query_as!(
-        PastRow,
-        r#"select lease_id, item_id, gate_id, ended_as, result, error_message, error_kind, retry_at,
+        ClosedAssignmentRow,
+        r#"select lease_id, item_id, job_key, ended_as, result, error_message, error_kind, retry_at,
              final_state as "state?", starts_with(worker_id, 'push:') as "pushed!"
            from attempt where lease_id = any($1::uuid[])"#,
-        fences
+        assignment_ids
     )
     .fetch_all(&mut **tx)
     .await?;
@@ -233,7 +233,7 @@ pub async fn past(tx: &mut Tx, fences: &[Uuid]) -> Result<Vec<PastRow>, sqlx::Er
 /// More dead items of one fingerprint.
 #[derive(Clone, Debug)]
 pub struct GroupDelta {
-    pub gate_id: i64,
+    pub job_key: i64,
     pub fingerprint: String,
     pub message: String,
     pub kind: Option<String>,
@@ -246,21 +246,21 @@ pub async fn count_groups(tx: &mut Tx, deltas: &[GroupDelta]) -> Result<(), sqlx
     if deltas.is_empty() {
         return Ok(());
     }
-    let gates: Vec<i64> = deltas.iter().map(|d| d.gate_id).collect();
+    let job_keys: Vec<i64> = deltas.iter().map(|d| d.job_key).collect();
     let prints: Vec<&str> = deltas.iter().map(|d| d.fingerprint.as_str()).collect();
     let messages: Vec<&str> = deltas.iter().map(|d| d.message.as_str()).collect();
     let kinds: Vec<Option<&str>> = deltas.iter().map(|d| d.kind.as_deref()).collect();
     let ns: Vec<i64> = deltas.iter().map(|d| d.n).collect();
     let samples: Vec<Uuid> = deltas.iter().map(|d| d.sample_item_id).collect();
     sqlx::query!(
-        "insert into error_group as g (gate_id, fingerprint, message, kind, n_dead, first_seen_at, last_seen_at,
+        "insert into error_group as g (job_key, fingerprint, message, kind, n_dead, first_seen_at, last_seen_at,
            sample_item_id)
-         select gate_id, fingerprint, message, kind, n, clock_timestamp(), clock_timestamp(), sample
+         select job_key, fingerprint, message, kind, n, clock_timestamp(), clock_timestamp(), sample
          from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
-           as new (gate_id, fingerprint, message, kind, n, sample)
-         on conflict (gate_id, fingerprint) do update
+           as new (job_key, fingerprint, message, kind, n, sample)
+         on conflict (job_key, fingerprint) do update
            set n_dead = g.n_dead + excluded.n_dead, last_seen_at = clock_timestamp()",
-        &gates,
+        &job_keys,
         &prints as &[&str],
         &messages as &[&str],
         &kinds as &[Option<&str>],
@@ -273,20 +273,20 @@ pub async fn count_groups(tx: &mut Tx, deltas: &[GroupDelta]) -> Result<(), sqlx
 }
 
 /// Number of groups of a job, at most 1,001.
-pub async fn group_count(tx: &mut Tx, gate_id: i64) -> Result<i64, sqlx::Error> {
+pub async fn group_count(tx: &mut Tx, job_key: i64) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
-        r#"select count(*) as "n!" from (select 1 from error_group where gate_id = $1 limit 1001) as groups"#,
-        gate_id
+        r#"select count(*) as "n!" from (select 1 from error_group where job_key = $1 limit 1001) as groups"#,
+        job_key
     )
     .fetch_one(&mut **tx)
     .await
 }
 
 /// Fingerprints for which a job has a group.
-pub async fn known_groups(tx: &mut Tx, gate_id: i64, fingerprints: &[String]) -> Result<Vec<String>, sqlx::Error> {
+pub async fn known_groups(tx: &mut Tx, job_key: i64, fingerprints: &[String]) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
-        "select fingerprint from error_group where gate_id = $1 and fingerprint = any($2::text[])",
-        gate_id,
+        "select fingerprint from error_group where job_key = $1 and fingerprint = any($2::text[])",
+        job_key,
         fingerprints
     )
     .fetch_all(&mut **tx)

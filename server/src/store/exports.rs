@@ -10,7 +10,7 @@ const PAGE_BYTES: i64 = 4 << 20;
 
 /// An item as it is now.
 #[derive(Clone, Debug)]
-pub struct ItemRow {
+pub struct ExportedItem {
     pub item_id: Uuid,
     pub seq: i64,
     pub row: Option<i64>,
@@ -26,9 +26,9 @@ pub struct ItemRow {
 }
 
 /// The next items of a job after `seq`, at most 1,000; empty at its end.
-pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>, sqlx::Error> {
+pub async fn items(pool: &PgPool, job_key: i64, seq: i64) -> Result<Vec<ExportedItem>, sqlx::Error> {
     sqlx::query_as!(
-        ItemRow,
+        ExportedItem,
         r#"select id as "item_id!", seq as "seq!", row, payload as "payload!", state as "state!",
              attempts as "attempts!", result as "result?", ended_at as "ended_at?", error_message as "error_message?",
              error_kind as "error_kind?", error_detail as "error_detail?"
@@ -40,7 +40,7 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
                coalesce(o.state,
                  (select 6 from lease l where l.item_id = i.id),
                  -- The job's own decision; its rows may still follow.
-                 (select 3 from gate g where g.gate_id = $1 and (g.cancelled_at is not null or g.after_failed)),
+                 (select 3 from job_state g where g.job_key = $1 and (g.cancelled_at is not null or g.after_failed)),
                  (select case when d.retryable then 7 else 8 end from deferred d where d.item_id = i.id),
                  (select 9 from blocked b where b.item_id = i.id), 5)::smallint as state,
                coalesce(o.attempt,
@@ -50,12 +50,12 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
                  (select r.attempts from ready r where r.item_id = i.id limit 1), 0) as attempts,
                row_number() over page as place,
                sum(octet_length(i.payload) + coalesce(octet_length(o.result), 0)) over page as bytes
-             from (select * from item where gate_id = $1 and seq > $2 order by seq limit 1000) i
+             from (select * from item where job_key = $1 and seq > $2 order by seq limit 1000) i
              left join lateral (select * from outcome where item_id = i.id offset 0) o on true
-             window page as (order by i.seq rows unbounded preceding)) looked_at
+             window page as (order by i.seq rows unbounded preceding)) scanned
            where place = 1 or bytes <= $3
            order by seq"#,
-        gate_id,
+        job_key,
         seq,
         PAGE_BYTES
     )
@@ -65,22 +65,22 @@ pub async fn items(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ItemRow>
 
 /// Numbers of items of some jobs: succeeded, ended otherwise, and in all.
 #[derive(Clone, Copy, Debug)]
-pub struct Totals {
+pub struct ItemTotals {
     pub succeeded: i64,
     pub failed: i64,
     pub all: i64,
 }
 
 /// The totals of these jobs, from their job state rows.
-pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Error> {
+pub async fn totals(pool: &PgPool, job_keys: &[i64]) -> Result<ItemTotals, sqlx::Error> {
     sqlx::query_as!(
-        Totals,
+        ItemTotals,
         r#"select coalesce(sum(n_succeeded), 0)::bigint as "succeeded!",
              coalesce(sum(n_dead + n_cancelled + n_expired - n_superseded), 0)::bigint as "failed!",
              coalesce(sum(n_available + n_running + n_retryable + n_scheduled + n_blocked + n_succeeded + n_dead
                + n_cancelled + n_expired), 0)::bigint as "all!"
-           from gate where gate_id = any($1::bigint[])"#,
-        gate_ids
+           from job_state where job_key = any($1::bigint[])"#,
+        job_keys
     )
     .fetch_one(pool)
     .await
@@ -88,31 +88,35 @@ pub async fn totals(pool: &PgPool, gate_ids: &[i64]) -> Result<Totals, sqlx::Err
 
 /// Requester of a job; null if unknown.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct Requester {
     pub by: Option<Uuid>,
     /// True if it could see all owners' work at that time.
     pub sees_all: bool,
 }
 
 /// Requester of a job.
-pub async fn asked(pool: &PgPool, job_id: Uuid) -> Result<Option<Asked>, sqlx::Error> {
-    sqlx::query_as!(Asked, "select asked_by as by, asked_sees_all as sees_all from job where id = $1", job_id)
-        .fetch_optional(pool)
-        .await
+pub async fn requester(pool: &PgPool, job_id: Uuid) -> Result<Option<Requester>, sqlx::Error> {
+    sqlx::query_as!(
+        Requester,
+        "select requested_by as by, requester_sees_all as sees_all from job where id = $1",
+        job_id
+    )
+    .fetch_optional(pool)
+    .await
 }
 
 /// Id, name and kind (`user` or `service`) of the person or service that a credential belongs to.
 #[derive(Clone, Debug)]
-pub struct AskerRow {
+pub struct CredentialOwnerRow {
     pub id: Uuid,
     pub name: String,
     pub kind: String,
 }
 
 /// Person or service that a session or token belongs to.
-pub async fn asker(pool: &PgPool, credential_id: Uuid) -> Result<Option<AskerRow>, sqlx::Error> {
+pub async fn credential_owner(pool: &PgPool, credential_id: Uuid) -> Result<Option<CredentialOwnerRow>, sqlx::Error> {
     sqlx::query_as!(
-        AskerRow,
+        CredentialOwnerRow,
         "select o.id, o.name, o.kind from owner o
          where o.id in (select owner_id from token where id = $1
                         union all
@@ -124,12 +128,12 @@ pub async fn asker(pool: &PgPool, credential_id: Uuid) -> Result<Option<AskerRow
 }
 
 /// Sets the requester of these jobs, which continue with its rights and never with more than before.
-pub async fn ask_again(pool: &PgPool, gate_ids: &[i64], by: Uuid, sees_all: bool) -> Result<(), sqlx::Error> {
+pub async fn change_requester(pool: &PgPool, job_keys: &[i64], by: Uuid, sees_all: bool) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update job set asked_by = $2, asked_sees_all = asked_sees_all and $3
-         where gate_id in (select gate_id from job where gate_id = any($1::bigint[]) order by gate_id for update)
-           and (asked_by is distinct from $2 or asked_sees_all <> (asked_sees_all and $3))",
-        gate_ids,
+        "update job set requested_by = $2, requester_sees_all = requester_sees_all and $3
+         where job_key in (select job_key from job where job_key = any($1::bigint[]) order by job_key for update)
+           and (requested_by is distinct from $2 or requester_sees_all <> (requester_sees_all and $3))",
+        job_keys,
         by,
         sees_all
     )

@@ -7,24 +7,24 @@ use super::Tx;
 
 /// A source with more items for a job, from element `next` on.
 #[derive(Clone, Copy, Debug)]
-pub struct Rest {
+pub struct FeedRemainder {
     pub item_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     pub next: i32,
 }
 
 /// Records remainders, in the source's own transaction.
-pub async fn owe(tx: &mut Tx, rests: &[Rest]) -> Result<(), sqlx::Error> {
+pub async fn insert(tx: &mut Tx, rests: &[FeedRemainder]) -> Result<(), sqlx::Error> {
     if rests.is_empty() {
         return Ok(());
     }
     let items: Vec<Uuid> = rests.iter().map(|r| r.item_id).collect();
-    let gates: Vec<i64> = rests.iter().map(|r| r.gate_id).collect();
+    let job_keys: Vec<i64> = rests.iter().map(|r| r.job_key).collect();
     let next: Vec<i32> = rests.iter().map(|r| r.next).collect();
     sqlx::query!(
-        "insert into feed_rest (item_id, gate_id, next) select * from unnest($1::uuid[], $2::bigint[], $3::int[])",
+        "insert into feed_remainder (item_id, job_key, next) select * from unnest($1::uuid[], $2::bigint[], $3::int[])",
         &items,
-        &gates,
+        &job_keys,
         &next
     )
     .execute(&mut **tx)
@@ -33,10 +33,14 @@ pub async fn owe(tx: &mut Tx, rests: &[Rest]) -> Result<(), sqlx::Error> {
 }
 
 /// Feeds that are still to be written, at most `limit`.
-pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<Rest>, sqlx::Error> {
-    sqlx::query_as!(Rest, "select item_id, gate_id, next from feed_rest order by item_id, gate_id limit $1", limit)
-        .fetch_all(pool)
-        .await
+pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<FeedRemainder>, sqlx::Error> {
+    sqlx::query_as!(
+        FeedRemainder,
+        "select item_id, job_key, next from feed_remainder order by item_id, job_key limit $1",
+        limit
+    )
+    .fetch_all(pool)
+    .await
 }
 
 /// Payload and result of a source.
@@ -56,13 +60,13 @@ pub async fn source(pool: &PgPool, item_id: Uuid) -> Result<Option<(String, Stri
 
 /// Advances a remainder; `to` is `None` at its end. Returns false if another transaction has advanced or deleted it;
 /// this transaction must then be rolled back.
-pub async fn moved(tx: &mut Tx, rest: Rest, to: Option<i32>) -> Result<bool, sqlx::Error> {
+pub async fn advance(tx: &mut Tx, rest: FeedRemainder, to: Option<i32>) -> Result<bool, sqlx::Error> {
     let done = match to {
         Some(to) => {
             sqlx::query!(
-                "update feed_rest set next = $4 where item_id = $1 and gate_id = $2 and next = $3",
+                "update feed_remainder set next = $4 where item_id = $1 and job_key = $2 and next = $3",
                 rest.item_id,
-                rest.gate_id,
+                rest.job_key,
                 rest.next,
                 to
             )
@@ -71,9 +75,9 @@ pub async fn moved(tx: &mut Tx, rest: Rest, to: Option<i32>) -> Result<bool, sql
         }
         None => {
             sqlx::query!(
-                "delete from feed_rest where item_id = $1 and gate_id = $2 and next = $3",
+                "delete from feed_remainder where item_id = $1 and job_key = $2 and next = $3",
                 rest.item_id,
-                rest.gate_id,
+                rest.job_key,
                 rest.next
             )
             .execute(&mut **tx)

@@ -19,7 +19,7 @@ pub struct KeyName {
 
 /// A key as stored.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct IdempotencyRecord {
     /// Call that it was used for, such as `POST /jobs`.
     pub call: String,
     /// SHA-256 of the body.
@@ -31,36 +31,36 @@ pub struct Stored {
     /// Lines of a stream that are committed.
     pub lines: i64,
     /// The window has passed.
-    pub past: bool,
+    pub window_over: bool,
     /// The tree has been deleted.
-    pub removed: bool,
+    pub deleted: bool,
     pub complete: bool,
     /// Outcome of the tree: 1 succeeded, 2 partial, 3 failed, 4 canceled.
     pub outcome: Option<i16>,
 }
 
-impl Stored {
+impl IdempotencyRecord {
     /// True if the key has expired: its window has passed and its tree is complete.
     pub fn lapsed(&self) -> bool {
-        self.past && (self.job_id.is_none() || self.removed || self.complete)
+        self.window_over && (self.job_id.is_none() || self.deleted || self.complete)
     }
 }
 
 /// A stored key.
-pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx::Error> {
+pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<IdempotencyRecord>, sqlx::Error> {
     #[cfg(feature = "failpoints")]
     if crate::failpoints::broken("no_lookup", file!()) {
         return Ok(None);
     }
     sqlx::query_as!(
-        Stored,
+        IdempotencyRecord,
         r#"select i.call, i.fingerprint, i.job_id, i.status, i.answer, i.lines,
-             i.lapses_at <= clock_timestamp() as "past!",
-             i.job_id is not null and (g.gate_id is null or g.removed_at is not null) as "removed!",
+             i.lapses_at <= clock_timestamp() as "window_over!",
+             i.job_id is not null and (g.job_key is null or g.deleted_at is not null) as "deleted!",
              coalesce(g.tree_completed_at is not null, false) as "complete!", g.tree_outcome as "outcome?"
            from idempotency i
            left join job j on j.id = i.job_id
-           left join gate g on g.gate_id = j.gate_id
+           left join job_state g on g.job_key = j.job_key
            where i.owner_id = $1 and i.scope = $2 and i.key = $3"#,
         name.owner_id,
         name.scope,
@@ -71,7 +71,7 @@ pub async fn find(pool: &PgPool, name: &KeyName) -> Result<Option<Stored>, sqlx:
 }
 
 /// Trees of this key, of one owner or of all; at most a thousand, one for each owner and acted-for user.
-pub async fn made(pool: &PgPool, key: &str, owner_id: Option<Uuid>) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn trees_of_key(pool: &PgPool, key: &str, owner_id: Option<Uuid>) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select job_id as "job_id!" from idempotency
            where key = $1 and job_id is not null and ($2::uuid is null or owner_id = $2) limit 1000"#,
@@ -152,15 +152,15 @@ pub async fn rename(
 /// Marks a failed or canceled tree as superseded, under its job state row. Returns false if it is being retried and
 /// so not in that state anymore.
 pub async fn supersede(tx: &mut Tx, root_id: Uuid, by: Uuid) -> Result<bool, sqlx::Error> {
-    let gate = sqlx::query!(
-        "update gate set version = version + 1, updated_at = clock_timestamp()
-         where gate_id = (select j.gate_id from job j where j.id = $1)
-           and removed_at is null and tree_completed_at is not null and tree_outcome in (3, 4)",
+    let job_state = sqlx::query!(
+        "update job_state set version = version + 1, updated_at = clock_timestamp()
+         where job_key = (select j.job_key from job j where j.id = $1)
+           and deleted_at is null and tree_completed_at is not null and tree_outcome in (3, 4)",
         root_id
     )
     .execute(&mut **tx)
     .await?;
-    if gate.rows_affected() == 0 {
+    if job_state.rows_affected() == 0 {
         return Ok(false);
     }
     sqlx::query!("update job set superseded_by = $2 where id = $1", root_id, by).execute(&mut **tx).await?;
@@ -182,7 +182,7 @@ pub async fn free_job_keys(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error
 
 /// Progress of a call that does not create a tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct CallProgress<'a> {
     pub name: &'a KeyName,
     pub call: &'a str,
     /// Lines of a stream that are committed; 0 where there is no stream.
@@ -195,7 +195,7 @@ pub struct Progress<'a> {
 /// concurrent insert of the same key.
 pub async fn begin(
     executor: impl PgExecutor<'_>,
-    call: &Progress<'_>,
+    call: &CallProgress<'_>,
     window_seconds: f64,
 ) -> Result<bool, sqlx::Error> {
     let begun = sqlx::query!(
@@ -205,8 +205,8 @@ pub async fn begin(
            set call = excluded.call, fingerprint = excluded.fingerprint, lines = excluded.lines, status = null,
              answer = null, job_id = null, created_at = clock_timestamp(), lapses_at = excluded.lapses_at
            where i.lapses_at <= clock_timestamp()
-             and not exists (select 1 from job j join gate g on g.gate_id = j.gate_id
-                             where j.id = i.job_id and g.tree_completed_at is null and g.removed_at is null)",
+             and not exists (select 1 from job j join job_state g on g.job_key = j.job_key
+                             where j.id = i.job_id and g.tree_completed_at is null and g.deleted_at is null)",
         call.name.owner_id,
         call.name.scope,
         call.name.key,
@@ -221,7 +221,7 @@ pub async fn begin(
 }
 
 /// Advances a key along a stream. Returns false if it is not at `before` lines anymore.
-pub async fn advance(tx: &mut Tx, to: &Progress<'_>, before: i64) -> Result<bool, sqlx::Error> {
+pub async fn advance(tx: &mut Tx, to: &CallProgress<'_>, before: i64) -> Result<bool, sqlx::Error> {
     let moved = sqlx::query!(
         "update idempotency set fingerprint = $5, lines = $6
          where owner_id = $1 and scope = $2 and key = $3 and call = $4 and lines = $7 and status is null",
@@ -305,7 +305,7 @@ pub async fn take_over(pool: &PgPool, name: &KeyName, seconds: f64) -> Result<bo
 }
 
 /// Types that require a key.
-pub async fn insisting(tx: &mut Tx, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
+pub async fn types_requiring_key(tx: &mut Tx, type_ids: &[i32]) -> Result<Vec<i32>, sqlx::Error> {
     sqlx::query_scalar!("select id from job_type where id = any($1::int[]) and require_idempotency_key", type_ids)
         .fetch_all(&mut **tx)
         .await
@@ -317,9 +317,9 @@ pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
         "delete from idempotency where ctid = any(array(
            select i.ctid from idempotency i
            left join job j on j.id = i.job_id
-           left join gate g on g.gate_id = j.gate_id
+           left join job_state g on g.job_key = j.job_key
            where i.lapses_at <= clock_timestamp()
-             and (g.gate_id is null or g.removed_at is not null or g.tree_completed_at is not null)
+             and (g.job_key is null or g.deleted_at is not null or g.tree_completed_at is not null)
            order by i.lapses_at limit $1
            for update of i skip locked))",
         limit

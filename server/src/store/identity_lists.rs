@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::{
     identity::ServiceRow,
-    part::{NamedPart, Part, by_age, in_named_order},
+    pagination::{NamedPageRange, PageRange, by_age, in_named_order},
 };
 
 /// A page of the list of services.
-pub async fn list_services(pool: &PgPool, part: &NamedPart) -> sqlx::Result<Vec<ServiceRow>> {
+pub async fn list_services(pool: &PgPool, part: &NamedPageRange) -> sqlx::Result<Vec<ServiceRow>> {
     let (at, name) = part.place();
     macro_rules! listed {
         ($behind:tt, $order:tt) => {
@@ -48,7 +48,7 @@ pub struct TokenRow {
 }
 
 /// A page of the list of tokens of services.
-pub async fn list_tokens(pool: &PgPool, part: Part) -> sqlx::Result<Vec<TokenRow>> {
+pub async fn list_tokens(pool: &PgPool, part: PageRange) -> sqlx::Result<Vec<TokenRow>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
             sqlx::query_as!(

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Maximum number of rows that one page scans.
-pub const LOOK_AT: i64 = 20_000;
+pub const MAX_SCANNED: i64 = 20_000;
 
 /// The index that is scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,46 +94,46 @@ impl JobQuery {
 }
 
 /// A row of a list: job key, job, root.
-pub type Listed = (i64, Uuid, Uuid);
+pub type JobListRow = (i64, Uuid, Uuid);
 
 /// A statement around the scan of the anchor's index (`$1` to `$6`): the text before and after it. `$on` is `<` or
 /// `>`, `$order` is `desc` or `asc`.
-macro_rules! around_walk {
+macro_rules! around_scan {
     ($on:tt, $order:tt, $before:tt, [$($behind:tt)+], $($values:tt)+) => {
         sqlx::query!(
             $before
-                + "(select gate_id from job where $1 = 'all' and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'roots' and parent_id is null and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 in ('owner', 'owner children') and owner_id = $3 and parent_id is not null and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'root' and root_id = $3 and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'parent' and parent_id = $3 and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'replay' and replay_of = $3 and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'type' and type_id = $4 and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'initiator' and initiated_by = $5 and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'dedupe key' and dedupe_key = $5 and gate_id "
-                + $on + " $2 order by gate_id " + $order
-                + " limit 20000) union all (select gate_id from job
-                   where $1 = 'ids' and id = any($6::uuid[]) and gate_id "
-                + $on + " $2 order by gate_id " + $order
+                + "(select job_key from job where $1 = 'all' and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'roots' and parent_id is null and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 in ('owner', 'owner roots') and owner_id = $3 and parent_id is null and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 in ('owner', 'owner children') and owner_id = $3 and parent_id is not null and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'root' and root_id = $3 and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'parent' and parent_id = $3 and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'replay' and replay_of = $3 and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'type' and type_id = $4 and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'initiator' and initiated_by = $5 and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'dedupe key' and dedupe_key = $5 and job_key "
+                + $on + " $2 order by job_key " + $order
+                + " limit 20000) union all (select job_key from job
+                   where $1 = 'ids' and id = any($6::uuid[]) and job_key "
+                + $on + " $2 order by job_key " + $order
                 + " limit 20000)"
                 + $($behind)+,
             $($values)+
@@ -144,21 +144,21 @@ macro_rules! around_walk {
 /// Jobs that match, in order.
 ///
 /// Metadata is read as `json`, not `jsonb`: its numbers stay text, and none grows.
-pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<Listed>, sqlx::Error> {
+pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<JobListRow>, sqlx::Error> {
     let (anchor, id, number, text, ids) = query.anchor.parts();
     let names: Vec<&str> = query.metadata.iter().map(|(name, _)| name.as_str()).collect();
     let values: Vec<&str> = query.metadata.iter().map(|(_, value)| value.as_str()).collect();
     macro_rules! listed {
         ($on:tt, $order:tt) => {
-    around_walk!(
+    around_scan!(
         $on,
         $order,
-        "select s.gate_id, s.id, s.root_id from (select gate_id from (",
+        "select s.job_key, s.id, s.root_id from (select job_key from (",
         [r#") one_of
-             order by gate_id "# + $order + r#" limit 20000) walked
-           join job s on s.gate_id = walked.gate_id
-           join gate g on g.gate_id = walked.gate_id
-           where g.removed_at is null
+             order by job_key "# + $order + r#" limit 20000) scanned
+           join job s on s.job_key = scanned.job_key
+           join job_state g on g.job_key = scanned.job_key
+           where g.deleted_at is null
              and ($7::uuid is null or s.owner_id = $7)
              and ($8::bool is null or (s.parent_id is null) = $8)
              and (not $9::bool or s.upload_id is not null)
@@ -188,17 +188,17 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<Listed>, sqlx::
                when g.cancelled_at is not null then 'cancelling'
                when g.started_at is not null or g.n_running + g.n_succeeded + g.n_dead + g.n_cancelled + g.n_expired > 0
                  or coalesce($8, false) and exists (
-                   select 1 from gate b where b.root_id = s.root_id
+                   select 1 from job_state b where b.root_id = s.root_id
                      and (b.started_at is not null or b.n_running + b.n_succeeded + b.n_dead + b.n_cancelled
                           + b.n_expired > 0))
                  then 'running'
                else 'waiting' end)
              and ($24::bool is null or $24 = case
                when s.parent_id is null then g.tree_completed_at is null and not exists (
-                 select 1 from gate b where b.root_id = s.root_id
+                 select 1 from job_state b where b.root_id = s.root_id
                    and b.updated_at > clock_timestamp() - interval '1 hour')
                else g.completed_at is null and g.updated_at <= clock_timestamp() - interval '1 hour' end)
-           order by s.gate_id "# + $order + " limit $25"],
+           order by s.job_key "# + $order + " limit $25"],
         anchor,
         query.start(),
         id,
@@ -228,7 +228,7 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<Listed>, sqlx::
     .fetch_all(pool)
     .await?
     .into_iter()
-    .map(|row| (row.gate_id, row.id, row.root_id))
+    .map(|row| (row.job_key, row.id, row.root_id))
     .collect::<Vec<_>>()
         };
     }
@@ -237,18 +237,18 @@ pub async fn list(pool: &PgPool, query: &JobQuery) -> Result<Vec<Listed>, sqlx::
 
 /// Job key at which a page of `found` rows ended its scan because it had reached the maximum; `None` for a full page
 /// and for a page that reached the end. Independent of the rows, so a caller can read both at once.
-pub async fn looked_to(pool: &PgPool, query: &JobQuery, found: usize) -> Result<Option<i64>, sqlx::Error> {
+pub async fn scan_end(pool: &PgPool, query: &JobQuery, found: usize) -> Result<Option<i64>, sqlx::Error> {
     if found as i64 >= query.limit {
         return Ok(None);
     }
     let (anchor, id, number, text, ids) = query.anchor.parts();
     macro_rules! last {
         ($on:tt, $order:tt) => {
-            around_walk!(
+            around_scan!(
                 $on,
                 $order,
-                r#"select gate_id as "gate_id!" from ("#,
-                [") one_of order by gate_id " + $order + " offset 19999 limit 1"],
+                r#"select job_key as "job_key!" from ("#,
+                [") one_of order by job_key " + $order + " offset 19999 limit 1"],
                 anchor,
                 query.start(),
                 id,
@@ -258,7 +258,7 @@ pub async fn looked_to(pool: &PgPool, query: &JobQuery, found: usize) -> Result<
             )
             .fetch_optional(pool)
             .await?
-            .map(|row| row.gate_id)
+            .map(|row| row.job_key)
         };
     }
     Ok(if query.oldest_first { last!(">", "asc") } else { last!("<", "desc") })

@@ -10,8 +10,8 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
 use super::{
-    contracts::{read_import, whole_executor},
-    part::{NamedPart, in_named_order},
+    definitions::{read_import, whole_executor},
+    pagination::{NamedPageRange, in_named_order},
 };
 use crate::{outbound::stored::seal_push, sealing::Sealer};
 
@@ -92,7 +92,7 @@ pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Op
 }
 
 /// A page of the list of types.
-pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPart) -> sqlx::Result<Vec<JobType>> {
+pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPageRange) -> sqlx::Result<Vec<JobType>> {
     let (at, name) = part.place();
     macro_rules! listed {
         ($behind:tt, $order:tt) => {
@@ -121,7 +121,7 @@ pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPart) -> sqlx::Res
 
 /// Creates a type. `None` if the name is taken.
 pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec) -> sqlx::Result<Option<JobType>> {
-    let (executor, secrets) = spec.executor.parted();
+    let (executor, secrets) = spec.executor.split_secrets();
     let executor = Document::of(&executor);
     let row = sqlx::query_as!(
         Row,
@@ -166,7 +166,7 @@ pub async fn replace(
     secrets: &PushSecrets,
     version: i64,
 ) -> sqlx::Result<Option<JobType>> {
-    let (executor, _) = spec.executor.parted();
+    let (executor, _) = spec.executor.split_secrets();
     let executor = Document::of(&executor);
     let row = sqlx::query_as!(
         Row,

@@ -4,14 +4,14 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Tx, gates::Locked};
+use super::{Tx, job_states::LockedJobState};
 
 /// A new job. Delivery, steps, schema and retention are copied from its type on insert.
 #[derive(Clone, Debug)]
 pub struct NewJobRow {
     pub id: Uuid,
     pub root_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     pub ord: i32,
     pub parent_id: Option<Uuid>,
     pub owner_id: Uuid,
@@ -36,15 +36,15 @@ pub struct NewJobRow {
     pub upload_id: Option<Uuid>,
     pub replay_of: Option<Uuid>,
     pub body_hash: Option<Vec<u8>>,
-    pub turn_gate_id: i64,
+    pub fair_turn_job_key: i64,
     /// Credential of the requester, and true if it can see all owners' work.
-    pub asked_by: Uuid,
-    pub asked_sees_all: bool,
+    pub requested_by: Uuid,
+    pub requester_sees_all: bool,
 }
 
 /// Settings of a job's type as they were when the job was created.
 #[derive(Clone, Debug)]
-pub struct Frozen {
+pub struct FrozenSettings {
     pub id: Uuid,
     pub delivery: String,
     pub steps: Vec<String>,
@@ -52,34 +52,34 @@ pub struct Frozen {
 }
 
 /// Inserts jobs, by id. Returns the inserted ones; omits jobs whose id is in use or whose type is gone.
-pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Frozen>, sqlx::Error> {
+pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<FrozenSettings>, sqlx::Error> {
     sqlx::query_as!(
-        Frozen,
-        r#"insert into job (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
+        FrozenSettings,
+        r#"insert into job (id, root_id, job_key, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
              steps, payload_schema, retain_seconds, priority, run_after, expires_at, expected_count, final_stage, feed,
              after, after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, body_hash,
-             turn_gate_id, asked_by, asked_sees_all)
-           select n.id, n.root_id, n.gate_id, n.ord, n.parent_id, n.owner_id, n.type_id, n.key, n.name, t.delivery,
+             fair_turn_job_key, requested_by, requester_sees_all)
+           select n.id, n.root_id, n.job_key, n.ord, n.parent_id, n.owner_id, n.type_id, n.key, n.name, t.delivery,
              n.max_failures, t.steps, t.payload_schema, t.retain_seconds, n.priority, n.run_after, n.expires_at,
              n.expected_count, n.final_stage, n.feed, string_to_array(n.after, ','), n.after_outcome, n.metadata,
-             n.dedupe_key, n.initiated_by, n.on_completed, n.upload_id, n.replay_of, n.body_hash, n.turn_gate_id,
-             n.asked_by, n.asked_sees_all
+             n.dedupe_key, n.initiated_by, n.on_completed, n.upload_id, n.replay_of, n.body_hash, n.fair_turn_job_key,
+             n.requested_by, n.requester_sees_all
            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::int[], $5::uuid[], $6::uuid[], $7::int[], $8::text[],
                   $9::text[], $10::int[], $11::smallint[], $12::timestamptz[], $13::timestamptz[], $14::bigint[],
                   $15::bool[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[],
                   $22::text[], $23::uuid[], $24::uuid[], $25::bytea[], $26::bigint[], $27::uuid[],
                   $28::bool[])
-             as n (id, root_id, gate_id, ord, parent_id, owner_id, type_id, key, name, max_failures, priority, run_after,
+             as n (id, root_id, job_key, ord, parent_id, owner_id, type_id, key, name, max_failures, priority, run_after,
                   expires_at, expected_count, final_stage, feed, after, after_outcome, metadata, dedupe_key,
-                  initiated_by, on_completed, upload_id, replay_of, body_hash, turn_gate_id, asked_by,
-                  asked_sees_all)
+                  initiated_by, on_completed, upload_id, replay_of, body_hash, fair_turn_job_key, requested_by,
+                  requester_sees_all)
            join job_type t on t.id = n.type_id
            order by n.id
            on conflict do nothing
            returning id, delivery, steps, payload_schema"#,
         &column(jobs, |j| j.id),
         &column(jobs, |j| j.root_id),
-        &column(jobs, |j| j.gate_id),
+        &column(jobs, |j| j.job_key),
         &column(jobs, |j| j.ord),
         &column(jobs, |j| j.parent_id) as &[Option<Uuid>],
         &column(jobs, |j| j.owner_id),
@@ -102,9 +102,9 @@ pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<Frozen>, sqlx
         &column(jobs, |j| j.upload_id) as &[Option<Uuid>],
         &column(jobs, |j| j.replay_of) as &[Option<Uuid>],
         &column(jobs, |j| j.body_hash.as_deref()) as &[Option<&[u8]>],
-        &column(jobs, |j| j.turn_gate_id),
-        &column(jobs, |j| j.asked_by),
-        &column(jobs, |j| j.asked_sees_all),
+        &column(jobs, |j| j.fair_turn_job_key),
+        &column(jobs, |j| j.requested_by),
+        &column(jobs, |j| j.requester_sees_all),
     )
     .fetch_all(&mut **tx)
     .await
@@ -116,8 +116,8 @@ fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
 
 /// A new job state row.
 #[derive(Clone, Copy, Debug)]
-pub struct NewGateRow {
-    pub gate_id: i64,
+pub struct NewJobStateRow {
+    pub job_key: i64,
     pub root_id: Uuid,
     /// A tree of one job.
     pub solo: bool,
@@ -129,16 +129,16 @@ pub struct NewGateRow {
     pub calls: bool,
 }
 
-impl NewGateRow {
+impl NewJobStateRow {
     /// The row as this transaction has locked it.
-    pub fn locked(&self) -> Locked {
-        Locked {
-            gate_id: self.gate_id,
+    pub fn locked(&self) -> LockedJobState {
+        LockedJobState {
+            job_key: self.job_key,
             sealed: false,
             cancelled: false,
-            removed: false,
+            deleted: false,
             next_seq: 1,
-            last_turn: 0,
+            last_fair_turn: 0,
             after_open: self.after_open,
             after_failed: false,
         }
@@ -146,16 +146,16 @@ impl NewGateRow {
 }
 
 /// Writes the job state rows of new trees.
-pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx::Error> {
+pub async fn insert_job_states(tx: &mut Tx, job_states: &[NewJobStateRow]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into gate (gate_id, root_id, solo, open_jobs, after_open, calls)
+        "insert into job_state (job_key, root_id, solo, open_jobs, after_open, calls)
          select * from unnest($1::bigint[], $2::uuid[], $3::bool[], $4::int[], $5::int[], $6::bool[])",
-        &column(gates, |g| g.gate_id),
-        &column(gates, |g| g.root_id),
-        &column(gates, |g| g.solo),
-        &column(gates, |g| g.open_jobs),
-        &column(gates, |g| g.after_open),
-        &column(gates, |g| g.calls),
+        &column(job_states, |g| g.job_key),
+        &column(job_states, |g| g.root_id),
+        &column(job_states, |g| g.solo),
+        &column(job_states, |g| g.open_jobs),
+        &column(job_states, |g| g.after_open),
+        &column(job_states, |g| g.calls),
     )
     .execute(&mut **tx)
     .await?;
@@ -165,7 +165,7 @@ pub async fn insert_gates(tx: &mut Tx, gates: &[NewGateRow]) -> Result<(), sqlx:
 /// Records the times at which jobs are sealed because they expire (`start-and-expiry`).
 pub async fn insert_deadlines(tx: &mut Tx, deadlines: &[(i64, OffsetDateTime)]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into deadline (gate_id, expires_at) select * from unnest($1::bigint[], $2::timestamptz[])",
+        "insert into deadline (job_key, expires_at) select * from unnest($1::bigint[], $2::timestamptz[])",
         &column(deadlines, |d| d.0),
         &column(deadlines, |d| d.1)
     )
@@ -176,14 +176,14 @@ pub async fn insert_deadlines(tx: &mut Tx, deadlines: &[(i64, OffsetDateTime)]) 
 
 /// A job's dedupe key (`dedupe-key`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobKey {
+pub struct JobDedupeKey {
     pub owner_id: Uuid,
     pub type_id: i32,
     pub key: String,
 }
 
 /// Inserts dedupe keys, in order. Returns the jobs that got theirs. Waits for concurrent inserts of the same keys.
-pub async fn take_keys(tx: &mut Tx, keys: &[(JobKey, Uuid)]) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn take_keys(tx: &mut Tx, keys: &[(JobDedupeKey, Uuid)]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "insert into job_dedupe (owner_id, type_id, key, job_id)
          select owner_id, type_id, key, job_id
@@ -201,7 +201,7 @@ pub async fn take_keys(tx: &mut Tx, keys: &[(JobKey, Uuid)]) -> Result<Vec<Uuid>
 }
 
 /// The jobs that hold these dedupe keys.
-pub async fn holders(pool: &PgPool, keys: &[JobKey]) -> Result<Vec<(JobKey, Uuid)>, sqlx::Error> {
+pub async fn holders(pool: &PgPool, keys: &[JobDedupeKey]) -> Result<Vec<(JobDedupeKey, Uuid)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select owner_id, type_id, key, job_id from job_dedupe
          where (owner_id, type_id, key) in (select * from unnest($1::uuid[], $2::int[], $3::text[]))",
@@ -213,7 +213,7 @@ pub async fn holders(pool: &PgPool, keys: &[JobKey]) -> Result<Vec<(JobKey, Uuid
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| (JobKey { owner_id: row.owner_id, type_id: row.type_id, key: row.key }, row.job_id))
+        .map(|row| (JobDedupeKey { owner_id: row.owner_id, type_id: row.type_id, key: row.key }, row.job_id))
         .collect())
 }
 
@@ -232,11 +232,11 @@ pub struct IdUse {
 pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx::Error> {
     sqlx::query_as!(
         IdUse,
-        r#"select j.id as "id!", j.owner_id as "owner_id!", j.parent_id is null and g.removed_at is null as "is_root!",
+        r#"select j.id as "id!", j.owner_id as "owner_id!", j.parent_id is null and g.deleted_at is null as "is_root!",
              j.body_hash
-           from job j join gate g on g.gate_id = j.gate_id where j.id = any($1::uuid[])
+           from job j join job_state g on g.job_key = j.job_key where j.id = any($1::uuid[])
            union all
-           select r.job_id, r.owner_id, false, null from removed r
+           select r.job_id, r.owner_id, false, null from tombstone r
            where r.job_id = any($1::uuid[]) and not exists (select 1 from job j where j.id = r.job_id)"#,
         ids
     )
@@ -245,8 +245,8 @@ pub async fn ids_in_use(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<IdUse>, sqlx:
 }
 
 /// Ids among these that were jobs and have been deleted.
-pub async fn removed(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!("select job_id from removed where job_id = any($1::uuid[])", ids).fetch_all(&mut **tx).await
+pub async fn deleted_ids(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!("select job_id from tombstone where job_id = any($1::uuid[])", ids).fetch_all(&mut **tx).await
 }
 
 /// Root and owner of a job, for authorization.
@@ -257,8 +257,8 @@ pub async fn owner(pool: &PgPool, id: Uuid) -> Result<Option<(Uuid, Uuid)>, sqlx
 
 /// A file that is to be imported into the items of a job.
 #[derive(Clone, Debug)]
-pub struct NewSplit {
-    pub gate_id: i64,
+pub struct NewImportCursor {
+    pub job_key: i64,
     pub job_id: Uuid,
     pub upload_id: Uuid,
     pub format: &'static str,
@@ -269,11 +269,11 @@ pub struct NewSplit {
 }
 
 /// Starts the import of a file, and marks the file as used.
-pub async fn insert_split(tx: &mut Tx, split: &NewSplit) -> Result<(), sqlx::Error> {
+pub async fn insert_import_cursor(tx: &mut Tx, split: &NewImportCursor) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into split (gate_id, job_id, upload_id, format, head, byte_offset, line)
+        "insert into import_cursor (job_key, job_id, upload_id, format, head, byte_offset, line)
          values ($1, $2, $3, $4, $5, $6, $7)",
-        split.gate_id,
+        split.job_key,
         split.job_id,
         split.upload_id,
         split.format,
@@ -291,19 +291,19 @@ pub async fn insert_split(tx: &mut Tx, split: &NewSplit) -> Result<(), sqlx::Err
 
 /// Advances the position in a file from one record boundary to a later one. Returns false if another transaction has
 /// advanced it, and the rows between belong to that transaction.
-pub async fn move_split(
+pub async fn advance_import_cursor(
     tx: &mut Tx,
-    gate_id: i64,
+    job_key: i64,
     from: i64,
     to: i64,
     line: i64,
     done: bool,
 ) -> Result<bool, sqlx::Error> {
     let moved = sqlx::query!(
-        "update split set byte_offset = $3, line = $4, touched_at = clock_timestamp(),
+        "update import_cursor set byte_offset = $3, line = $4, touched_at = clock_timestamp(),
            done_at = case when $5 then clock_timestamp() end
-         where gate_id = $1 and byte_offset = $2 and done_at is null",
-        gate_id,
+         where job_key = $1 and byte_offset = $2 and done_at is null",
+        job_key,
         from,
         to,
         line,
@@ -315,14 +315,17 @@ pub async fn move_split(
 }
 
 /// Jobs that are still being filled from a file.
-pub async fn being_split(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select gate_id from split where gate_id = any($1::bigint[]) and done_at is null", gate_ids)
-        .fetch_all(&mut **tx)
-        .await
+pub async fn being_imported(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select job_key from import_cursor where job_key = any($1::bigint[]) and done_at is null",
+        job_keys
+    )
+    .fetch_all(&mut **tx)
+    .await
 }
 
 /// Updates the expected number of items of a job when the estimate improves.
-pub async fn set_expected(tx: &mut Tx, gate_id: i64, expected: Option<i64>) -> Result<(), sqlx::Error> {
-    sqlx::query!("update job set expected_count = $2 where gate_id = $1", gate_id, expected).execute(&mut **tx).await?;
+pub async fn set_expected(tx: &mut Tx, job_key: i64, expected: Option<i64>) -> Result<(), sqlx::Error> {
+    sqlx::query!("update job set expected_count = $2 where job_key = $1", job_key, expected).execute(&mut **tx).await?;
     Ok(())
 }

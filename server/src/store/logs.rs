@@ -10,18 +10,18 @@ use super::Tx;
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRow {
     pub item_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     pub attempt: i32,
     /// Time of the database.
     pub now: OffsetDateTime,
 }
 
 /// An open assignment of this token, without a lock: a line may arrive just after the attempt has ended.
-pub async fn open(tx: &mut Tx, fence: Uuid, credential_id: Uuid) -> sqlx::Result<Option<OpenRow>> {
+pub async fn open(tx: &mut Tx, assignment_id: Uuid, credential_id: Uuid) -> sqlx::Result<Option<OpenRow>> {
     sqlx::query_as!(
         OpenRow,
-        r#"select item_id, gate_id, attempt, clock_timestamp() as "now!" from lease where id = $1 and credential_id = $2"#,
-        fence,
+        r#"select item_id, job_key, attempt, clock_timestamp() as "now!" from lease where id = $1 and credential_id = $2"#,
+        assignment_id,
         credential_id
     )
     .fetch_optional(&mut **tx)

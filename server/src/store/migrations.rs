@@ -1,6 +1,7 @@
 //! The schema: migrated at every start, under a lock, and inspected.
 //!
-//! A migration is compatible with the previous version of the server, and a server starts on a database that a newer
+//! `0001_baseline` is the schema of the first release. Every later migration is compatible with the previous version of
+//! the server, and a server starts on a database that a newer
 //! version has migrated, so that versions can overlap during an upgrade.
 
 use std::collections::HashSet;
@@ -29,11 +30,11 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
         if missing == 0 {
             return Ok(());
         }
-        let said = format!(
+        let message = format!(
             "{missing} migrations are missing, and this role of the database may not make them: run \
              `treeline-server migrate` as the owner of the database (docs/postgres.md)"
         );
-        return Err(MigrateError::Execute(sqlx::Error::Configuration(said.into())));
+        return Err(MigrateError::Execute(sqlx::Error::Configuration(message.into())));
     }
     let options = pool.connect_options().as_ref().clone();
     let options = options.options([

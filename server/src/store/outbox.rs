@@ -9,12 +9,12 @@ use uuid::Uuid;
 use super::Tx;
 
 /// Records that items of one type can be claimed. `job_keys` has the same indexes as `item_ids`.
-pub async fn wake(tx: &mut Tx, type_id: i32, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn insert_wake_up(tx: &mut Tx, type_id: i32, item_ids: &[Uuid], job_keys: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into outbox (kind, type_id, item_ids, gate_ids) values (1, $1, $2, $3)",
+        "insert into outbox (kind, type_id, item_ids, job_keys) values (1, $1, $2, $3)",
         type_id,
         item_ids,
-        gate_ids
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
@@ -22,8 +22,8 @@ pub async fn wake(tx: &mut Tx, type_id: i32, item_ids: &[Uuid], gate_ids: &[i64]
 }
 
 /// Records that items are dead. `job_keys` has the same indexes as `item_ids`.
-pub async fn dead(tx: &mut Tx, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query!("insert into outbox (kind, item_ids, gate_ids) values (2, $1, $2)", item_ids, gate_ids)
+pub async fn dead(tx: &mut Tx, item_ids: &[Uuid], job_keys: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!("insert into outbox (kind, item_ids, job_keys) values (2, $1, $2)", item_ids, job_keys)
         .execute(&mut **tx)
         .await?;
     Ok(())
@@ -31,13 +31,13 @@ pub async fn dead(tx: &mut Tx, item_ids: &[Uuid], gate_ids: &[i64]) -> Result<()
 
 /// Records the trees that this transaction completed. A tree that another transaction completed while this one waited
 /// for its job state row may be recorded twice.
-pub async fn completed(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn completed(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into outbox (kind, item_ids, gate_ids)
-         select 3, '{}', array_agg(gate_id) from gate
-         where gate_id = any($1::bigint[]) and tree_completed_at >= transaction_timestamp()
+        "insert into outbox (kind, item_ids, job_keys)
+         select 3, '{}', array_agg(job_key) from job_state
+         where job_key = any($1::bigint[]) and tree_completed_at >= transaction_timestamp()
          having count(*) > 0",
-        gate_ids
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
@@ -51,7 +51,7 @@ pub struct OutboxRow {
     pub kind: i16,
     pub type_id: Option<i32>,
     pub item_ids: Vec<Uuid>,
-    pub gate_ids: Vec<i64>,
+    pub job_keys: Vec<i64>,
 }
 
 /// Takes the oldest rows for `seconds`, skipping rows of other servers.
@@ -62,7 +62,7 @@ pub async fn take(pool: &PgPool, limit: i64, seconds: f64) -> Result<Vec<OutboxR
          where id = any(array(
            select id from outbox where taken_until is null or taken_until < clock_timestamp()
            order by id limit $1 for update skip locked))
-         returning id, kind, type_id, item_ids, gate_ids",
+         returning id, kind, type_id, item_ids, job_keys",
         limit,
         seconds
     )
@@ -115,14 +115,14 @@ pub struct CompleteRow {
 }
 
 /// Roots among these that are complete now.
-pub async fn complete(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<CompleteRow>, sqlx::Error> {
+pub async fn complete(pool: &PgPool, job_keys: &[i64]) -> Result<Vec<CompleteRow>, sqlx::Error> {
     sqlx::query_as!(
         CompleteRow,
         r#"select j.id as root_id, t.name as type_name, g.completion, g.tree_outcome as "outcome!"
-           from gate g join job j on j.gate_id = g.gate_id join job_type t on t.id = j.type_id
-           where g.gate_id = any($1::bigint[]) and g.tree_outcome is not null and g.removed_at is null
-           order by g.gate_id"#,
-        gate_ids
+           from job_state g join job j on j.job_key = g.job_key join job_type t on t.id = j.type_id
+           where g.job_key = any($1::bigint[]) and g.tree_outcome is not null and g.deleted_at is null
+           order by g.job_key"#,
+        job_keys
     )
     .fetch_all(pool)
     .await
@@ -131,7 +131,7 @@ pub async fn complete(pool: &PgPool, gate_ids: &[i64]) -> Result<Vec<CompleteRow
 /// Advances the horizon, at most once in `seconds`: rows older than it have existed for at least that long.
 pub async fn move_horizon(pool: &PgPool, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update wake_horizon set old_xid = new_xid, new_at = clock_timestamp(),
+        "update wake_up_horizon set old_xid = new_xid, new_at = clock_timestamp(),
            new_xid = pg_snapshot_xmin(pg_current_snapshot())::text::bigint
          where new_at is null or new_at <= clock_timestamp() - make_interval(secs => $1)",
         seconds
@@ -143,7 +143,7 @@ pub async fn move_horizon(pool: &PgPool, seconds: f64) -> Result<(), sqlx::Error
 
 /// Items that have been waiting for a claim for a while.
 #[derive(Clone, Debug, Default)]
-pub struct Waiting {
+pub struct WakeUpStep {
     /// Items with the job state rows of their jobs.
     pub items: Vec<(Uuid, i64)>,
     /// True if the round has ended or pauses, or another server is scanning.
@@ -152,15 +152,15 @@ pub struct Waiting {
 
 /// Takes one step of a type's scan: reads `limit` rows and returns those older than the horizon. After its end a
 /// round pauses for `rest_seconds`.
-pub async fn walk(tx: &mut Tx, type_id: i32, limit: i64, rest_seconds: f64) -> Result<Waiting, sqlx::Error> {
-    let over = || Waiting { items: Vec::new(), over: true };
-    sqlx::query!("insert into wake_walk (type_id) values ($1) on conflict (type_id) do nothing", type_id)
+pub async fn wake_up_step(tx: &mut Tx, type_id: i32, limit: i64, rest_seconds: f64) -> Result<WakeUpStep, sqlx::Error> {
+    let over = || WakeUpStep { items: Vec::new(), over: true };
+    sqlx::query!("insert into wake_up_cursor (type_id) values ($1) on conflict (type_id) do nothing", type_id)
         .execute(&mut **tx)
         .await?;
     let place = sqlx::query!(
-        "select rank, turn, item_id,
-             (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint - old_xid from wake_horizon) as younger
-           from wake_walk
+        "select negated_priority, fair_turn, item_id,
+             (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint - old_xid from wake_up_horizon) as younger
+           from wake_up_cursor
            where type_id = $1 and (rests_until is null or rests_until <= clock_timestamp())
            for update skip locked",
         type_id
@@ -172,14 +172,14 @@ pub async fn walk(tx: &mut Tx, type_id: i32, limit: i64, rest_seconds: f64) -> R
         return Ok(over());
     };
     let rows = sqlx::query!(
-        r#"select rank, turn, item_id, gate_id, age(xmin)::bigint > $6 as "old!"
+        r#"select negated_priority, fair_turn, item_id, job_key, age(xmin)::bigint > $6 as "old!"
            from ready
-           where type_id = $1 and (rank, turn, item_id) > ($2::smallint, $3::bigint, $4::uuid)
+           where type_id = $1 and (negated_priority, fair_turn, item_id) > ($2::smallint, $3::bigint, $4::uuid)
              and (expires_at is null or expires_at > clock_timestamp())
-           order by rank, turn, item_id limit $5"#,
+           order by negated_priority, fair_turn, item_id limit $5"#,
         type_id,
-        place.rank.unwrap_or(i16::MIN),
-        place.turn.unwrap_or(i64::MIN),
+        place.negated_priority.unwrap_or(i16::MIN),
+        place.fair_turn.unwrap_or(i64::MIN),
         place.item_id.unwrap_or(Uuid::nil()),
         limit,
         younger
@@ -188,17 +188,20 @@ pub async fn walk(tx: &mut Tx, type_id: i32, limit: i64, rest_seconds: f64) -> R
     .await?;
     let last = rows.last().filter(|_| rows.len() as i64 == limit);
     sqlx::query!(
-        "update wake_walk set rank = $2, turn = $3, item_id = $4,
+        "update wake_up_cursor set negated_priority = $2, fair_turn = $3, item_id = $4,
            rests_until = case when $2::smallint is null then clock_timestamp() + make_interval(secs => $5) end
          where type_id = $1",
         type_id,
-        last.map(|row| row.rank),
-        last.map(|row| row.turn),
+        last.map(|row| row.negated_priority),
+        last.map(|row| row.fair_turn),
         last.map(|row| row.item_id),
         rest_seconds
     )
     .execute(&mut **tx)
     .await?;
     let over = last.is_none();
-    Ok(Waiting { items: rows.into_iter().filter(|row| row.old).map(|row| (row.item_id, row.gate_id)).collect(), over })
+    Ok(WakeUpStep {
+        items: rows.into_iter().filter(|row| row.old).map(|row| (row.item_id, row.job_key)).collect(),
+        over,
+    })
 }

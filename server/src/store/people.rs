@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     Tx,
-    part::{NamedPart, Part, by_age, in_named_order},
+    pagination::{NamedPageRange, PageRange, by_age, in_named_order},
 };
 
 /// A person as lists show them.
@@ -27,7 +27,7 @@ pub struct PersonRow {
 }
 
 /// A page of the list of people.
-pub async fn list(pool: &PgPool, part: &NamedPart) -> sqlx::Result<Vec<PersonRow>> {
+pub async fn list(pool: &PgPool, part: &NamedPageRange) -> sqlx::Result<Vec<PersonRow>> {
     let (at, name) = part.place();
     macro_rules! listed {
         ($behind:tt, $order:tt) => {
@@ -98,7 +98,7 @@ pub async fn insert(
 }
 
 /// Person with this name or address, compared without case; true if the name matches.
-pub async fn find_double(pool: &PgPool, name: &str, email: &str) -> sqlx::Result<Option<(Uuid, bool)>> {
+pub async fn find_duplicate(pool: &PgPool, name: &str, email: &str) -> sqlx::Result<Option<(Uuid, bool)>> {
     let row = sqlx::query!(
         r#"select id, name = $1 as "by_name!" from owner
            where kind = 'user' and (name = $1 or lower(email) = lower($2)) order by 2 desc limit 1"#,
@@ -231,7 +231,7 @@ pub struct SessionRow {
 }
 
 /// A page of the list of a person's open sessions.
-pub async fn list_sessions(pool: &PgPool, owner_id: Uuid, part: Part) -> sqlx::Result<Vec<SessionRow>> {
+pub async fn list_sessions(pool: &PgPool, owner_id: Uuid, part: PageRange) -> sqlx::Result<Vec<SessionRow>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
             sqlx::query_as!(
@@ -311,7 +311,7 @@ pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let shares = sqlx::query!(
         "delete from share s
          where not exists (select 1 from job where id = s.root_id)
-           and not exists (select 1 from removed where job_id = s.root_id)"
+           and not exists (select 1 from tombstone where job_id = s.root_id)"
     )
     .execute(pool)
     .await?;

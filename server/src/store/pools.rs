@@ -17,7 +17,7 @@ pub struct Pools {
     /// Adding, claiming, ending.
     pub hot: PgPool,
     /// Heartbeats only: they must succeed under any load.
-    pub beats: PgPool,
+    pub heartbeats: PgPool,
     /// Pages, lists, background tasks, people.
     pub read: PgPool,
     /// Lookups of credentials, which lists must not delay.
@@ -37,7 +37,7 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// Settings that keep the plans of the hot path on their indexes.
-const RAILS: &[(&str, &str)] = &[
+const PLANNER_SETTINGS: &[(&str, &str)] = &[
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
@@ -49,7 +49,7 @@ const RAILS: &[(&str, &str)] = &[
 /// Wait for a connection before a request is refused with `Retry-After`; heartbeats and the lookup of callers may wait
 /// longer.
 const WAIT: Duration = Duration::from_secs(2);
-const BEATS_WAIT: Duration = Duration::from_secs(10);
+const HEARTBEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 /// Wait for the database when a server starts, as it may be starting, too.
 const START_WAIT: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ const START_WAIT: Duration = Duration::from_secs(30);
 /// A small pool for the owner of the schema, for migrations.
 pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
     let options = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
-    PgPoolOptions::new().max_connections(2).acquire_timeout(BEATS_WAIT).connect_with(options).await
+    PgPoolOptions::new().max_connections(2).acquire_timeout(HEARTBEATS_WAIT).connect_with(options).await
 }
 
 impl Pools {
@@ -68,16 +68,19 @@ impl Pools {
         let first = PgPoolOptions::new().max_connections(1).acquire_timeout(START_WAIT);
         first.connect_with(base.clone()).await?.close().await;
         let hot = (size / 2).max(3);
-        let beats = (size / 8).max(1);
+        let heartbeats = (size / 8).max(1);
         let credentials = (size / 16).max(1);
-        let read = size.saturating_sub(hot + beats + credentials).max(3);
+        let read = size.saturating_sub(hot + heartbeats + credentials).max(3);
         let options =
             |size| PgPoolOptions::new().max_connections(size).acquire_timeout(WAIT).test_before_acquire(false);
-        let railed = base.clone().options(RAILS.iter().copied()).statement_cache_capacity(200);
+        let planned = base.clone().options(PLANNER_SETTINGS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
-            hot: options(hot).connect_lazy_with(railed.clone()),
+            hot: options(hot).connect_lazy_with(planned.clone()),
             // Connections are opened in advance: replacing a lost one takes several round trips.
-            beats: options(beats).min_connections(beats).acquire_timeout(BEATS_WAIT).connect_lazy_with(railed),
+            heartbeats: options(heartbeats)
+                .min_connections(heartbeats)
+                .acquire_timeout(HEARTBEATS_WAIT)
+                .connect_lazy_with(planned),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
             // Opened in advance, because every request needs it.
             credentials: options(credentials)
@@ -95,7 +98,7 @@ impl Pools {
     pub async fn close(&self) {
         futures::join!(
             self.hot.close(),
-            self.beats.close(),
+            self.heartbeats.close(),
             self.read.close(),
             self.credentials.close(),
             self.hints.close()

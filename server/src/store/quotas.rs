@@ -40,18 +40,18 @@ pub async fn usage(pool: &PgPool, owner_id: Uuid) -> Result<Usage, sqlx::Error> 
     sqlx::query_as!(
         Usage,
         r#"with mine as (
-             (select gate_id, true as is_root from job where owner_id = $1 and parent_id is null
-              order by gate_id desc limit $2)
+             (select job_key, true as is_root from job where owner_id = $1 and parent_id is null
+              order by job_key desc limit $2)
              union all
-             (select gate_id, false from job where owner_id = $1 and parent_id is not null
-              order by gate_id desc limit $2))
+             (select job_key, false from job where owner_id = $1 and parent_id is not null
+              order by job_key desc limit $2))
            select
-             count(*) filter (where m.is_root and g.tree_completed_at is null and g.removed_at is null) as "trees!",
+             count(*) filter (where m.is_root and g.tree_completed_at is null and g.deleted_at is null) as "trees!",
              coalesce(sum(g.n_available + g.n_retryable + g.n_scheduled + g.n_blocked)
-                      filter (where g.cancelled_at is null and g.removed_at is null), 0)::bigint as "items!",
+                      filter (where g.cancelled_at is null and g.deleted_at is null), 0)::bigint as "items!",
              coalesce((select sum(bytes) from upload where owner_id = $1), 0)::bigint
              + coalesce((select sum(bytes) from upload_partial where owner_id = $1 and finished_at is null), 0)::bigint as "bytes!"
-           from mine m join gate g on g.gate_id = m.gate_id"#,
+           from mine m join job_state g on g.job_key = m.job_key"#,
         owner_id,
         MOST_JOBS
     )

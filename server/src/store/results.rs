@@ -17,7 +17,7 @@ const PAGE_BYTES: i64 = 4 << 20;
 /// A job whose items are listed.
 #[derive(Clone, Debug)]
 pub struct ListedJob {
-    pub gate_id: i64,
+    pub job_key: i64,
     pub job_id: Uuid,
     pub parent_id: Option<Uuid>,
     pub final_stage: bool,
@@ -29,8 +29,8 @@ pub struct ListedJob {
 pub async fn jobs(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedJob>, sqlx::Error> {
     sqlx::query_as!(
         ListedJob,
-        r#"select j.gate_id, j.id as job_id, j.parent_id, j.final_stage, s.head as "head?"
-           from job j left join split s on s.gate_id = j.gate_id
+        r#"select j.job_key, j.id as job_id, j.parent_id, j.final_stage, s.head as "head?"
+           from job j left join import_cursor s on s.job_key = j.job_key
            where j.root_id = $1 order by j.ord"#,
         root_id
     )
@@ -39,9 +39,9 @@ pub async fn jobs(pool: &PgPool, root_id: Uuid) -> Result<Vec<ListedJob>, sqlx::
 }
 
 /// Position of an item in the order: its job key and sequence number.
-pub async fn place(pool: &PgPool, item_id: Uuid) -> Result<Option<(i64, i64)>, sqlx::Error> {
-    let row = sqlx::query!("select gate_id, seq from item where id = $1", item_id).fetch_optional(pool).await?;
-    Ok(row.map(|row| (row.gate_id, row.seq)))
+pub async fn position(pool: &PgPool, item_id: Uuid) -> Result<Option<(i64, i64)>, sqlx::Error> {
+    let row = sqlx::query!("select job_key, seq from item where id = $1", item_id).fetch_optional(pool).await?;
+    Ok(row.map(|row| (row.job_key, row.seq)))
 }
 
 /// A scanned item; `result` is `None` if it has not succeeded.
@@ -58,7 +58,7 @@ pub struct ResultRow {
 ///
 /// A plan from the time when the job was small would collect and sort all rows after `seq` for the first thousand;
 /// without bitmap scans only the ordered index scan remains.
-pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
+pub async fn results(pool: &PgPool, job_key: i64, seq: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
     let mut tx = pool.begin().await?;
     sqlx::query("set local enable_bitmapscan = off").execute(&mut *tx).await?;
     let rows = sqlx::query_as!(
@@ -72,12 +72,12 @@ pub async fn results(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Result
                row_number() over page as place,
                sum(case when o.result is not null then octet_length(i.payload) + octet_length(o.result) else 0 end)
                  over page as bytes
-             from (select * from item where gate_id = $1 and seq > $2 order by seq limit 1000) i
+             from (select * from item where job_key = $1 and seq > $2 order by seq limit 1000) i
              left join lateral (select result from outcome where item_id = i.id and state = 1 offset 0) o on true
-             window page as (order by i.seq rows unbounded preceding)) looked_at
+             window page as (order by i.seq rows unbounded preceding)) scanned
            where place = 1 or bytes <= $3
            order by seq"#,
-        gate_id,
+        job_key,
         seq,
         PAGE_BYTES
     )
@@ -110,21 +110,21 @@ pub struct FailureRow {
 /// One index scan for each of the three states: a single scan over all of them would have to sort every page. Then
 /// the items after the position of an open propagation of a decision about the whole job: without one, that position
 /// is null and nothing is scanned.
-pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
+pub async fn failures(pool: &PgPool, job_key: i64, seq: i64) -> Result<Vec<FailureRow>, sqlx::Error> {
     sqlx::query_as!(
         FailureRow,
         r#"with found as (
-             (select item_id, seq from outcome where state = 2 and gate_id = $1 and seq > $2 order by seq limit 1000)
+             (select item_id, seq from outcome where state = 2 and job_key = $1 and seq > $2 order by seq limit 1000)
              union all
              (select item_id, seq from outcome
-              where state = 3 and gate_id = $1 and seq > $2 and superseded_by is null order by seq limit 1000)
+              where state = 3 and job_key = $1 and seq > $2 and superseded_by is null order by seq limit 1000)
              union all
-             (select item_id, seq from outcome where state = 4 and gate_id = $1 and seq > $2 order by seq limit 1000)
+             (select item_id, seq from outcome where state = 4 and job_key = $1 and seq > $2 order by seq limit 1000)
              union all
              (select i.id, i.seq from item i
-              where i.gate_id = $1 and i.seq > (
-                  select greatest(c.seq, $2) from carry c join gate g on g.gate_id = c.gate_id
-                  where c.gate_id = $1 and c.kind in (1, 2) and (g.cancelled_at is not null or g.after_failed))
+              where i.job_key = $1 and i.seq > (
+                  select greatest(c.seq, $2) from propagation c join job_state g on g.job_key = c.job_key
+                  where c.job_key = $1 and c.kind in (1, 2) and (g.cancelled_at is not null or g.after_failed))
                 and not exists (select 1 from outcome o where o.item_id = i.id)
                 and not exists (select 1 from lease l where l.item_id = i.id)
               order by i.seq limit 1000)
@@ -148,12 +148,12 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Failu
                sum(octet_length(i.payload)) over page as bytes
              from found f
              cross join lateral (select * from item where id = f.item_id offset 0) i
-             cross join lateral (select cancelled_at, updated_at from gate where gate_id = $1 offset 0) g
+             cross join lateral (select cancelled_at, updated_at from job_state where job_key = $1 offset 0) g
              left join lateral (select * from outcome where item_id = f.item_id offset 0) o on true
-             window page as (order by i.seq rows unbounded preceding)) looked_at
+             window page as (order by i.seq rows unbounded preceding)) scanned
            where place = 1 or bytes <= $3
            order by seq"#,
-        gate_id,
+        job_key,
         seq,
         PAGE_BYTES
     )
@@ -162,13 +162,13 @@ pub async fn failures(pool: &PgPool, gate_id: i64, seq: i64) -> Result<Vec<Failu
 }
 
 /// The result of a job with a single item, empty if that item did not succeed; `None` if the job has more items.
-pub async fn only_result(tx: &mut Tx, gate_id: i64) -> Result<Option<Vec<String>>, sqlx::Error> {
+pub async fn only_result(tx: &mut Tx, job_key: i64) -> Result<Option<Vec<String>>, sqlx::Error> {
     let row = sqlx::query!(
         r#"select next_seq = 2 as "single!",
              (select o.result from outcome o
-              where o.item_id = (select i.id from item i where i.gate_id = $1 and i.seq = 1) and o.state = 1) as result
-           from gate where gate_id = $1"#,
-        gate_id
+              where o.item_id = (select i.id from item i where i.job_key = $1 and i.seq = 1) and o.state = 1) as result
+           from job_state where job_key = $1"#,
+        job_key
     )
     .fetch_optional(&mut **tx)
     .await?;

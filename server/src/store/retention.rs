@@ -12,23 +12,23 @@ use super::Tx;
 
 /// A job with the fields that deleting and pinning need.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct JobLocation {
     pub root_id: Uuid,
     pub owner_id: Uuid,
-    pub gate_id: i64,
+    pub job_key: i64,
     pub is_root: bool,
-    pub is_removed: bool,
+    pub is_deleted: bool,
 }
 
 /// State of a job, also of a deleted one as long as its tombstone exists.
-pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<Place>, sqlx::Error> {
+pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<JobLocation>, sqlx::Error> {
     sqlx::query_as!(
-        Place,
-        r#"select j.root_id as "root_id!", j.owner_id as "owner_id!", j.gate_id as "gate_id!",
-             j.parent_id is null as "is_root!", g.removed_at is not null as "is_removed!"
-           from job j join gate g on g.gate_id = j.gate_id where j.id = $1
+        JobLocation,
+        r#"select j.root_id as "root_id!", j.owner_id as "owner_id!", j.job_key as "job_key!",
+             j.parent_id is null as "is_root!", g.deleted_at is not null as "is_deleted!"
+           from job j join job_state g on g.job_key = j.job_key where j.id = $1
            union all
-           select root_id, owner_id, 0, root_id = job_id, true from removed where job_id = $1
+           select root_id, owner_id, 0, root_id = job_id, true from tombstone where job_id = $1
            limit 1"#,
         job_id
     )
@@ -52,23 +52,23 @@ pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error
 
 /// The job state row of a tree's job, under its lock.
 #[derive(Clone, Copy, Debug)]
-pub struct LockedGate {
-    pub gate_id: i64,
+pub struct LockedTreeJob {
+    pub job_key: i64,
     pub root_id: Uuid,
     pub completed_at: Option<OffsetDateTime>,
-    pub removed: bool,
-    pub keep: bool,
+    pub deleted: bool,
+    pub pinned: bool,
     pub holds: i32,
 }
 
 /// Locks every job state row of these trees, in order. The root's row is the first of its tree, and only it says
 /// whether the tree is complete, pinned or held.
-pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate>, sqlx::Error> {
+pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedTreeJob>, sqlx::Error> {
     sqlx::query_as!(
-        LockedGate,
-        r#"select gate_id, root_id, tree_completed_at as completed_at, removed_at is not null as "removed!", keep,
+        LockedTreeJob,
+        r#"select job_key, root_id, tree_completed_at as completed_at, deleted_at is not null as "deleted!", pinned,
              holds
-           from gate where root_id = any($1::uuid[]) order by gate_id for no key update"#,
+           from job_state where root_id = any($1::uuid[]) order by job_key for no key update"#,
         root_ids
     )
     .fetch_all(&mut **tx)
@@ -76,52 +76,52 @@ pub async fn lock_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<LockedGate
 }
 
 /// Jobs with an open propagation. Under the locks of their job state rows no propagation begins.
-pub async fn walks(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::query_scalar!("select gate_id from carry where gate_id = any($1::bigint[])", gate_ids)
+pub async fn propagating_jobs(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!("select job_key from propagation where job_key = any($1::bigint[])", job_keys)
         .fetch_all(&mut **tx)
         .await
 }
 
 /// Deletes trees whose job state rows are locked: writes tombstones (which answer 410), frees keys and requests the
 /// purge.
-pub async fn bury(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn write_tombstones(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update gate set removed_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-         where gate_id = any($1::bigint[])",
-        gate_ids
+        "update job_state set deleted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+         where job_key = any($1::bigint[])",
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
     sqlx::query!(
-        "insert into removed (job_id, root_id, owner_id)
-         select id, root_id, owner_id from job where gate_id = any($1::bigint[]) on conflict (job_id) do nothing",
-        gate_ids
+        "insert into tombstone (job_id, root_id, owner_id)
+         select id, root_id, owner_id from job where job_key = any($1::bigint[]) on conflict (job_id) do nothing",
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
     sqlx::query!(
         "delete from job_dedupe d using job j
-         where j.gate_id = any($1::bigint[]) and j.dedupe_key is not null
+         where j.job_key = any($1::bigint[]) and j.dedupe_key is not null
            and d.owner_id = j.owner_id and d.type_id = j.type_id and d.key = j.dedupe_key and d.job_id = j.id",
-        gate_ids
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
-    sqlx::query!("insert into removal (gate_id) select unnest($1::bigint[]) on conflict do nothing", gate_ids)
+    sqlx::query!("insert into purge (job_key) select unnest($1::bigint[]) on conflict do nothing", job_keys)
         .execute(&mut **tx)
         .await?;
     Ok(())
 }
 
 /// Subtracts the dead letters of deleted jobs from their owners' counts. After the job state rows, in order of key.
-pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
+pub async fn forget_errors(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
     let locked = sqlx::query!(
         "select e.owner_id, e.type_id, e.fingerprint from owner_error e
          where (e.owner_id, e.type_id, e.fingerprint) in (
-           select j.owner_id, j.type_id, g.fingerprint from error_group g join job j on j.gate_id = g.gate_id
-           where g.gate_id = any($1::bigint[]) and g.n_dead > 0)
+           select j.owner_id, j.type_id, g.fingerprint from error_group g join job j on j.job_key = g.job_key
+           where g.job_key = any($1::bigint[]) and g.n_dead > 0)
          order by e.owner_id, e.type_id, e.fingerprint for no key update",
-        gate_ids
+        job_keys
     )
     .fetch_all(&mut **tx)
     .await?;
@@ -132,11 +132,11 @@ pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Er
         "update owner_error e set n_dead = greatest(e.n_dead - gone.n, 0)
          from (
            select j.owner_id, j.type_id, g.fingerprint, sum(g.n_dead)::bigint as n
-           from error_group g join job j on j.gate_id = g.gate_id
-           where g.gate_id = any($1::bigint[]) and g.n_dead > 0
+           from error_group g join job j on j.job_key = g.job_key
+           where g.job_key = any($1::bigint[]) and g.n_dead > 0
            group by j.owner_id, j.type_id, g.fingerprint) as gone
          where e.owner_id = gone.owner_id and e.type_id = gone.type_id and e.fingerprint = gone.fingerprint",
-        gate_ids
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
@@ -157,11 +157,11 @@ pub async fn forget_errors(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Er
 }
 
 /// Pins or unpins a tree. Returns false if it is so already or the tree is deleted.
-pub async fn set_pinned(tx: &mut Tx, gate_id: i64, pinned: bool) -> Result<bool, sqlx::Error> {
+pub async fn set_pinned(tx: &mut Tx, job_key: i64, pinned: bool) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
-        "update gate set keep = $2, version = version + 1
-         where gate_id = $1 and removed_at is null and keep is distinct from $2",
-        gate_id,
+        "update job_state set pinned = $2, version = version + 1
+         where job_key = $1 and deleted_at is null and pinned is distinct from $2",
+        job_key,
         pinned
     )
     .execute(&mut **tx)
@@ -170,10 +170,10 @@ pub async fn set_pinned(tx: &mut Tx, gate_id: i64, pinned: bool) -> Result<bool,
 }
 
 /// Deletes tombstones older than ninety days, after which the trees are 404. Returns the number of jobs.
-pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
+pub async fn delete_old_tombstones(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
-        "delete from removed where ctid = any(array(
-           select ctid from removed where removed_at < (select clock_timestamp()) - interval '90 days' limit 5000))"
+        "delete from tombstone where ctid = any(array(
+           select ctid from tombstone where deleted_at < (select clock_timestamp()) - interval '90 days' limit 5000))"
     )
     .execute(pool)
     .await?;
@@ -181,18 +181,18 @@ pub async fn forget_removed(pool: &PgPool) -> Result<u64, sqlx::Error> {
 }
 
 /// Jobs to be purged, with the sequence number up to which their items are purged.
-pub async fn take_removals(tx: &mut Tx, limit: i64) -> Result<Vec<(i64, i64)>, sqlx::Error> {
-    let rows = sqlx::query!("select gate_id, seq from removal order by gate_id limit $1 for update skip locked", limit)
+pub async fn take_purges(tx: &mut Tx, limit: i64) -> Result<Vec<(i64, i64)>, sqlx::Error> {
+    let rows = sqlx::query!("select job_key, seq from purge order by job_key limit $1 for update skip locked", limit)
         .fetch_all(&mut **tx)
         .await?;
-    Ok(rows.into_iter().map(|row| (row.gate_id, row.seq)).collect())
+    Ok(rows.into_iter().map(|row| (row.job_key, row.seq)).collect())
 }
 
 /// The next items of a job, with their sequence numbers.
-pub async fn items(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
+pub async fn items(tx: &mut Tx, job_key: i64, after: i64, limit: i64) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
-        "select id, seq from item where gate_id = $1 and seq > $2 order by seq limit $3",
-        gate_id,
+        "select id, seq from item where job_key = $1 and seq > $2 order by seq limit $3",
+        job_key,
         after,
         limit
     )
@@ -202,7 +202,7 @@ pub async fn items(tx: &mut Tx, gate_id: i64, after: i64, limit: i64) -> Result<
 }
 
 /// Deletes at most 5,000 rows of a table; true if those were all.
-macro_rules! remove_piece {
+macro_rules! delete_batch {
     ($table:tt, $which:tt, $tx:expr, $ids:expr) => {
         sqlx::query!(
             "delete from "
@@ -223,10 +223,10 @@ macro_rules! remove_piece {
 
 /// Deletes tables with many rows per item, at most 5,000 rows of each. Returns false if there are more.
 pub async fn remove_history(tx: &mut Tx, item_ids: &[Uuid]) -> Result<bool, sqlx::Error> {
-    let attempts = remove_piece!("attempt", "item_id = any($1::uuid[])", tx, item_ids);
-    let edits = remove_piece!("item_edit", "item_id = any($1::uuid[])", tx, item_ids);
-    let logs = remove_piece!("attempt_log", "item_id = any($1::uuid[])", tx, item_ids);
-    let sizes = remove_piece!("attempt_log_size", "item_id = any($1::uuid[])", tx, item_ids);
+    let attempts = delete_batch!("attempt", "item_id = any($1::uuid[])", tx, item_ids);
+    let edits = delete_batch!("item_edit", "item_id = any($1::uuid[])", tx, item_ids);
+    let logs = delete_batch!("attempt_log", "item_id = any($1::uuid[])", tx, item_ids);
+    let sizes = delete_batch!("attempt_log_size", "item_id = any($1::uuid[])", tx, item_ids);
     Ok(attempts && edits && logs && sizes)
 }
 
@@ -235,8 +235,10 @@ pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Er
     sqlx::query!("delete from ready where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from deferred where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from blocked where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from lane_entry where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from feed_rest where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from serialize_queue_entry where item_id = any($1::uuid[])", item_ids)
+        .execute(&mut **tx)
+        .await?;
+    sqlx::query!("delete from feed_remainder where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from outcome where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from item where id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
@@ -244,26 +246,28 @@ pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Er
 }
 
 /// Records the progress of a purge.
-pub async fn move_removal(tx: &mut Tx, gate_id: i64, seq: i64) -> Result<(), sqlx::Error> {
-    sqlx::query!("update removal set seq = $2 where gate_id = $1", gate_id, seq).execute(&mut **tx).await?;
+pub async fn advance_purge(tx: &mut Tx, job_key: i64, seq: i64) -> Result<(), sqlx::Error> {
+    sqlx::query!("update purge set seq = $2 where job_key = $1", job_key, seq).execute(&mut **tx).await?;
     Ok(())
 }
 
 /// Deletes tables with many rows per job, at most 5,000 rows of each. Returns false if there are more.
-pub async fn remove_keys(tx: &mut Tx, gate_ids: &[i64]) -> Result<bool, sqlx::Error> {
-    let keys = remove_piece!("item_dedupe", "gate_id = any($1::bigint[])", tx, gate_ids);
-    let groups = remove_piece!("error_group", "gate_id = any($1::bigint[])", tx, gate_ids);
+pub async fn remove_keys(tx: &mut Tx, job_keys: &[i64]) -> Result<bool, sqlx::Error> {
+    let keys = delete_batch!("item_dedupe", "job_key = any($1::bigint[])", tx, job_keys);
+    let groups = delete_batch!("error_group", "job_key = any($1::bigint[])", tx, job_keys);
     Ok(keys && groups)
 }
 
 /// Deletes jobs without other rows.
-pub async fn remove_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query!("delete from split where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from settle where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from deadline where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from tended where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from job where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from gate where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
-    sqlx::query!("delete from removal where gate_id = any($1::bigint[])", gate_ids).execute(&mut **tx).await?;
+pub async fn remove_jobs(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!("delete from import_cursor where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
+    sqlx::query!("delete from completion_check where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
+    sqlx::query!("delete from deadline where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
+    sqlx::query!("delete from maintenance_check where job_key = any($1::bigint[])", job_keys)
+        .execute(&mut **tx)
+        .await?;
+    sqlx::query!("delete from job where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
+    sqlx::query!("delete from job_state where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
+    sqlx::query!("delete from purge where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
     Ok(())
 }

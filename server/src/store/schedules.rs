@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     Tx,
-    part::{Part, by_age},
+    pagination::{PageRange, by_age},
 };
 
 /// Number of runs that are stored for each schedule.
@@ -136,7 +136,7 @@ pub async fn find(on: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Schedu
 }
 
 /// A page of the list of all schedules, or of an owner's.
-pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Result<Vec<ScheduleRow>> {
+pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: PageRange) -> sqlx::Result<Vec<ScheduleRow>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
             sqlx::query_scalar!(
@@ -163,7 +163,7 @@ pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Re
 }
 
 /// A page of the history of a schedule.
-pub async fn runs(pool: &PgPool, schedule_id: Uuid, part: Part<i64>) -> sqlx::Result<Vec<ScheduleRun>> {
+pub async fn runs(pool: &PgPool, schedule_id: Uuid, part: PageRange<i64>) -> sqlx::Result<Vec<ScheduleRun>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
             sqlx::query_as!(
@@ -191,7 +191,7 @@ pub async fn runs(pool: &PgPool, schedule_id: Uuid, part: Part<i64>) -> sqlx::Re
 pub async fn insert(tx: &mut Tx, row: &ScheduleRow) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into schedule (id, owner_id, name, cron, time_zone, job, overlap, catch_up, catch_up_window_seconds,
-           starts_at, ends_at, paused, made_by, made_by_person, next_at, look_at)
+           starts_at, ends_at, paused, made_by, made_by_person, next_at, next_check_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15)",
         row.id,
         row.owner_id,
@@ -220,7 +220,7 @@ pub async fn update(tx: &mut Tx, row: &ScheduleRow) -> sqlx::Result<()> {
         "update schedule set name = $2, cron = $3, time_zone = $4, job = $5, overlap = $6, catch_up = $7,
            catch_up_window_seconds = $8, starts_at = $9, ends_at = $10, paused = $11, made_by = $12,
            made_by_person = $13, next_at = $14,
-           look_at = case when not $11 and queued > 0 then clock_timestamp() else $14 end,
+           next_check_at = case when not $11 and queued > 0 then clock_timestamp() else $14 end,
            updated_at = clock_timestamp()
          where id = $1",
         row.id,
@@ -251,7 +251,7 @@ pub async fn lock(tx: &mut Tx, id: Uuid) -> sqlx::Result<Option<Uuid>> {
 /// Locks a schedule that is due and that no other server holds.
 pub async fn lock_due(tx: &mut Tx) -> sqlx::Result<Option<Uuid>> {
     sqlx::query_scalar!(
-        "select id from schedule where look_at <= clock_timestamp() order by look_at limit 1 for update skip locked"
+        "select id from schedule where next_check_at <= clock_timestamp() order by next_check_at limit 1 for update skip locked"
     )
     .fetch_optional(&mut **tx)
     .await
@@ -267,7 +267,7 @@ pub async fn advance(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "update schedule set next_at = $2, last_seq = $3, queued = $4,
-           look_at = case when $4 > 0 and not paused then least($2, clock_timestamp() + interval '1 second')
+           next_check_at = case when $4 > 0 and not paused then least($2, clock_timestamp() + interval '1 second')
                           else $2 end
          where id = $1",
         id,
@@ -290,7 +290,7 @@ pub async fn advance(
 /// Postpones the next check of a schedule by a few seconds, because the server could not create its run.
 pub async fn postpone(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
-        "update schedule set look_at = clock_timestamp() + interval '2 seconds' where id = $1 and look_at is not null",
+        "update schedule set next_check_at = clock_timestamp() + interval '2 seconds' where id = $1 and next_check_at is not null",
         id
     )
     .execute(pool)

@@ -46,20 +46,20 @@ pub async fn replace_executor(
 /// Receivers of callbacks of jobs after a job key, in order.
 pub async fn job_targets(pool: &PgPool, after: i64) -> Result<Vec<(i64, String)>, sqlx::Error> {
     let rows = sqlx::query!(
-        r#"select gate_id, on_completed as "on_completed!" from job
-           where gate_id > $1 and on_completed is not null order by gate_id limit $2"#,
+        r#"select job_key, on_completed as "on_completed!" from job
+           where job_key > $1 and on_completed is not null order by job_key limit $2"#,
         after,
         BATCH
     )
     .fetch_all(pool)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.gate_id, row.on_completed)).collect())
+    Ok(rows.into_iter().map(|row| (row.job_key, row.on_completed)).collect())
 }
 
 /// Replaces a receiver that is still as it was read.
-pub async fn replace_job_target(pool: &PgPool, gate_id: i64, old: &str, new: &str) -> Result<bool, sqlx::Error> {
+pub async fn replace_job_target(pool: &PgPool, job_key: i64, old: &str, new: &str) -> Result<bool, sqlx::Error> {
     let done =
-        sqlx::query!("update job set on_completed = $3 where gate_id = $1 and on_completed = $2", gate_id, old, new)
+        sqlx::query!("update job set on_completed = $3 where job_key = $1 and on_completed = $2", job_key, old, new)
             .execute(pool)
             .await?;
     Ok(done.rows_affected() == 1)

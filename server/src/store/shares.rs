@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::{
     Tx,
-    part::{Part, by_age},
+    pagination::{PageRange, by_age},
 };
 
 /// Tree of a share, and the owner for whom it acts.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "four answers of one statement, each with a meaning of its own")]
-pub struct Shared {
+pub struct ShareRow {
     pub id: Uuid,
     pub root_id: Uuid,
     pub owner_id: Uuid,
@@ -58,9 +58,9 @@ pub async fn insert(tx: &mut Tx, new: &NewShare) -> sqlx::Result<()> {
 }
 
 /// The share with this hash, valid or not.
-pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Shared>> {
+pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<ShareRow>> {
     sqlx::query_as!(
-        Shared,
+        ShareRow,
         r#"select id, root_id, owner_id, revoked_at is not null as "revoked!",
              expires_at <= clock_timestamp() as "expired!",
              exists (select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
@@ -74,9 +74,9 @@ pub async fn find_by_hash(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Sha
 }
 
 /// The share with this id, valid or not.
-pub async fn find(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Shared>> {
+pub async fn find(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<ShareRow>> {
     sqlx::query_as!(
-        Shared,
+        ShareRow,
         r#"select id, root_id, owner_id, revoked_at is not null as "revoked!",
              expires_at <= clock_timestamp() as "expired!", false as "disabled!", false as "seen_lately!"
            from share where id = $1"#,
@@ -95,7 +95,7 @@ pub async fn touch(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
 }
 
 /// A page of a tree's shares, including invalid ones.
-pub async fn list(pool: &PgPool, root_id: Uuid, part: Part) -> sqlx::Result<Vec<Share>> {
+pub async fn list(pool: &PgPool, root_id: Uuid, part: PageRange) -> sqlx::Result<Vec<Share>> {
     macro_rules! listed {
         ($on:tt, $order:tt) => {
             sqlx::query_as!(
@@ -123,7 +123,7 @@ pub async fn list(pool: &PgPool, root_id: Uuid, part: Part) -> sqlx::Result<Vec<
 }
 
 /// A page of the list of all trees' shares, or of an owner's.
-pub async fn list_all(pool: &PgPool, owner_id: Option<Uuid>, part: Part) -> sqlx::Result<Vec<Share>> {
+pub async fn list_all(pool: &PgPool, owner_id: Option<Uuid>, part: PageRange) -> sqlx::Result<Vec<Share>> {
     // One branch each, so that both are ordered scans of their index.
     macro_rules! listed {
         ($on:tt, $order:tt) => {

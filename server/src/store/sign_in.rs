@@ -7,16 +7,16 @@ const MOST: i64 = 100_000;
 
 /// Failures as they stood at the last one.
 #[derive(Debug)]
-pub struct Failures {
+pub struct SignInFailures {
     pub key: Vec<u8>,
     pub failures: f64,
     pub age_seconds: f64,
 }
 
 /// Stored failures of these keys.
-pub async fn failures(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<Vec<Failures>> {
+pub async fn failures(pool: &PgPool, keys: &[Vec<u8>]) -> sqlx::Result<Vec<SignInFailures>> {
     sqlx::query_as!(
-        Failures,
+        SignInFailures,
         r#"select key, failures, extract(epoch from clock_timestamp() - last_at)::float8 as "age_seconds!"
            from sign_in_failure where key = any($1)"#,
         keys

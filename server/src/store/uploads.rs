@@ -88,12 +88,12 @@ pub async fn delete_unused(on: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sq
 }
 
 /// A file, if this token runs an item of a job that was created from it: a worker may read what it works on.
-pub async fn find_held(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<Option<Upload>, sqlx::Error> {
+pub async fn find_for_worker(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<Option<Upload>, sqlx::Error> {
     let row = sqlx::query_as!(
         Row,
         "select u.id, filename, bytes, sha256, format, u.created_at from upload u
          where u.id = $1 and exists (
-           select 1 from job j join lease l on l.type_id = j.type_id and l.gate_id = j.gate_id
+           select 1 from job j join lease l on l.type_id = j.type_id and l.job_key = j.job_key
            where j.upload_id = u.id and l.credential_id = $2)",
         id,
         credential_id
@@ -125,11 +125,11 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
 /// its result.
 pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
     let mut tx = pool.begin().await?;
-    let looked_at = sqlx::query_scalar!(
-        "update upload set looked_at = clock_timestamp() where id in (
+    let checked = sqlx::query_scalar!(
+        "update upload set last_read_at = clock_timestamp() where id in (
            select id from upload
-           where used_at is not null and looked_at < clock_timestamp() - make_interval(secs => $1)
-           order by looked_at limit $2 for update skip locked)
+           where used_at is not null and last_read_at < clock_timestamp() - make_interval(secs => $1)
+           order by last_read_at limit $2 for update skip locked)
          returning id",
         seconds,
         limit
@@ -140,27 +140,27 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
         "delete from upload u
          where u.id = any($1::uuid[])
            and not exists (select 1 from job j where j.upload_id = u.id)
-           and not exists (select 1 from split s where s.upload_id = u.id)
+           and not exists (select 1 from import_cursor s where s.upload_id = u.id)
            and not exists (select 1 from job j where j.id = u.made_by)
          returning u.id",
-        &looked_at
+        &checked
     )
     .fetch_all(&mut *tx)
     .await?;
     commit(tx).await?;
-    Ok((gone, looked_at.len()))
+    Ok((gone, checked.len()))
 }
 
 /// Locks the files that these jobs were created from or have exported. Skips files that a transaction is using.
-pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn lock_of_jobs(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select id from upload
          where used_at is not null and id = any(array(
-           select upload_id from job where gate_id = any($1::bigint[]) and upload_id is not null
+           select upload_id from job where job_key = any($1::bigint[]) and upload_id is not null
            union
-           select u.id from job j join upload u on u.made_by = j.id where j.gate_id = any($1::bigint[])))
+           select u.id from job j join upload u on u.made_by = j.id where j.job_key = any($1::bigint[])))
          order by id for update skip locked",
-        gate_ids
+        job_keys
     )
     .fetch_all(&mut **tx)
     .await
@@ -169,31 +169,32 @@ pub async fn lock_of_jobs(tx: &mut Tx, gate_ids: &[i64]) -> Result<Vec<Uuid>, sq
 /// Deletes those of these files that no job references anymore. Returns the objects that are then unused. A separate
 /// statement after the locks, for the reason given at [`take_unreferenced`].
 pub async fn forget_unreferenced(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
-    let staged = sqlx::query!("select upload_id, object_id from staged where upload_id = any($1::uuid[])", ids)
-        .fetch_all(&mut **tx)
-        .await?;
+    let converted =
+        sqlx::query!("select upload_id, object_id from converted_sheet where upload_id = any($1::uuid[])", ids)
+            .fetch_all(&mut **tx)
+            .await?;
     let mut gone = sqlx::query_scalar!(
         "delete from upload u
          where u.id = any($1::uuid[])
            and not exists (select 1 from job j where j.upload_id = u.id)
-           and not exists (select 1 from split s where s.upload_id = u.id)
+           and not exists (select 1 from import_cursor s where s.upload_id = u.id)
            and not exists (select 1 from job j where j.id = u.made_by)
          returning u.id",
         ids
     )
     .fetch_all(&mut **tx)
     .await?;
-    let lines: Vec<Uuid> =
-        staged.into_iter().filter(|row| gone.contains(&row.upload_id)).map(|row| row.object_id).collect();
-    gone.extend(lines);
+    let converted_objects: Vec<Uuid> =
+        converted.into_iter().filter(|row| gone.contains(&row.upload_id)).map(|row| row.object_id).collect();
+    gone.extend(converted_objects);
     Ok(gone)
 }
 
 /// Objects with a record: files, their parts, and converted sheets.
-pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+pub async fn known_objects(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select id as "id!" from upload where id = any($1)
-           union all select object_id from staged where object_id = any($1)
+           union all select object_id from converted_sheet where object_id = any($1)
            union all select object_id from upload_part where object_id = any($1)"#,
         ids
     )
@@ -202,16 +203,24 @@ pub async fn known(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error
 }
 
 /// The converted lines of a sheet: object and length.
-pub async fn find_staged(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Option<(Uuid, i64)>, sqlx::Error> {
-    let row = sqlx::query!("select object_id, bytes from staged where upload_id = $1 and sheet = $2", upload_id, sheet)
-        .fetch_optional(pool)
-        .await?;
+pub async fn find_converted_sheet(
+    pool: &PgPool,
+    upload_id: Uuid,
+    sheet: &str,
+) -> Result<Option<(Uuid, i64)>, sqlx::Error> {
+    let row = sqlx::query!(
+        "select object_id, bytes from converted_sheet where upload_id = $1 and sheet = $2",
+        upload_id,
+        sheet
+    )
+    .fetch_optional(pool)
+    .await?;
     Ok(row.map(|row| (row.object_id, row.bytes)))
 }
 
 /// Stored facts about a workbook.
 #[derive(Clone, Debug, Default)]
-pub struct Opened {
+pub struct WorkbookFacts {
     /// Names of its sheets; `None` if it has not been read successfully.
     pub sheets: Option<Vec<String>>,
     /// Reason why the sheet cannot be read, as found before.
@@ -220,9 +229,9 @@ pub struct Opened {
 
 /// Stored facts about a workbook and one of its sheets; empty: the first one. An error of the whole file is stored
 /// under the empty name.
-pub async fn opened(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<Opened, sqlx::Error> {
+pub async fn workbook_facts(pool: &PgPool, upload_id: Uuid, sheet: &str) -> Result<WorkbookFacts, sqlx::Error> {
     let row = sqlx::query_as!(
-        Opened,
+        WorkbookFacts,
         r#"select u.sheets, r.reason as "unreadable?" from upload u
            left join unreadable_sheet r on r.upload_id = u.id
              and r.sheet in ('', coalesce(nullif($2::text, ''), u.sheets[1]))
@@ -261,7 +270,7 @@ pub async fn insert_unreadable(pool: &PgPool, upload_id: Uuid, sheet: &str, reas
 }
 
 /// Stores the converted lines of a sheet. Returns false if another server was first or the file is gone.
-pub async fn insert_staged(
+pub async fn insert_converted_sheet(
     connection: &mut sqlx::PgConnection,
     upload_id: Uuid,
     sheet: &str,
@@ -269,7 +278,7 @@ pub async fn insert_staged(
     bytes: i64,
 ) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
-        "insert into staged (upload_id, sheet, object_id, bytes)
+        "insert into converted_sheet (upload_id, sheet, object_id, bytes)
          select id, $2, $3, $4 from upload where id = $1 for key share
          on conflict (upload_id, sheet) do nothing",
         upload_id,
@@ -284,8 +293,8 @@ pub async fn insert_staged(
 
 /// A file that is being imported.
 #[derive(Clone, Debug)]
-pub struct OpenSplit {
-    pub gate_id: i64,
+pub struct OpenImport {
+    pub job_key: i64,
     pub job_id: Uuid,
     pub upload_id: Uuid,
     pub bytes: i64,
@@ -299,15 +308,15 @@ pub struct OpenSplit {
 
 /// Takes the open import that was touched longest ago. This is a hint, not a lock: the transaction that advances the
 /// position first has imported the rows.
-pub async fn take_split(pool: &PgPool) -> Result<Option<OpenSplit>, sqlx::Error> {
+pub async fn take_import(pool: &PgPool) -> Result<Option<OpenImport>, sqlx::Error> {
     sqlx::query_as!(
-        OpenSplit,
-        "update split s set touched_at = clock_timestamp()
+        OpenImport,
+        "update import_cursor s set touched_at = clock_timestamp()
          from upload u, job j, job_type t
-         where s.gate_id = (select gate_id from split where done_at is null
+         where s.job_key = (select job_key from import_cursor where done_at is null
                             order by touched_at limit 1 for update skip locked)
            and u.id = s.upload_id and j.id = s.job_id and t.id = j.type_id
-         returning s.gate_id, s.job_id, s.upload_id, u.bytes, s.head, s.byte_offset, s.line, j.payload_schema,
+         returning s.job_key, s.job_id, s.upload_id, u.bytes, s.head, s.byte_offset, s.line, j.payload_schema,
            t.executor"
     )
     .fetch_optional(pool)
@@ -315,11 +324,11 @@ pub async fn take_split(pool: &PgPool) -> Result<Option<OpenSplit>, sqlx::Error>
 }
 
 /// Closes imports of jobs that take no more items, because they are canceled or sealed. Returns their number.
-pub async fn close_splits(pool: &PgPool) -> Result<u64, sqlx::Error> {
+pub async fn close_imports(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let closed = sqlx::query!(
-        "update split s set done_at = clock_timestamp(), failed = 'the job took no more items'
-         from gate g
-         where g.gate_id = s.gate_id and s.done_at is null and (g.cancelled_at is not null or g.sealed)"
+        "update import_cursor s set done_at = clock_timestamp(), failed = 'the job took no more items'
+         from job_state g
+         where g.job_key = s.job_key and s.done_at is null and (g.cancelled_at is not null or g.sealed)"
     )
     .execute(pool)
     .await?;

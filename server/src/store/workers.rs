@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::part::NamedOrder;
+use super::pagination::NamedOrder;
 
 /// A worker that claimed `age` seconds ago.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct SeenRow {
 
 /// Records workers; `rows` sorted by credential and worker, so that servers do not deadlock. Types are passed as JSON
 /// arrays, because an array of arrays must be rectangular.
-pub async fn keep(pool: &PgPool, rows: &[SeenRow]) -> Result<(), sqlx::Error> {
+pub async fn record_seen(pool: &PgPool, rows: &[SeenRow]) -> Result<(), sqlx::Error> {
     let credentials: Vec<Uuid> = rows.iter().map(|row| row.credential_id).collect();
     let workers: Vec<&str> = rows.iter().map(|row| row.worker_id.as_str()).collect();
     let owners: Vec<Uuid> = rows.iter().map(|row| row.owner_id).collect();
@@ -45,12 +45,12 @@ pub async fn keep(pool: &PgPool, rows: &[SeenRow]) -> Result<(), sqlx::Error> {
 }
 
 /// Records the last claims of types, `ages` seconds ago; names sorted.
-pub async fn keep_asked(pool: &PgPool, names: &[String], ages: &[f64]) -> Result<(), sqlx::Error> {
+pub async fn record_claims(pool: &PgPool, names: &[String], ages: &[f64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into type_asked (type_name, asked_at)
+        "insert into type_last_claim (type_name, claimed_at)
          select type_name, clock_timestamp() - make_interval(secs => age)
-         from unnest($1::text[], $2::float8[]) as asked (type_name, age)
-         on conflict (type_name) do update set asked_at = greatest(type_asked.asked_at, excluded.asked_at)",
+         from unnest($1::text[], $2::float8[]) as claimed (type_name, age)
+         on conflict (type_name) do update set claimed_at = greatest(type_last_claim.claimed_at, excluded.claimed_at)",
         names,
         ages
     )
@@ -61,18 +61,18 @@ pub async fn keep_asked(pool: &PgPool, names: &[String], ages: &[f64]) -> Result
 
 /// Time of the last claim for a type, and its age in seconds.
 #[derive(Clone, Debug)]
-pub struct AskedRow {
+pub struct LastClaimRow {
     pub type_name: String,
-    pub asked_at: OffsetDateTime,
+    pub claimed_at: OffsetDateTime,
     pub age: f64,
 }
 
 /// Times of the last claims for these types; types that were never claimed are missing.
-pub async fn asked(pool: &PgPool, names: &[String]) -> Result<Vec<AskedRow>, sqlx::Error> {
+pub async fn last_claims(pool: &PgPool, names: &[String]) -> Result<Vec<LastClaimRow>, sqlx::Error> {
     sqlx::query_as!(
-        AskedRow,
-        r#"select type_name, asked_at, extract(epoch from clock_timestamp() - asked_at)::float8 as "age!"
-           from type_asked where type_name = any($1::text[])"#,
+        LastClaimRow,
+        r#"select type_name, claimed_at, extract(epoch from clock_timestamp() - claimed_at)::float8 as "age!"
+           from type_last_claim where type_name = any($1::text[])"#,
         names
     )
     .fetch_all(pool)
@@ -92,7 +92,7 @@ pub struct WorkerRow {
 }
 
 /// The last worker of a page: its first claim, name and credential.
-pub type Place = (OffsetDateTime, String, Uuid);
+pub type WorkerPosition = (OffsetDateTime, String, Uuid);
 
 /// A page of workers, of an owner or of all. Reads all leases: there are as many as running items, and an index would
 /// slow every claim.
@@ -100,21 +100,21 @@ pub async fn list(
     pool: &PgPool,
     owner_id: Option<Uuid>,
     order: NamedOrder,
-    behind: Option<&Place>,
+    behind: Option<&WorkerPosition>,
     limit: i64,
 ) -> Result<Vec<WorkerRow>, sqlx::Error> {
     macro_rules! listed {
         ($behind:tt, $order:tt) => {
     sqlx::query_as!(
         WorkerRow,
-        r#"with held as materialized (
-             select credential_id, worker_id, count(*) as open, max(last_beat) as last_beat
+        r#"with leased as materialized (
+             select credential_id, worker_id, count(*) as open, max(last_heartbeat_at) as last_heartbeat_at
              from lease group by credential_id, worker_id)
            select w.credential_id, w.worker_id, o.name as owner, w.types, coalesce(h.open, 0) as "open!", w.first_seen_at,
-             greatest(w.last_seen_at, h.last_beat) as "last_seen_at!"
+             greatest(w.last_seen_at, h.last_heartbeat_at) as "last_seen_at!"
            from worker w
            join owner o on o.id = w.owner_id
-           left join held h on h.credential_id = w.credential_id and h.worker_id = w.worker_id
+           left join leased h on h.credential_id = w.credential_id and h.worker_id = w.worker_id
            where ($1::uuid is null or w.owner_id = $1) and ($2::timestamptz is null or "#
                     + $behind
                     + ") order by "

@@ -8,7 +8,7 @@ use domain::{
     upload::{ColumnCheck, ColumnFinding, FindingKind},
 };
 
-use crate::schema::{Schema, shown};
+use crate::schema::{Schema, display_value};
 
 /// Maximum number of reported findings.
 const MOST: usize = 30;
@@ -65,7 +65,7 @@ impl<'a> Check<'a> {
             if let Some(known) = self.cells.iter_mut().find(|cell| cell.column == column && cell.expected == expected) {
                 known.more += i64::from(known.line != line);
             } else if self.cells.len() < MOST {
-                let found = shown(payload, &pointer);
+                let found = display_value(payload, &pointer);
                 self.cells.push(Cell { column, expected, found, line, more: 0 });
             }
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_told_once() {
+    fn a_column_is_reported_once() {
         let schema = r#"{"type":"object","required":["id","amount"],"additionalProperties":false,
             "properties":{"id":{"type":"integer"},"amount":{"type":"number"}}}"#;
         assert_eq!(messages(schema, Some(&["id", "amount"]), &[r#"{"id":1,"amount":2}"#]), [""; 0]);

@@ -17,7 +17,7 @@ pub(crate) fn misfit(schema: &Schema, row: &Row, head: &Head) -> Option<Fault> {
         (UploadFormat::Csv | UploadFormat::Xlsx, None) => first.parse().ok(),
         _ => None,
     };
-    let found = crate::schema::shown(&row.payload, &pointer);
+    let found = crate::schema::display_value(&row.payload, &pointer);
     Some(Fault {
         kind: FaultKind::InvalidRow,
         line: row.line,

@@ -25,13 +25,13 @@ use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
     files::{Arrived, ReceiveError},
-    kept::Keeping,
     store::{
         idempotency::KeyName,
-        partials::{self, Partial},
+        partial_uploads::{self, PartialUpload},
         quotas::Usage,
         uploads::{self, NewUpload},
     },
+    stored_response::ResponseSlot,
     task::in_task,
 };
 
@@ -56,7 +56,7 @@ pub struct NewPartial {
 }
 
 /// Creates a resumable upload.
-pub async fn begin(app: &App, caller: &Caller, new: NewPartial, keeping: Keeping) -> Result<Partial> {
+pub async fn begin(app: &App, caller: &Caller, new: NewPartial, response_slot: ResponseSlot) -> Result<PartialUpload> {
     caller.require(Scope::JobsWrite)?;
     let NewPartial { filename, format, bytes, metadata } = new;
     let filename = clean_filename(&filename);
@@ -69,8 +69,9 @@ pub async fn begin(app: &App, caller: &Caller, new: NewPartial, keeping: Keeping
     let (pool, owner_id) = (app.pool.clone(), caller.owner_id);
     let partial = in_task("beginning a file", async move {
         let mut tx = pool.begin().await?;
-        let partial = partials::insert(&mut tx, owner_id, &filename, format, bytes as i64, metadata.as_deref()).await?;
-        keeping.keep(&mut tx, &ResumableUpload::from(partial.clone())).await?;
+        let partial =
+            partial_uploads::insert(&mut tx, owner_id, &filename, format, bytes as i64, metadata.as_deref()).await?;
+        response_slot.store(&mut tx, &ResumableUpload::from(partial.clone())).await?;
         crate::store::commit(tx).await?;
         Ok(partial)
     })
@@ -83,7 +84,7 @@ pub async fn begin(app: &App, caller: &Caller, new: NewPartial, keeping: Keeping
 
 /// Finds the caller's own resumable upload. A complete one becomes an upload first: the client may have missed the
 /// response, or the server was killed before it could.
-pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
+pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<PartialUpload> {
     let partial = own(app, caller, id).await?;
     if partial.received == partial.bytes && !partial.is_finished {
         finish(app, &partial).await?;
@@ -92,15 +93,15 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
 }
 
 /// Finds it without finishing it.
-pub async fn own(app: &App, caller: &Caller, id: Uuid) -> Result<Partial> {
+pub async fn own(app: &App, caller: &Caller, id: Uuid) -> Result<PartialUpload> {
     caller.require(Scope::JobsWrite)?;
-    let found = partials::find(&app.pool, id, caller.owner_id).await?;
+    let found = partial_uploads::find(&app.pool, id, caller.owner_id).await?;
     Ok(found.ok_or_else(|| Problem::not_found("upload"))?)
 }
 
 /// Appends the body at `offset`; `announced`: its length, if given. Returns the new end of the file. Must run to
 /// completion after a client disconnect: spawn it.
-pub async fn append<S>(app: &App, partial: Partial, offset: i64, announced: Option<u64>, source: S) -> Result<i64>
+pub async fn append<S>(app: &App, partial: PartialUpload, offset: i64, announced: Option<u64>, source: S) -> Result<i64>
 where
     S: Stream<Item = Result<Bytes, String>> + Unpin + Send,
 {
@@ -111,7 +112,7 @@ where
     if announced.is_some_and(|bytes| bytes > left) {
         return Err(too_long(&partial));
     }
-    if left > 0 && partials::count_parts(&app.pool, partial.id).await? >= MOST_PARTS {
+    if left > 0 && partial_uploads::count_parts(&app.pool, partial.id).await? >= MOST_PARTS {
         let detail = format!("The file comes in more than {MOST_PARTS} pieces; begin anew with larger ones.");
         return Err(Error::refuse(Code::TooLarge, detail));
     }
@@ -133,7 +134,7 @@ where
 }
 
 /// Stores the next bytes, up to the length of a part, and counts them. Returns their number.
-async fn store_part<S>(app: &App, partial: &Partial, at: i64, coming: &mut Coming<S>) -> Result<i64>
+async fn store_part<S>(app: &App, partial: &PartialUpload, at: i64, coming: &mut Coming<S>) -> Result<i64>
 where
     S: Stream<Item = Result<Bytes, String>> + Unpin + Send,
 {
@@ -156,18 +157,18 @@ where
         return Err(refused);
     }
     app.files.keep(&arrived).await?;
-    if partials::add_part(&app.pool, partial.id, at, arrived.bytes as i64, arrived.id).await? {
+    if partial_uploads::add_part(&app.pool, partial.id, at, arrived.bytes as i64, arrived.id).await? {
         return Ok(arrived.bytes as i64);
     }
     app.files.remove(arrived.id).await?;
-    match partials::find(&app.pool, partial.id, partial.owner_id).await? {
+    match partial_uploads::find(&app.pool, partial.id, partial.owner_id).await? {
         Some(now) => Err(wrong_offset(now.received)),
         None => Err(Problem::not_found("upload").into()),
     }
 }
 
 /// Refuses with the first part what would be refused at the end.
-fn early(app: &App, partial: &Partial, first: &Arrived) -> Option<Error> {
+fn early(app: &App, partial: &PartialUpload, first: &Arrived) -> Option<Error> {
     if first.start.len() < TELLING {
         return None;
     }
@@ -181,12 +182,12 @@ fn early(app: &App, partial: &Partial, first: &Arrived) -> Option<Error> {
 
 /// Converts a complete file to an upload. Concurrent callers on this server wait for it; another server may assemble it
 /// too, and the first commit wins.
-async fn finish(app: &App, partial: &Partial) -> Result<()> {
+async fn finish(app: &App, partial: &PartialUpload) -> Result<()> {
     let (app, partial) = (app.clone(), partial.clone());
     let task = app.tasks.clone().spawn(async move {
         let turn = KeyName { owner_id: partial.owner_id, scope: "upload".to_owned(), key: partial.id.to_string() };
-        let _turn = app.engine.key_turn(&turn).await;
-        match partials::find(&app.pool, partial.id, partial.owner_id).await? {
+        let _turn = app.engine.lock_key(&turn).await;
+        match partial_uploads::find(&app.pool, partial.id, partial.owner_id).await? {
             None => Err(Problem::not_found("upload").into()),
             Some(now) if now.is_finished => Ok(()),
             Some(now) => put_together(&app, now).await,
@@ -195,8 +196,8 @@ async fn finish(app: &App, partial: &Partial) -> Result<()> {
     task.await.map_err(|e| Error::Broken(e.to_string()))?
 }
 
-async fn put_together(app: &App, partial: Partial) -> Result<()> {
-    let parts = partials::parts(&app.pool, partial.id).await?;
+async fn put_together(app: &App, partial: PartialUpload) -> Result<()> {
+    let parts = partial_uploads::parts(&app.pool, partial.id).await?;
     let source = app.files.read_all(parts);
     let arriving = app.files.receive_as(partial.id, source, u64::MAX);
     let arrived = tokio::select! {
@@ -229,7 +230,7 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
     };
     app.files.keep(&arrived).await?;
     let mut tx = app.pool.begin().await?;
-    if !partials::finish(&mut tx, partial.id).await? {
+    if !partial_uploads::finish(&mut tx, partial.id).await? {
         tx.rollback().await?;
         // Another server was first, or the upload was deleted meanwhile; then the file is orphaned.
         if uploads::find(&app.pool, partial.id, None).await?.is_none() {
@@ -238,7 +239,7 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
         return Ok(());
     }
     let _: Upload = uploads::insert(&mut tx, &new).await?;
-    let objects = partials::take_parts(&mut tx, partial.id).await?;
+    let objects = partial_uploads::take_parts(&mut tx, partial.id).await?;
     // If the response of the commit is lost, the file stays: if the commit failed, the next request repeats it, and an
     // orphaned file is deleted later.
     crate::store::commit(tx).await?;
@@ -252,14 +253,14 @@ async fn put_together(app: &App, partial: Partial) -> Result<()> {
 pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     let partial = own(app, caller, id).await?;
     remove(app, id).await?;
-    match partials::find(&app.pool, id, partial.owner_id).await? {
+    match partial_uploads::find(&app.pool, id, partial.owner_id).await? {
         Some(_) => super::delete(app, caller, id, None).await,
         None => Ok(()),
     }
 }
 
 async fn remove(app: &App, id: Uuid) -> Result<()> {
-    for object in partials::remove(&app.pool, id).await? {
+    for object in partial_uploads::remove(&app.pool, id).await? {
         app.files.remove(object).await?;
     }
     Ok(())
@@ -269,7 +270,7 @@ fn wrong_offset(received: i64) -> Error {
     Error::refuse(Code::WrongOffset, format!("The file ends at byte {received}; go on from there."))
 }
 
-fn too_long(partial: &Partial) -> Error {
+fn too_long(partial: &PartialUpload) -> Error {
     Error::refuse(Code::TooLarge, format!("The file was announced with {} bytes; this is more.", partial.bytes))
 }
 

@@ -64,7 +64,7 @@ pub async fn preview(
     let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
     let inspected = inspect(&app.pool, &app.files, reading, want).await?;
     let sheets = match want.format {
-        UploadFormat::Xlsx => uploads::opened(&app.pool, upload.id, "").await?.sheets.unwrap_or_default(),
+        UploadFormat::Xlsx => uploads::workbook_facts(&app.pool, upload.id, "").await?.sheets.unwrap_or_default(),
         _ => Vec::new(),
     };
     let head = match inspected {

@@ -21,7 +21,7 @@ const WHOLE: &str = "";
 pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result<Staged> {
     let Reading { upload, sheet, for_owner } = reading;
     let name = sheet.unwrap_or_default();
-    if let Some((object_id, bytes)) = uploads::find_staged(pool, upload.id, name).await? {
+    if let Some((object_id, bytes)) = uploads::find_converted_sheet(pool, upload.id, name).await? {
         return Ok(Staged { object_id, bytes: bytes as u64 });
     }
     let bytes = upload.bytes as u64;
@@ -37,9 +37,9 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) ->
     // A separate task: the conversion is stored even if the client disconnects.
     in_task("converting a workbook", async move {
         let name = sheet.clone().unwrap_or_default();
-        let _turn = workbook::turn(for_owner).await;
+        let _turn = workbook::lock_owner(for_owner).await;
         // Converted while other requests of this owner had their turn.
-        if let Some((object_id, bytes)) = uploads::find_staged(&pool, upload_id, &name).await? {
+        if let Some((object_id, bytes)) = uploads::find_converted_sheet(&pool, upload_id, &name).await? {
             return Ok(Staged { object_id, bytes: bytes as u64 });
         }
         if let Some(known) = known_refusal(&pool, upload_id, sheet.as_deref()).await? {
@@ -72,7 +72,7 @@ pub(super) async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) ->
 
 /// Stored reason why a sheet cannot be read, if any.
 async fn known_refusal(pool: &PgPool, upload_id: uuid::Uuid, sheet: Option<&str>) -> Result<Option<WorkbookError>> {
-    let opened = uploads::opened(pool, upload_id, sheet.unwrap_or_default()).await?;
+    let opened = uploads::workbook_facts(pool, upload_id, sheet.unwrap_or_default()).await?;
     if let Some(reason) = opened.unreadable {
         return Ok(Some(WorkbookError::Unreadable(reason)));
     }
@@ -86,13 +86,13 @@ async fn keep(pool: &PgPool, files: &Files, upload_id: uuid::Uuid, sheet: &str, 
     files.keep(lines).await?;
     let is_first = {
         let mut connection = pool.acquire().await?;
-        uploads::insert_staged(&mut connection, upload_id, sheet, lines.id, lines.bytes as i64).await?
+        uploads::insert_converted_sheet(&mut connection, upload_id, sheet, lines.id, lines.bytes as i64).await?
     };
     if is_first {
         return Ok(Staged { object_id: lines.id, bytes: lines.bytes });
     }
     files.remove(lines.id).await?;
-    let first = uploads::find_staged(pool, upload_id, sheet).await?;
+    let first = uploads::find_converted_sheet(pool, upload_id, sheet).await?;
     let (object_id, bytes) = first.ok_or_else(|| Problem::not_found("upload"))?;
     Ok(Staged { object_id, bytes: bytes as u64 })
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::{
     error::Result,
     files::Files,
-    store::{partials, uploads},
+    store::{partial_uploads, uploads},
 };
 
 /// Files per statement.
@@ -25,11 +25,11 @@ pub async fn sweep(pool: &PgPool, files: &Files, ttl: Duration) -> Result<bool> 
     let seconds = ttl.as_secs_f64();
     let unused = uploads::take_unused(pool, seconds, BATCH).await?;
     remove(files, &unused).await?;
-    let (gone, looked_at) = uploads::take_unreferenced(pool, seconds / 20.0, BATCH).await?;
+    let (gone, checked) = uploads::take_unreferenced(pool, seconds / 20.0, BATCH).await?;
     remove(files, &gone).await?;
-    let (parts, stale) = partials::take_stale(pool, seconds, BATCH).await?;
+    let (parts, stale) = partial_uploads::take_stale(pool, seconds, BATCH).await?;
     remove(files, &parts).await?;
-    Ok(unused.len().max(looked_at).max(stale) as i64 >= BATCH)
+    Ok(unused.len().max(checked).max(stale) as i64 >= BATCH)
 }
 
 async fn remove(files: &Files, ids: &[Uuid]) -> Result<()> {
@@ -49,7 +49,7 @@ pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Resul
     let mut orphans = 0;
     while let Some(ids) = old.next().await {
         let ids: Vec<Uuid> = ids.into_iter().collect::<Result<_, _>>()?;
-        let known = uploads::known(pool, &ids).await?;
+        let known = uploads::known_objects(pool, &ids).await?;
         let lost: Vec<Uuid> = ids.into_iter().filter(|id| !known.contains(id)).collect();
         remove(files, &lost).await?;
         orphans += lost.len();

@@ -57,7 +57,7 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
         let is_markup = name.rsplit('.').next().is_some_and(|extension| matches!(extension, "xml" | "rels"));
         let is_sheet = is_markup
             && name.contains("worksheets/")
-            && !["sharedstrings.xml", "styles.xml", "workbook.xml"].iter().any(|held| name.ends_with(held));
+            && !["sharedstrings.xml", "styles.xml", "workbook.xml"].iter().any(|part| name.ends_with(part));
         let total = if is_sheet { &mut in_rows } else { &mut in_memory };
         let most = if is_sheet { limits.rows } else { limits.memory };
         let mut markup = Markup::default();
@@ -100,7 +100,7 @@ fn count_parts(file: &mut (impl Read + Seek)) -> Option<u16> {
 
 /// Position in the markup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ScanState {
     #[default]
     Text,
     Tag,
@@ -114,7 +114,7 @@ enum Place {
 #[derive(Debug, Default)]
 struct Markup {
     bytes: u64,
-    place: Place,
+    scan_state: ScanState,
     token: u64,
     /// Bytes since the start of the last row or cell.
     cell: u64,
@@ -143,14 +143,14 @@ impl Markup {
     }
 
     fn byte(&mut self, byte: u8) {
-        match self.place {
-            Place::Text if byte == b'<' => {
-                self.place = Place::Tag;
+        match self.scan_state {
+            ScanState::Text if byte == b'<' => {
+                self.scan_state = ScanState::Tag;
                 self.token = 0;
                 self.tag.clear();
             }
-            Place::Tag if byte == b'>' => self.end_tag(),
-            Place::Tag => {
+            ScanState::Tag if byte == b'>' => self.end_tag(),
+            ScanState::Tag => {
                 // Long enough for the attributes of a string table.
                 if self.tag.len() < 1_000 {
                     self.tag.push(byte);
@@ -158,36 +158,36 @@ impl Markup {
                 match self.tag.as_slice() {
                     b"!--" => self.until(*b"--"),
                     b"![CDATA[" => self.until(*b"]]"),
-                    _ if matches!(byte, b'"' | b'\'') => self.place = Place::Quoted(byte),
+                    _ if matches!(byte, b'"' | b'\'') => self.scan_state = ScanState::Quoted(byte),
                     _ => {}
                 }
             }
-            Place::Quoted(quote) => {
+            ScanState::Quoted(quote) => {
                 if self.tag.len() < 1_000 {
                     self.tag.push(byte);
                 }
                 if byte == quote {
-                    self.place = Place::Tag;
+                    self.scan_state = ScanState::Tag;
                 }
             }
-            Place::Until(end) => {
+            ScanState::Until(end) => {
                 if byte == b'>' && self.before == end {
-                    self.place = Place::Text;
+                    self.scan_state = ScanState::Text;
                     self.token = 0;
                 }
                 self.before = [self.before[1], byte];
             }
-            Place::Text => {}
+            ScanState::Text => {}
         }
     }
 
     fn until(&mut self, end: [u8; 2]) {
-        self.place = Place::Until(end);
+        self.scan_state = ScanState::Until(end);
         self.before = [0; 2];
     }
 
     fn end_tag(&mut self) {
-        self.place = Place::Text;
+        self.scan_state = ScanState::Text;
         self.token = 0;
         let name = self.tag.split(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'/' | b':')).next();
         let name = name.unwrap_or_default();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_refused() {
+    fn unterminated_markup_is_refused() {
         let long = "x".repeat(2 << 20);
         for endless in [
             format!("<a>{long}"),

@@ -6,14 +6,14 @@ use serde_json::json;
 use crate::support::{Answer, Api, Server, TOKEN};
 
 #[tokio::test]
-async fn nothing_is_open_without_a_credential() {
+async fn requests_without_credential_are_refused() {
     let server = Server::start().await;
     let stranger = server.stranger();
     let answer = stranger.get("/api/v1/me").await;
     answer.expect_problem(401, "unauthenticated");
     assert_eq!(answer.headers["www-authenticate"], "Bearer");
-    for wrong in ["Bearer wrong", "Bearer ", "Basic dXNlcjpwYXNz", "Bearer\u{e9}"] {
-        let answer = Answer::of(stranger.request(Method::GET, "/api/v1/jobs").header("authorization", wrong)).await;
+    for invalid in ["Bearer wrong", "Bearer ", "Basic dXNlcjpwYXNz", "Bearer\u{e9}"] {
+        let answer = Answer::of(stranger.request(Method::GET, "/api/v1/jobs").header("authorization", invalid)).await;
         answer.expect_problem(401, "unauthenticated");
     }
     let me = server.get("/api/v1/me").await.expect(200);
@@ -26,7 +26,7 @@ async fn nothing_is_open_without_a_credential() {
 }
 
 #[tokio::test]
-async fn only_the_bootstrap_token_of_this_start_counts() {
+async fn bootstrap_token_of_earlier_start_is_refused() {
     let server = Server::start().await;
     let other = "another-bootstrap-token-0123456789-0123456789";
     let mut config = (*server.running.app.config).clone();
@@ -40,15 +40,15 @@ async fn only_the_bootstrap_token_of_this_start_counts() {
 }
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_dies_when_it_is_revoked() {
+async fn token_is_shown_once_and_refused_after_revocation() {
     let server = Server::start().await;
     server.post("/api/v1/services", json!({"name": "payroll"})).await.expect(201);
     server.post("/api/v1/services", json!({"name": "payroll"})).await.expect_problem(409, "duplicate");
-    let made = server
+    let created = server
         .post("/api/v1/tokens", json!({"service": "payroll", "name": "night run", "scopes": ["jobs:read"]}))
         .await
         .expect(201);
-    let (id, secret) = (made["token"]["id"].as_str().expect("an id"), made["secret"].as_str().expect("a secret"));
+    let (id, secret) = (created["token"]["id"].as_str().expect("an id"), created["secret"].as_str().expect("a secret"));
     let payroll = server.stranger().with_token(secret);
     assert_eq!(payroll.get("/api/v1/me").await.expect(200)["name"], "payroll");
 
@@ -64,7 +64,7 @@ async fn a_token_is_shown_once_and_dies_when_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_token_does_what_its_scopes_say_and_no_more() {
+async fn token_scopes_limit_operations() {
     let server = Server::start().await;
     let reader = server.service("reader", &["jobs:read"]).await;
     let worker = server.service("worker", &["work"]).await;
@@ -84,8 +84,8 @@ async fn a_token_does_what_its_scopes_say_and_no_more() {
         .await
         .expect_problem(403, "forbidden");
 
-    let wrong = json!({"service": "nobody", "name": "", "scopes": ["root"]});
-    let problem = server.post("/api/v1/tokens", wrong).await.expect_problem(422, "invalid_body");
+    let invalid = json!({"service": "nobody", "name": "", "scopes": ["root"]});
+    let problem = server.post("/api/v1/tokens", invalid).await.expect_problem(422, "invalid_body");
     assert_eq!(problem["errors"].as_array().map(Vec::len), Some(2));
     let forged = json!({"service": "bootstrap", "name": "mine", "scopes": ["admin"]});
     server.post("/api/v1/tokens", forged).await.expect_problem(422, "invalid_body");
@@ -93,15 +93,15 @@ async fn a_token_does_what_its_scopes_say_and_no_more() {
 }
 
 #[tokio::test]
-async fn an_assignment_opens_nothing_without_the_token_it_was_given_to() {
+async fn assignment_id_is_refused_with_another_token() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.put("/api/v1/job-types/b", json!({})).await.expect(201);
     server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
     let holder = server.service("holder", &["work"]).await;
     let thief = server.service("thief", &["work"]).await;
-    let held = holder.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
-    let id = held["assignments"][0]["id"].as_str().expect("a fence");
+    let claimed = holder.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+    let id = claimed["assignments"][0]["id"].as_str().expect("a fence");
     for (verb, body) in [
         ("heartbeat", json!({})),
         ("result", json!({"result": 1})),
@@ -123,7 +123,7 @@ async fn an_assignment_opens_nothing_without_the_token_it_was_given_to() {
 }
 
 #[tokio::test]
-async fn somebody_elses_job_does_not_exist() {
+async fn job_of_another_owner_is_not_found() {
     let server = Server::start().await;
     server.post("/api/v1/job-types", json!({"name": "a"})).await.expect(201);
     let ours = server.service("ours", &["jobs:read", "jobs:write"]).await;

@@ -14,10 +14,10 @@ use crate::{
     support::{Api, Server, receiver::Receiver},
 };
 
-const NOBODY: &str = "0190a5e0-0000-7000-8000-000000000000";
+const UNKNOWN_ID: &str = "0190a5e0-0000-7000-8000-000000000000";
 
 /// Starts a server that raises alerts after one second.
-async fn worried() -> Server {
+async fn quick_alerts_server() -> Server {
     let server = Server::start_with(|config| {
         config.alerts.stalled_seconds = 1;
         config.alerts.unclaimed_seconds = 1;
@@ -54,21 +54,21 @@ fn id(value: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_raises_its_own_and_those_concerned_see_it() {
+async fn worker_alert_is_visible_to_owner_and_staff() {
     let server = Server::start_with(|config| config.alerts.quiet_seconds = 1).await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
     let worker = server.service("printer", &["work", "jobs:read"]).await;
     let job = owner.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
-    let held = claim(&worker).await;
-    let path = format!("/api/v1/assignments/{}/alert", id(&held));
+    let claimed = claim(&worker).await;
+    let path = format!("/api/v1/assignments/{}/alert", id(&claimed));
     let out = json!({"message": "out of paper"});
 
     server.post(&path, out.clone()).await.expect_problem(404, "not_found");
     worker.post(&path, json!({"message": " "})).await.expect_problem(422, "invalid_body");
     worker.post(&path, json!({})).await.expect_problem(422, "invalid_body");
     owner.post(&path, out.clone()).await.expect_problem(403, "forbidden");
-    worker.post(&format!("/api/v1/assignments/{NOBODY}/alert"), out.clone()).await.expect_problem(404, "not_found");
+    worker.post(&format!("/api/v1/assignments/{UNKNOWN_ID}/alert"), out.clone()).await.expect_problem(404, "not_found");
     let all = (0..8).map(|_| worker.post(&path, out.clone()));
     for answer in futures::future::join_all(all).await {
         answer.expect(204);
@@ -78,9 +78,9 @@ async fn a_worker_raises_its_own_and_those_concerned_see_it() {
     assert_eq!((open.len(), &open[0]["count"]), (1, &json!(8)), "{open:?}");
     assert_eq!(
         (&open[0]["kind"], &open[0]["message"], &open[0]["type"], &open[0]["job_id"], &open[0]["item_id"]),
-        (&json!("worker"), &json!("w-1: out of paper"), &json!("a"), &job["id"], &held["item"]["id"])
+        (&json!("worker"), &json!("w-1: out of paper"), &json!("a"), &job["id"], &claimed["item"]["id"])
     );
-    assert!(!json!(open).to_string().contains(id(&held)), "the fence is never shown");
+    assert!(!json!(open).to_string().contains(id(&claimed)), "the fence is never shown");
     assert_eq!(alerts(&owner, "").await.len(), 1, "its own work");
     assert_eq!(alerts(&worker, "").await.len(), 0, "somebody else's work");
     assert_eq!(alerts(&server.person("sam", "support").await, "").await.len(), 1);
@@ -88,7 +88,7 @@ async fn a_worker_raises_its_own_and_those_concerned_see_it() {
     assert!(metrics.contains("treeline_alerts_open{kind=\"worker\"} 1"), "{metrics}");
     assert!(metrics.contains("treeline_alerts_total{kind=\"worker\"}"), "{metrics}");
 
-    worker.post(&format!("/api/v1/assignments/{}/result", id(&held)), json!({})).await.expect(200);
+    worker.post(&format!("/api/v1/assignments/{}/result", id(&claimed)), json!({})).await.expect(200);
     worker.post(&path, out).await.expect_problem(409, "assignment_closed");
     cleared(&server, "worker").await;
     assert_eq!(alerts(&server, "").await.len(), 0);
@@ -97,8 +97,8 @@ async fn a_worker_raises_its_own_and_those_concerned_see_it() {
 }
 
 #[tokio::test]
-async fn a_tree_that_stands_still_is_reported_until_it_moves() {
-    let server = worried().await;
+async fn stalled_tree_alert_clears_on_progress() {
+    let server = quick_alerts_server().await;
     let job = server.post("/api/v1/jobs", json!({"type": "a", "name": "March"})).await.expect(201);
     let later = json!({"type": "a", "sealed": true, "items": [{"payload": 1, "run_after": "2999-01-01T00:00:00Z"}]});
     server.post("/api/v1/jobs", later).await.expect(201);
@@ -110,8 +110,8 @@ async fn a_tree_that_stands_still_is_reported_until_it_moves() {
 }
 
 #[tokio::test]
-async fn work_that_nobody_claims_is_reported_until_somebody_does() {
-    let server = worried().await;
+async fn unclaimed_work_alert_clears_on_claim() {
+    let server = quick_alerts_server().await;
     server.put("/api/v1/job-types/quiet", json!({"paused": true})).await.expect(201);
     for job_type in ["a", "quiet"] {
         let job = json!({"type": job_type, "sealed": true, "items": [{"payload": 1}, {"payload": 2}]});
@@ -126,16 +126,16 @@ async fn work_that_nobody_claims_is_reported_until_somebody_does() {
 }
 
 #[tokio::test]
-async fn an_item_that_keeps_failing_is_reported_until_it_recovers() {
-    let server = worried().await;
+async fn many_failures_alert_clears_on_success() {
+    let server = quick_alerts_server().await;
     server.put("/api/v1/job-types/a", json!({"max_failures": "unlimited"})).await.expect(200);
     let job = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
     let job = server.post("/api/v1/jobs", job).await.expect(201);
     for n in 1..=10 {
-        let held = claim(&server).await;
+        let claimed = claim(&server).await;
         let wait = if n == 10 { 3_600 } else { 0 };
         let failure = json!({"error": {"message": "no line"}, "retry_after_seconds": wait});
-        server.post(&format!("/api/v1/assignments/{}/failure", id(&held)), failure).await.expect(200);
+        server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), failure).await.expect(200);
     }
     let open = raised(&server, "many_failures").await;
     assert_eq!((open.len(), &open[0]["job_id"]), (1, &job["id"]), "{open:?}");
@@ -143,14 +143,14 @@ async fn an_item_that_keeps_failing_is_reported_until_it_recovers() {
         .execute(&server.running.app.pool)
         .await
         .expect("its time has come");
-    let held = claim(&server).await;
-    server.post(&format!("/api/v1/assignments/{}/result", id(&held)), json!({})).await.expect(200);
+    let claimed = claim(&server).await;
+    server.post(&format!("/api/v1/assignments/{}/result", id(&claimed)), json!({})).await.expect(200);
     cleared(&server, "many_failures").await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn new_dead_letters_are_one_alert_a_type() {
+async fn dead_letters_raise_one_alert_per_type() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let group = "insert into owner_error (owner_id, type_id, fingerprint, message, n_dead, first_seen_at, last_seen_at,
@@ -163,10 +163,10 @@ async fn new_dead_letters_are_one_alert_a_type() {
     assert_eq!(open.len(), 1, "{open:?}");
     assert_eq!(open[0]["message"], "1,200 dead letters of a, the last: no such user");
     let now = async |count: i64, message: &str| {
-        let said = (json!(count), json!(message));
+        let content = (json!(count), json!(message));
         until(async || {
             let open = alerts(&server, "kind=dead_letters").await;
-            open.len() == 1 && (open[0]["count"].clone(), open[0]["message"].clone()) == said
+            open.len() == 1 && (open[0]["count"].clone(), open[0]["message"].clone()) == content
         })
         .await;
     };
@@ -185,16 +185,16 @@ async fn new_dead_letters_are_one_alert_a_type() {
 }
 
 #[tokio::test]
-async fn an_alert_is_posted_to_where_it_is_wanted_and_tried_again() {
-    let (heard, mut posts) = mpsc::unbounded_channel();
-    let asked = Arc::new(AtomicUsize::new(0));
+async fn alert_webhook_is_retried_until_accepted() {
+    let (received, mut posts) = mpsc::unbounded_channel();
+    let requests = Arc::new(AtomicUsize::new(0));
     let take = move |Json(body): Json<Value>| {
-        let (heard, first) = (heard.clone(), asked.fetch_add(1, Ordering::SeqCst) == 0);
+        let (received, first) = (received.clone(), requests.fetch_add(1, Ordering::SeqCst) == 0);
         async move {
             if first {
                 return StatusCode::SERVICE_UNAVAILABLE;
             }
-            heard.send(body).expect("the story listens");
+            received.send(body).expect("the story listens");
             StatusCode::NO_CONTENT
         }
     };
@@ -209,18 +209,18 @@ async fn an_alert_is_posted_to_where_it_is_wanted_and_tried_again() {
     .await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
-    let held = claim(&server).await;
+    let claimed = claim(&server).await;
     let message = json!({"message": "out of paper"});
-    server.post(&format!("/api/v1/assignments/{}/alert", id(&held)), message).await.expect(204);
-    let told = posts.recv().await.expect("a post");
-    assert_eq!((&told["type"], &told["data"]["kind"]), (&json!("alert.raised"), &json!("worker")));
-    assert_eq!(told["data"]["message"], "w-1: out of paper");
+    server.post(&format!("/api/v1/assignments/{}/alert", id(&claimed)), message).await.expect(204);
+    let message = posts.recv().await.expect("a post");
+    assert_eq!((&message["type"], &message["data"]["kind"]), (&json!("alert.raised"), &json!("worker")));
+    assert_eq!(message["data"]["message"], "w-1: out of paper");
     server.stop().await;
     receiver.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_between_raising_an_alert_and_posting_it_loses_nothing() {
+async fn alert_raised_before_crash_is_still_sent() {
     const SECRET: &str = "the-deployment-s-own-secret";
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
@@ -247,14 +247,14 @@ async fn a_crash_between_raising_an_alert_and_posting_it_loses_nothing() {
     engine.raise_alert(row).await;
     let program = server.spawn_program_with(&environment).await;
     let first = receiver.next().await;
-    let (webhook, said) = (first.header("webhook-id").to_owned(), first.json());
+    let (webhook, content) = (first.header("webhook-id").to_owned(), first.json());
     assert!(first.is_signed_by(SECRET.as_bytes()), "{:?}", first.headers);
-    assert_eq!((&said["type"], &said["data"]["message"]), (&json!("alert.raised"), &json!("out of paper")));
+    assert_eq!((&content["type"], &content["data"]["message"]), (&json!("alert.raised"), &json!("out of paper")));
     // Killed (-9) while its post is under way and nobody has answered.
     program.kill().await;
     let program = server.spawn_program_with(&environment).await;
     let again = receiver.next().await;
-    assert_eq!((again.header("webhook-id"), &again.json()), (webhook.as_str(), &said), "the same message");
+    assert_eq!((again.header("webhook-id"), &again.json()), (webhook.as_str(), &content), "the same message");
     again.status(503);
     let again = receiver.next().await;
     assert_eq!(again.header("webhook-id"), webhook, "tried until it is taken");
@@ -264,11 +264,11 @@ async fn a_crash_between_raising_an_alert_and_posting_it_loses_nothing() {
     let cleared = receiver.next().await;
     assert_eq!(
         (&cleared.json()["type"], &cleared.json()["data"]["id"]),
-        (&json!("alert.cleared"), &said["data"]["id"])
+        (&json!("alert.cleared"), &content["data"]["id"])
     );
     assert!(cleared.is_signed_by(SECRET.as_bytes()) && cleared.header("webhook-id") != webhook);
     cleared.status(204);
-    let waiting = async || server::store::posts::pending(&server.running.app.pool).await.expect("a number");
+    let waiting = async || server::store::outbound_posts::pending(&server.running.app.pool).await.expect("a number");
     until(async || waiting().await == 0).await;
     assert!(receiver.now().is_none(), "each once");
     program.terminate().await;

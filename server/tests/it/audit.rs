@@ -18,7 +18,7 @@ async fn list(api: &Api, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_log_is_found_by_what_one_looks_for_and_outlives_its_trees() {
+async fn audit_log_is_filtered_and_outlives_deleted_trees() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let all = ["jobs:read", "jobs:write", "work"];

@@ -37,7 +37,7 @@ async fn export(server: &Server, caller: &Api, tree: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_export_is_in_the_log_whoever_starts_it() {
+async fn every_export_is_in_the_audit_log() {
     let server = Server::start().await;
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
     let (sam, admin) = (server.person("sam", "support").await, server.admin().await);
@@ -62,15 +62,16 @@ async fn every_export_is_in_the_log_whoever_starts_it() {
 }
 
 #[tokio::test]
-async fn the_first_use_of_a_link_is_in_the_log_and_not_every_one() {
+async fn first_use_of_share_link_is_in_the_audit_log() {
     let server = Server::start().await;
     let ada = server.person("ada", "user").await;
     let tree = tree_of(&server, &ada).await;
     let mut links = Vec::new();
     for _ in 0..2 {
-        let made = ada.post(&format!("/api/v1/jobs/{tree}/share"), json!({})).await.expect(201);
-        let path = made["url"].as_str().expect("a link").strip_prefix(&server.url("")).expect("this server").to_owned();
-        links.push((id(&made), path));
+        let created = ada.post(&format!("/api/v1/jobs/{tree}/share"), json!({})).await.expect(201);
+        let path =
+            created["url"].as_str().expect("a link").strip_prefix(&server.url("")).expect("this server").to_owned();
+        links.push((id(&created), path));
     }
     assert!(entries(&ada, "share.open").await.is_empty(), "making a link is no use of it");
     for _ in 0..3 {
@@ -95,7 +96,7 @@ async fn the_first_use_of_a_link_is_in_the_log_and_not_every_one() {
 }
 
 #[tokio::test]
-async fn a_changed_address_ends_the_sessions_of_the_person() {
+async fn changed_email_ends_all_sessions() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let (ada, again) = (server.person("ada", "user").await, server.person("eve", "user").await);

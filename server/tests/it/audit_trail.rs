@@ -28,7 +28,7 @@ async fn lines(api: &Api, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn sign_ins_and_sessions_are_in_the_log_with_address_and_credential() {
+async fn sign_ins_are_in_the_audit_log_with_address_and_credential() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let first = only(&admin, "action=user.first_admin").await;
@@ -39,13 +39,13 @@ async fn sign_ins_and_sessions_are_in_the_log_with_address_and_credential() {
     assert_eq!(begun["detail"], "by a one-time link");
 
     let ann = json!({"name": "ann", "email": "ann@example.org", "password": "a long enough passphrase"});
-    let made = admin.post("/api/v1/users", ann).await.expect(201);
+    let new_object = admin.post("/api/v1/users", ann).await.expect(201);
     let created = only(&admin, "action=user.create").await;
     assert_eq!((&created["credential_id"], &created["address"]), (&session, &json!("127.0.0.1")));
 
     for _ in 0..5 {
-        let wrong = json!({"email": "ann@example.org", "password": "not the passphrase"});
-        server.stranger().post("/api/v1/session", wrong).await.expect_problem(401, "unauthenticated");
+        let invalid = json!({"email": "ann@example.org", "password": "not the passphrase"});
+        server.stranger().post("/api/v1/session", invalid).await.expect_problem(401, "unauthenticated");
         let unknown = json!({"email": "hunter2@example.org", "password": "hunter2 hunter2"});
         server.stranger().post("/api/v1/session", unknown).await.expect_problem(401, "unauthenticated");
     }
@@ -63,7 +63,7 @@ async fn sign_ins_and_sessions_are_in_the_log_with_address_and_credential() {
     let ended = only(&admin, "action=session.end&actor=ann").await;
     assert_eq!((&ended["credential_id"], &ended["detail"]), (&begun["credential_id"], &json!("signed out")));
 
-    let id = made["user"]["id"].as_str().or(made["id"].as_str()).expect("an id").to_owned();
+    let id = new_object["user"]["id"].as_str().or(new_object["id"].as_str()).expect("an id").to_owned();
     server.sign_in("ann@example.org", "a long enough passphrase").await;
     admin.delete(&format!("/api/v1/users/{id}/sessions")).await;
     assert_eq!(only(&admin, "action=session.end&actor=admin").await["owner"]["name"], "ann");
@@ -71,7 +71,7 @@ async fn sign_ins_and_sessions_are_in_the_log_with_address_and_credential() {
 }
 
 #[tokio::test]
-async fn staff_who_look_at_the_data_of_others_are_in_the_log() {
+async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let payroll = server.service("payroll", &["jobs:read", "jobs:write", "work"]).await;
@@ -122,7 +122,7 @@ async fn staff_who_look_at_the_data_of_others_are_in_the_log() {
 }
 
 #[tokio::test]
-async fn adding_and_sealing_on_the_work_of_others_takes_a_reason() {
+async fn adding_and_sealing_foreign_jobs_requires_reason() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let payroll = server.service("payroll", &["jobs:read", "jobs:write"]).await;
@@ -155,14 +155,14 @@ async fn adding_and_sealing_on_the_work_of_others_takes_a_reason() {
 }
 
 #[tokio::test]
-async fn an_upload_is_deleted_by_its_owner_or_by_an_admin_who_says_why() {
+async fn upload_deletion_requires_owner_or_admin_with_reason() {
     let server = Server::start().await;
     let payroll = server.service("payroll", &["jobs:read", "jobs:write"]).await;
     let (sue, ada) = (server.person("sue", "support").await, server.person("ada", "admin").await);
     let mut paths = Vec::new();
     for _ in 0..2 {
-        let made = payroll.request(Method::POST, "/api/v1/uploads?filename=a.csv").body("n\n1\n");
-        let id = Answer::of(made).await.expect(201)["id"].as_str().expect("an id").to_owned();
+        let new_object = payroll.request(Method::POST, "/api/v1/uploads?filename=a.csv").body("n\n1\n");
+        let id = Answer::of(new_object).await.expect(201)["id"].as_str().expect("an id").to_owned();
         paths.push(format!("/api/v1/uploads/{id}"));
     }
     sue.delete(&format!("{}?reason=x", paths[0])).await.expect_problem(403, "forbidden");
@@ -175,7 +175,7 @@ async fn an_upload_is_deleted_by_its_owner_or_by_an_admin_who_says_why() {
 }
 
 #[tokio::test]
-async fn every_change_of_a_job_type_is_in_the_log_without_its_secrets() {
+async fn job_type_changes_are_in_the_audit_log_without_secrets() {
     let server = Server::start().await;
     let ada = server.person("ada", "admin").await;
     let push = json!({"kind": "push", "url": "https://hooks.example/in?key=s3cret", "secret": "whsec_hunter2hunter2",
@@ -204,15 +204,18 @@ async fn every_change_of_a_job_type_is_in_the_log_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn staff_who_make_a_tree_are_in_the_log() {
+async fn tree_creation_by_staff_is_in_the_audit_log() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let (sue, eve) = (server.person("sue", "support").await, server.person("eve", "user").await);
     let body = json!({"type": "a", "name": "March", "items": [{"payload": 1}, {"payload": 2}],
         "children": [{"type": "a"}]});
-    let made = sue.post("/api/v1/jobs", body.clone()).await.expect(201)["id"].clone();
+    let new_object = sue.post("/api/v1/jobs", body.clone()).await.expect(201)["id"].clone();
     let entry = only(&server, "action=job.create").await;
-    assert_eq!((&entry["actor"]["name"], &entry["job_id"], &entry["root_id"]), (&json!("sue"), &made, &made));
+    assert_eq!(
+        (&entry["actor"]["name"], &entry["job_id"], &entry["root_id"]),
+        (&json!("sue"), &new_object, &new_object)
+    );
     assert_eq!(entry["detail"], "a \"March\": 2 jobs, 2 items");
     assert!(entry["address"].is_string() && entry["credential_id"].is_string(), "{entry}");
     // What is refused is not made; what services and users make of their own is their work.
@@ -230,7 +233,7 @@ async fn staff_who_make_a_tree_are_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_bulk_operation_is_one_entry_that_every_owner_sees() {
+async fn bulk_operation_is_one_audit_entry_visible_to_each_owner() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let all = ["jobs:read", "jobs:write", "work"];
@@ -251,7 +254,7 @@ async fn a_bulk_operation_is_one_entry_that_every_owner_sees() {
 }
 
 #[tokio::test]
-async fn what_is_done_at_the_command_line_is_in_the_log() {
+async fn command_line_actions_are_in_the_audit_log() {
     let server = Server::start().await;
     server.admin().await;
     server.program(&["sign-in-link"]).await;
@@ -264,7 +267,7 @@ async fn what_is_done_at_the_command_line_is_in_the_log() {
 }
 
 #[tokio::test]
-async fn the_log_is_copied_as_a_stream_that_goes_on_where_it_ended() {
+async fn audit_stream_resumes_where_it_ended() {
     let server = Server::start().await;
     let ada = server.person("ada", "admin").await;
     for n in 0..30 {
@@ -308,13 +311,13 @@ async fn the_log_is_copied_as_a_stream_that_goes_on_where_it_ended() {
     assert!(!copying.is_finished());
     tx.commit().await.expect("it commits");
     let copied = copying.await.expect("the stream ends");
-    let place = |action: &str| copied.iter().rposition(|entry| entry["action"] == action).expect("it is there");
-    assert!(place("x") < place("job_type.create"), "in order, and none is missing");
+    let position = |action: &str| copied.iter().rposition(|entry| entry["action"] == action).expect("it is there");
+    assert!(position("x") < position("job_type.create"), "in order, and none is missing");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_log_is_posted_signed_and_in_order_until_it_is_taken() {
+async fn audit_webhook_is_signed_ordered_and_retried() {
     let mut receiver = Receiver::start().await;
     let url: Secret = receiver.url("/siem").parse().expect("a secret");
     let server = Server::start_with(|config| config.audit.url = Some(url.clone())).await;

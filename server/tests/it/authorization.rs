@@ -5,8 +5,8 @@
 
 mod callers; // kinds of callers
 mod document; // docs/authorization.md
-mod table; // what each gets
-mod things; // what they ask about
+mod resources;
+mod table; // what each gets // what they ask about
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use reqwest::header;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Api, Server};
-use callers::{Callers, Who};
-use table::{Get, Line, table};
-use things::Things;
+use callers::{CallerKind, Callers};
+use resources::Resources;
+use table::{Access, Operation, table};
 
 /// Method and full path of a line.
-fn parts<'a>(line: &'a Line, path: &'a str) -> (&'a str, String) {
+fn parts<'a>(line: &'a Operation, path: &'a str) -> (&'a str, String) {
     let (method, operation) = line.operation.split_once(' ').expect("a method and a path");
     let outside = ["/healthz", "/readyz", "/metrics"].contains(&operation);
     (method, if outside { path.to_owned() } else { format!("/api/v1{path}") })
 }
 
-fn request(api: &Api, line: &Line, path: &str, body: &str) -> reqwest::RequestBuilder {
+fn request(api: &Api, line: &Operation, path: &str, body: &str) -> reqwest::RequestBuilder {
     let (method, path) = parts(line, path);
     let request = api.request(method.parse().expect("a method"), &path);
     match &line.body {
@@ -50,49 +50,55 @@ async fn send(request: reqwest::RequestBuilder) -> Answer {
 }
 
 /// Mismatch of a response, if any.
-fn fault(gets: Get, answer: &Answer) -> Option<String> {
+fn access_mismatch(access: Access, answer: &Answer) -> Option<String> {
     let status = answer.status.as_u16();
-    let right = match gets {
-        Get::No(refused) => status == refused,
+    let is_expected = match access {
+        Access::No(refused) => status == refused,
         // It does not matter if there was anything to do.
-        Get::Yes => ![401, 403, 404].contains(&status) && status < 500,
-        Get::Own => status == 200,
+        Access::Yes => ![401, 403, 404].contains(&status) && status < 500,
+        Access::OwnOnly => status == 200,
     };
-    (!right).then(|| format!("expected {gets:?}, got {status} {:.300}", answer.text))
+    (!is_expected).then(|| format!("expected {access:?}, got {status} {:.300}", answer.text))
 }
 
 /// Text in a response about objects that belong to another owner.
-fn leak(things: &Things<'_>, who: Who, asked: &str, answer: &Answer) -> Option<String> {
-    if !who.is_foreign() {
+fn leaked_data(
+    resources: &Resources<'_>,
+    caller_kind: CallerKind,
+    request_text: &str,
+    answer: &Answer,
+) -> Option<String> {
+    if !caller_kind.is_foreign() {
         return None;
     }
     // An id that was asked for may be named in a refusal.
     let refused = answer.status.is_client_error();
-    let ids = things.known.iter().filter(|(name, _)| **name != "type");
-    let named = ids.into_iter().find(|(_, id)| !(refused && asked.contains(*id)) && answer.text.contains(*id));
+    let known_ids = resources.ids.iter().filter(|(name, _)| **name != "type");
+    let named =
+        known_ids.into_iter().find(|(_, id)| !(refused && request_text.contains(*id)) && answer.text.contains(*id));
     match named {
         Some((name, _)) => Some(format!("it tells {name}: {:.300}", answer.text)),
         // The secret that a person types into their own authenticator app is theirs.
-        None if asked.starts_with("/me/totp") => None,
+        None if request_text.starts_with("/me/totp") => None,
         None => answer.text.contains("secret").then(|| format!("it tells a secret: {:.300}", answer.text)),
     }
 }
 
 #[tokio::test]
-async fn every_operation_has_a_line_and_the_page_shows_it() {
+async fn every_operation_has_a_row_in_the_authorization_document() {
     let server = Server::start().await;
     let table = table();
     let document = server.get("/api/v1/openapi.json").await.expect(200);
-    let mut there = vec!["GET /metrics".to_owned()];
+    let mut documented = vec!["GET /metrics".to_owned()];
     for (path, item) in document["paths"].as_object().expect("paths") {
         for (method, operation) in item.as_object().expect("operations") {
             if !operation["responses"].is_null() {
                 let short = path.strip_prefix("/api/v1").unwrap_or(path);
-                there.push(format!("{} {short}", method.to_uppercase()));
+                documented.push(format!("{} {short}", method.to_uppercase()));
             }
         }
     }
-    let missing: Vec<String> = there
+    let missing: Vec<String> = documented
         .iter()
         .filter(|operation| !table.iter().any(|line| line.operation == **operation))
         .map(|operation| {
@@ -107,7 +113,7 @@ async fn every_operation_has_a_line_and_the_page_shows_it() {
         missing.join("\n")
     );
     let stale: Vec<&str> =
-        table.iter().map(|line| line.operation).filter(|it| !there.iter().any(|o| o == it)).collect();
+        table.iter().map(|line| line.operation).filter(|it| !documented.iter().any(|o| o == it)).collect();
     assert!(stale.is_empty(), "lines of server/tests/it/authorization/table.rs whose operation is gone: {stale:?}");
 
     let page = document::page(&table);
@@ -119,13 +125,13 @@ async fn every_operation_has_a_line_and_the_page_shows_it() {
     assert!(
         written == page,
         "docs/authorization.md is not what the table says. Write it anew: TREELINE_WRITE_DOCS=1 cargo test -p server \
-         --test it authorization::every_operation_has_a_line"
+         --test it authorization::every_operation_has_a_row"
     );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn everybody_gets_what_the_table_says() {
+async fn every_caller_gets_the_response_of_the_authorization_table() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"max_failures": 1, "steps": ["one"]})).await.expect(201);
     for name in ["idle", "other"] {
@@ -134,10 +140,10 @@ async fn everybody_gets_what_the_table_says() {
     let mut callers = Callers::of(&server).await;
     let worker = server.service("worker", &["work"]).await;
     let writer = server.service("payroll", &["jobs:read", "jobs:write"]).await;
-    let mut of_user = Things::of(&server, callers.get(Who::User).clone(), worker.clone());
-    let mut of_service = Things::of(&server, writer, worker);
-    let shared = of_user.fill("/api/v1/jobs/{shared}/share", None).await;
-    let share = callers.get(Who::User).post(&shared, json!({})).await.expect(201);
+    let mut user_resources = Resources::of(&server, callers.get(CallerKind::User).clone(), worker.clone());
+    let mut service_resources = Resources::of(&server, writer, worker);
+    let shared = user_resources.fill("/api/v1/jobs/{shared}/share", None).await;
+    let share = callers.get(CallerKind::User).post(&shared, json!({})).await.expect(201);
     callers.share(&server, &share).await;
 
     let mut faults = Vec::new();
@@ -145,34 +151,35 @@ async fn everybody_gets_what_the_table_says() {
         let is_safe = ["GET ", "OPTIONS "].iter().any(|method| line.operation.starts_with(method));
         let body = line.body.to_string();
         // Those who are refused come first: what a call changes is not theirs to ask about any more.
-        let mut order = Who::ALL;
-        order.sort_by_key(|who| !matches!(line.rule[*who as usize], Get::No(_)));
-        for who in order {
-            let gets = line.rule[who as usize];
-            let things = if who.is_of_service() { &mut of_service } else { &mut of_user };
-            let asks = if line.fresh {
-                callers.fresh(&server, who, n * Who::ALL.len() + who as usize).await
+        let mut order = CallerKind::ALL;
+        order.sort_by_key(|caller_kind| !matches!(line.rule[*caller_kind as usize], Access::No(_)));
+        for caller_kind in order {
+            let access = line.rule[caller_kind as usize];
+            let resources = if caller_kind.is_of_service() { &mut service_resources } else { &mut user_resources };
+            let caller = if line.fresh {
+                callers.fresh(&server, caller_kind, n * CallerKind::ALL.len() + caller_kind as usize).await
             } else {
-                callers.get(who).clone()
+                callers.get(caller_kind).clone()
             };
-            let holder = (gets == Get::Yes && who == Who::Work).then_some(&asks);
+            let holder = (access == Access::Yes && caller_kind == CallerKind::Work).then_some(&caller);
             if holder.is_some() {
-                things.spend("{assignment}");
+                resources.forget("{assignment}");
             }
-            let (path, filled) = (things.fill(line.call, holder).await, things.fill(&body, holder).await);
-            let answer = send(request(&asks, line, &path, &filled)).await;
-            let wrong = fault(gets, &answer).or_else(|| leak(things, who, &format!("{path}{filled}"), &answer));
-            if let Some(wrong) = wrong {
-                faults.push(format!("{}: {} ({path}): {wrong}", line.operation, who.title()));
+            let (path, filled) = (resources.fill(line.call, holder).await, resources.fill(&body, holder).await);
+            let answer = send(request(&caller, line, &path, &filled)).await;
+            let mismatch = access_mismatch(access, &answer)
+                .or_else(|| leaked_data(resources, caller_kind, &format!("{path}{filled}"), &answer));
+            if let Some(mismatch) = mismatch {
+                faults.push(format!("{}: {} ({path}): {mismatch}", line.operation, caller_kind.title()));
             }
-            if !is_safe && !matches!(gets, Get::No(_)) {
-                things.spend(&format!("{}{body}", line.call));
+            if !is_safe && !matches!(access, Access::No(_)) {
+                resources.forget(&format!("{}{body}", line.call));
             }
         }
         if !is_safe {
             // The same, sent by the page of another site with the cookie of a signed-in person.
-            let forged = server.with_cookie(callers.get(Who::User).cookie()).elsewhere();
-            let path = of_user.fill(line.call, None).await;
+            let forged = server.with_cookie(callers.get(CallerKind::User).cookie()).cross_site();
+            let path = user_resources.fill(line.call, None).await;
             let forged = request(&forged, line, &path, &body).header("sec-fetch-site", "cross-site");
             let answer = send(forged).await;
             if answer.status != 403 {

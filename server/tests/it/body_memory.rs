@@ -58,7 +58,7 @@ async fn send_all(api: &Api, path: &str, media_type: &str, piece: &'static str) 
 }
 
 #[tokio::test]
-async fn a_request_without_a_known_caller_takes_little_memory() {
+async fn unauthenticated_request_bodies_are_small() {
     let server = Server::start().await;
     let program = server.spawn_program().await;
     let api = Api::new(&program.api.url(""));
@@ -87,7 +87,7 @@ async fn a_request_without_a_known_caller_takes_little_memory() {
 }
 
 #[tokio::test]
-async fn slow_bodies_share_a_budget_and_leave_room_for_workers() {
+async fn slow_request_bodies_share_a_memory_budget() {
     let server = Server::start_with(|config| config.limits.body_memory = "8MiB".parse().expect("a size")).await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     // Without a known caller: each announces what fits and keeps its last byte back.
@@ -143,7 +143,7 @@ async fn slow_bodies_share_a_budget_and_leave_room_for_workers() {
 }
 
 #[tokio::test]
-async fn lists_and_forms_are_counted_before_they_take_memory() {
+async fn lists_and_forms_are_counted_before_allocation() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)["id"].clone();
@@ -179,7 +179,7 @@ async fn lists_and_forms_are_counted_before_they_take_memory() {
 }
 
 #[tokio::test]
-async fn a_stream_that_brings_nothing_ends() {
+async fn idle_ndjson_stream_times_out() {
     let server = Server::start_with(|config| config.limits.stream_idle_seconds = 1).await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)["id"].clone();
@@ -209,7 +209,7 @@ async fn a_stream_that_brings_nothing_ends() {
 }
 
 #[tokio::test]
-async fn a_form_is_bounded_beside_its_file() {
+async fn multipart_form_fields_are_bounded() {
     let server = Server::start().await;
     let boundary = "multipart/form-data; boundary=x";
     let field = |name: &str, bytes: usize| {

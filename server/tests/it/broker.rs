@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use client::{Client, Document, Summary, Worker};
-use domain::wake;
+use domain::broker_messages;
 use futures::StreamExt as _;
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties, Consumer,
@@ -136,7 +136,7 @@ pub(crate) async fn broker_stats(server: &Api) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_items_and_a_broker_that_never_comes() {
+async fn ten_thousand_items_without_a_broker() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("amqp://me:canary-in-the-url@{}", nobody.local_addr().expect("an address"));
     drop(nobody);
@@ -167,14 +167,14 @@ async fn ten_thousand_items_and_a_broker_that_never_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_items_and_a_broker_that_comes_late_and_is_killed_again_and_again() {
+async fn ten_thousand_items_with_a_late_and_repeatedly_killed_broker() {
     let mut node = Node::new();
     let mut mill = Mill::start(&node.url()).await;
     mill.add(1_000).await;
     mill.until(500).await;
     node.start().await;
     let vhost = node.root();
-    vhost.attached(QUEUE, 2).await;
+    vhost.wait_for_consumers(QUEUE, 2).await;
     for round in 0..3 {
         mill.add(1_500).await;
         mill.until(mill.added - 1_000).await;
@@ -182,17 +182,17 @@ async fn ten_thousand_items_and_a_broker_that_comes_late_and_is_killed_again_and
         mill.add(1_500).await;
         mill.until(mill.added).await;
         node.start().await;
-        let took = vhost.attached(QUEUE, 2).await;
+        let took = vhost.wait_for_consumers(QUEUE, 2).await;
         assert!(took < Duration::from_secs(15), "round {round}: {took:?}");
     }
     mill.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_items_and_queues_that_are_purged() {
+async fn ten_thousand_items_with_purged_queues() {
     let vhost = rabbit::vhost().await;
     let mut mill = Mill::start(&vhost.url).await;
-    vhost.attached(QUEUE, 2).await;
+    vhost.wait_for_consumers(QUEUE, 2).await;
     while mill.added < ALL {
         mill.add(500).await;
         vhost.purge(QUEUE).await;
@@ -204,37 +204,37 @@ async fn ten_thousand_items_and_queues_that_are_purged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_items_and_queues_that_are_deleted() {
+async fn ten_thousand_items_with_deleted_queues() {
     let vhost = rabbit::vhost().await;
     let mut mill = Mill::start(&vhost.url).await;
-    vhost.attached(QUEUE, 2).await;
+    vhost.wait_for_consumers(QUEUE, 2).await;
     for _ in 0..4 {
         mill.add(ALL / 8).await;
         vhost.delete(QUEUE).await;
         mill.add(ALL / 8).await;
-        vhost.attached(QUEUE, 2).await;
+        vhost.wait_for_consumers(QUEUE, 2).await;
     }
-    vhost.serves(QUEUE).await;
+    vhost.wait_until_running(QUEUE).await;
     assert_eq!(vhost.queue(QUEUE).await["type"], "quorum");
     mill.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_items_and_every_message_ten_times_shuffled_with_garbage() {
+async fn ten_thousand_items_with_duplicated_shuffled_and_garbage_messages() {
     const GARBAGE: [&[u8]; 5] =
         [b"", b"\xff\xfe", b"{\"item_id\":7}", b"[[[[", b"{\"item_id\":\"nobody\",\"type\":\"mail\"}"];
     let vhost = rabbit::vhost().await;
     let mut mill = Mill::start(&vhost.url).await;
-    vhost.attached(QUEUE, 2).await;
+    vhost.wait_for_consumers(QUEUE, 2).await;
     let (_connection, channel) = channel(&vhost.url).await;
-    let mut copies = listen(&channel, wake::ITEMS, "mail").await;
-    let (mut heard, mut garbage) = (0, 0);
+    let mut copies = listen(&channel, broker_messages::ITEMS_EXCHANGE, "mail").await;
+    let (mut received, mut garbage) = (0, 0);
     let mut seen: Vec<Vec<u8>> = Vec::new();
     while mill.added < ALL {
         mill.add(1_000).await;
-        while heard < mill.added {
+        while received < mill.added {
             seen.push(next(&mut copies).await.data);
-            heard += 1;
+            received += 1;
         }
         // Of everything heard so far, nine more of the latest thousand, in no order.
         let mut again: Vec<&[u8]> = (0..9).flat_map(|_| seen[seen.len() - 1_000..].iter().map(Vec::as_slice)).collect();

@@ -6,8 +6,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    fair_turns::until,
     support::{Answer, Api, Server},
-    turns::until,
 };
 
 const OPERATIONS: &str = "/api/v1/bulk-operations";
@@ -89,7 +89,7 @@ fn skipped(operation: &Value) -> Vec<(&str, i64)> {
 }
 
 #[tokio::test]
-async fn another_server_goes_on_with_an_operation_on_a_tree_it_does_not_know() {
+async fn bulk_operation_is_resumed_by_another_server() {
     const N: usize = 60;
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -112,7 +112,7 @@ async fn another_server_goes_on_with_an_operation_on_a_tree_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_counted_repaired_and_their_tree_completes_once() {
+async fn bulk_retry_of_dead_letters_completes_the_tree_once() {
     const N: usize = 450;
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -153,7 +153,7 @@ async fn dead_letters_are_counted_repaired_and_their_tree_completes_once() {
 }
 
 #[tokio::test]
-async fn an_operation_is_stopped_and_lets_go() {
+async fn stopped_bulk_operation_releases_its_items() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let root = graveyard(&server, "a", 120).await;
@@ -179,15 +179,16 @@ async fn an_operation_is_stopped_and_lets_go() {
 }
 
 #[tokio::test]
-async fn two_servers_share_an_operation_and_count_everything_once() {
+async fn two_servers_share_a_bulk_operation_with_exact_counts() {
     const N: usize = 300;
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let root = graveyard(&server, "a", N).await;
     let other = server.another().await;
     let body = json!({"action": "retry", "target": "items", "filter": {"root": root, "state": "dead"}});
-    let asked = Answer::of(server.request(Method::POST, OPERATIONS).header("idempotency-key", "k").json(&body)).await;
-    let running = id(&asked.expect(202));
+    let response =
+        Answer::of(server.request(Method::POST, OPERATIONS).header("idempotency-key", "k").json(&body)).await;
+    let running = id(&response.expect(202));
     let again = Answer::of(other.request(Method::POST, OPERATIONS).header("idempotency-key", "k").json(&body)).await;
     assert_eq!(id(&again.expect(202)), running);
     let done = operation(&other, &running, completed).await;
@@ -202,7 +203,7 @@ async fn two_servers_share_an_operation_and_count_everything_once() {
 }
 
 #[tokio::test]
-async fn nobody_elses_items_are_touched_and_staff_say_why() {
+async fn bulk_operation_is_limited_to_owner_or_staff_with_reason() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let shop = server.service("shop", &["jobs:read", "jobs:write", "work"]).await;
@@ -227,7 +228,7 @@ async fn nobody_elses_items_are_touched_and_staff_say_why() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_skipped_with_its_reason() {
+async fn bulk_operation_skips_items_with_a_reason() {
     let server = Server::start().await;
     let schema = json!({"payload_schema": {"properties": {"n": {"type": "integer"}}}});
     server.put("/api/v1/job-types/a", schema).await.expect(201);
@@ -258,7 +259,7 @@ async fn what_cannot_be_done_is_skipped_with_its_reason() {
 }
 
 #[tokio::test]
-async fn thousands_are_given_back_in_a_few_commits() {
+async fn bulk_retry_of_thousands_uses_few_commits() {
     const N: usize = 5_000;
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -285,7 +286,7 @@ async fn thousands_are_given_back_in_a_few_commits() {
 }
 
 #[tokio::test]
-async fn items_of_one_serialize_key_are_given_back_in_order() {
+async fn bulk_retry_keeps_serialize_key_order() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let item = |n: i64| json!({"payload": n, "serialize_key": "till", "dedupe_key": format!("receipt {n}")});
@@ -314,7 +315,7 @@ async fn items_of_one_serialize_key_are_given_back_in_order() {
 }
 
 #[tokio::test]
-async fn what_runs_waits_and_is_over_is_cancelled_together() {
+async fn bulk_cancel_of_running_waiting_and_final_items() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = json!({"type": "a", "sealed": true, "items": [
@@ -330,8 +331,8 @@ async fn what_runs_waits_and_is_over_is_cancelled_together() {
     let body = json!({"action": "cancel", "target": "items", "filter": {"job": root}});
     let done = operation(&server, &begin(&server, body).await, completed).await;
     assert_eq!((&done["processed"], skipped(&done)), (&json!(5), vec![("item_final", 1)]));
-    let beat = server.post(&format!("/api/v1/assignments/{}/heartbeat", id(&got[1])), json!({})).await;
-    assert_eq!(beat.expect(200)["cancel"], true);
+    let heartbeat = server.post(&format!("/api/v1/assignments/{}/heartbeat", id(&got[1])), json!({})).await;
+    assert_eq!(heartbeat.expect(200)["cancel"], true);
     kill(&server, &got[1]).await;
     let tree = until(&server, &root, |job| job["status"] == "completed").await;
     assert_eq!((&tree["counts"]["cancelled"], &tree["counts"]["succeeded"]), (&json!(5), &json!(1)));
@@ -339,7 +340,7 @@ async fn what_runs_waits_and_is_over_is_cancelled_together() {
 }
 
 #[tokio::test]
-async fn a_tree_that_refuses_does_not_spoil_the_others() {
+async fn bulk_operation_continues_after_a_refused_tree() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = |n: usize| json!({"type": "a", "items": vec![json!({}); n]});
@@ -360,7 +361,7 @@ async fn a_tree_that_refuses_does_not_spoil_the_others() {
 }
 
 #[tokio::test]
-async fn jobs_are_cancelled_and_deleted_by_the_list() {
+async fn bulk_cancel_and_delete_of_jobs() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let mut roots = Vec::new();
@@ -390,7 +391,7 @@ async fn jobs_are_cancelled_and_deleted_by_the_list() {
 }
 
 #[tokio::test]
-async fn an_operation_that_makes_no_sense_is_refused() {
+async fn invalid_bulk_operation_is_refused() {
     let server = Server::start().await;
     let good = json!({"action": "retry", "target": "items", "filter": {"type": "a"}});
     for (field, value, pointer) in [

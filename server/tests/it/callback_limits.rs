@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_closed_address_is_never_reached() {
+async fn callback_to_blocked_address_is_never_sent() {
     let mut receiver = Receiver::start().await;
     let port = receiver.port;
     let strict = Server::start().await;
@@ -88,7 +88,7 @@ async fn a_closed_address_is_never_reached() {
 }
 
 #[tokio::test]
-async fn metadata_addresses_are_refused_although_they_are_named() {
+async fn cloud_metadata_address_is_refused_by_name() {
     let server = Server::start_with(|config| {
         let all = "169.254.0.0/16,fe80::/10,fd00::/8,168.63.129.16,100.64.0.0/10";
         config.callback_allow = all.parse().expect("a list");
@@ -107,14 +107,14 @@ async fn metadata_addresses_are_refused_although_they_are_named() {
 }
 
 #[tokio::test]
-async fn an_internal_name_reads_like_one_that_does_not_exist() {
+async fn internal_host_name_is_reported_like_an_unknown_host() {
     let server = Server::start_with(|config| {
         quick(config);
         config.callback_allow = "".parse().expect("a list");
     })
     .await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
-    let mut said = Vec::new();
+    let mut bodies = Vec::new();
     // This machine's own name stands for an address that is not open; the other one for none.
     for host in [gethostname(), "treeline-nobody.invalid".to_owned()] {
         let job = done(&server, json!({"url": format!("http://{host}:39999/")})).await;
@@ -122,9 +122,9 @@ async fn an_internal_name_reads_like_one_that_does_not_exist() {
             deliveries(&server, &job).await.first().is_some_and(|delivery| delivery["tries"][0]["error"].is_string())
         })
         .await;
-        said.push(deliveries(&server, &job).await[0]["tries"][0]["error"].clone());
+        bodies.push(deliveries(&server, &job).await[0]["tries"][0]["error"].clone());
     }
-    assert_eq!(said[0], said[1]);
+    assert_eq!(bodies[0], bodies[1]);
     server.stop().await;
 }
 
@@ -134,7 +134,7 @@ fn gethostname() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_hangs_holds_nobody_up() {
+async fn hanging_callback_receiver_does_not_delay_others() {
     let server = quick_server().await;
     let (mut slow, mut fast) = (Receiver::start().await, Receiver::start().await);
     for _ in 0..30 {
@@ -160,29 +160,29 @@ async fn a_receiver_that_hangs_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_tell_everything_once() {
-    let patient = |config: &mut Config| {
+async fn two_servers_send_each_callback_once() {
+    let waiting = |config: &mut Config| {
         quick(config);
         config.outbound.callback_timeout_seconds = 60.0;
     };
-    let server = Server::start_with(patient).await;
+    let server = Server::start_with(waiting).await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
-    let second = server.another_with(patient).await;
+    let second = server.another_with(waiting).await;
     let mut receiver = Receiver::start().await;
     let mut jobs = Vec::new();
     for n in 0..40 {
         let api: &Api = if n % 2 == 0 { &server } else { &second };
         jobs.push(id(&done(api, json!({"url": receiver.url("/")})).await));
     }
-    let mut told = Vec::new();
+    let mut called_jobs = Vec::new();
     for _ in &jobs {
         let post = receiver.next().await;
-        told.push(post.json()["data"]["job_id"].as_str().expect("an id").to_owned());
+        called_jobs.push(post.json()["data"]["job_id"].as_str().expect("an id").to_owned());
         post.status(200);
     }
-    told.sort();
+    called_jobs.sort();
     jobs.sort();
-    assert_eq!(told, jobs);
+    assert_eq!(called_jobs, jobs);
     until(async || server.get("/api/v1/deliveries?state=pending").await.expect(200)["data"][0].is_null()).await;
     assert!(receiver.now().is_none());
     second.stop().await;
@@ -190,7 +190,7 @@ async fn two_servers_tell_everything_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_between_post_and_record_is_followed_by_the_same_message() {
+async fn callback_is_repeated_unchanged_after_crash_before_record() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let job =
@@ -215,7 +215,7 @@ async fn a_server_that_is_killed_between_post_and_record_is_followed_by_the_same
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
+async fn tree_is_retained_until_its_callback_is_delivered() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     server.put("/api/v1/job-types/brief", json!({"retain_seconds": 0})).await.expect(201);
@@ -224,7 +224,8 @@ async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
     let path = format!("/api/v1/jobs/{}", id(&job));
     let post = receiver.next().await;
     until(async || {
-        let looked = "select count(*) from tended where look_at > clock_timestamp() + interval '50 seconds'";
+        let looked =
+            "select count(*) from maintenance_check where next_check_at > clock_timestamp() + interval '50 seconds'";
         sqlx::query_scalar::<_, i64>(looked).fetch_one(&server.running.app.pool).await.expect("a count") > 0
     })
     .await;
@@ -241,11 +242,11 @@ async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
     again.status(200);
     until(async || deliveries(&server, &job).await[0]["state"] == "delivered").await;
 
-    sqlx::query("update delivery set gone_at = gone_at - interval '31 days'")
+    sqlx::query("update delivery set deleted_at = deleted_at - interval '31 days'")
         .execute(&server.running.app.pool)
         .await
         .expect("a month goes by");
-    server.running.app.engine.forget_old().await.expect("it forgets");
+    server.running.app.engine.delete_expired_records().await.expect("it forgets");
     server.get(&format!("{path}/deliveries")).await.expect_problem(410, "job_removed");
     server.get(&format!("/api/v1/deliveries?job={}", id(&job))).await.expect(200);
     let left = "select (select count(*) from delivery) + (select count(*) from delivery_try)";
@@ -255,7 +256,7 @@ async fn a_tree_stays_until_it_has_told_and_what_it_told_outlives_it() {
 }
 
 #[tokio::test]
-async fn people_see_what_was_called_and_send_it_again() {
+async fn callback_deliveries_are_listed_and_resent_by_people() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);

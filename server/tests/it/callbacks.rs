@@ -63,7 +63,7 @@ pub(crate) fn statuses(delivery: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_complete_tree_tells_who_asked_for_it() {
+async fn completed_tree_sends_callback() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
@@ -75,25 +75,25 @@ async fn a_complete_tree_tells_who_asked_for_it() {
     );
     let job = owner.post_text("/api/v1/jobs", "application/json", job).await.expect(201);
     let silent = server.post("/api/v1/jobs", json!({"type": "a", "sealed": true})).await.expect(201);
-    let held = claim(&server, "a", 2, 5).await;
-    finish(&server, &held[0]).await;
+    let claimed = claim(&server, "a", 2, 5).await;
+    finish(&server, &claimed[0]).await;
     assert!(receiver.now().is_none() && deliveries(&owner, &job).await.is_empty(), "it is not complete yet");
     let failure = json!({"error": {"message": "no such user"}});
-    server.post(&format!("/api/v1/assignments/{}/failure", id(&held[1])), failure).await.expect(200);
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed[1])), failure).await.expect(200);
 
     let post = receiver.next().await;
     assert_eq!((post.path.as_str(), post.header("content-type")), ("/done?a=b", "application/json"));
     assert!(post.header("user-agent").starts_with("Treeline/"), "{}", post.header("user-agent"));
     assert!(post.is_signed_by(b"secret") && !post.is_signed_by(b"secrets"));
-    let said = post.json();
-    assert_eq!(said["type"], "tree.completed");
-    let data = &said["data"];
+    let message = post.json();
+    assert_eq!(message["type"], "tree.completed");
+    let data = &message["data"];
     assert_eq!((&data["job_id"], &data["completion"], &data["outcome"]), (&job["id"], &json!(1), &json!("partial")));
     assert_eq!((&data["counts"]["succeeded"], &data["counts"]["dead"]), (&json!(1), &json!(1)));
     assert!(post.body.contains(&format!(r#""metadata":{metadata}"#)), "byte for byte: {}", post.body);
     let now = complete(&owner, &job).await;
     assert_eq!(
-        (&data["outcome"], &data["counts"], &said["timestamp"]),
+        (&data["outcome"], &data["counts"], &message["timestamp"]),
         (&now["outcome"], &now["counts"], &now["completed_at"])
     );
     let webhook = post.header("webhook-id").to_owned();
@@ -126,7 +126,7 @@ async fn a_complete_tree_tells_who_asked_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_road_to_the_end_of_a_tree_tells() {
+async fn every_kind_of_completion_sends_callback() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let url = receiver.url("/");
@@ -152,9 +152,9 @@ async fn every_road_to_the_end_of_a_tree_tells() {
     server.post(&format!("/api/v1/items/{}/cancel", id(&item)), json!({})).await.expect(200);
     trees.push(single);
     let busy = tree(json!({"items": items})).await;
-    let held = claim(&server, "a", 1, 5).await;
+    let claimed = claim(&server, "a", 1, 5).await;
     server.post(&format!("/api/v1/jobs/{}/cancel", id(&busy)), json!({})).await.expect(200);
-    server.post(&format!("/api/v1/assignments/{}/release", id(&held[0])), json!({})).await.expect(200);
+    server.post(&format!("/api/v1/assignments/{}/release", id(&claimed[0])), json!({})).await.expect(200);
     trees.push(busy);
     let fed = json!({"sealed": true, "items": items, "children": [{"type": "a", "key": "b", "feed": {}}]});
     trees.push(tree(fed).await);
@@ -169,11 +169,11 @@ async fn every_road_to_the_end_of_a_tree_tells() {
     let again = server.post(&format!("/api/v1/jobs/{}/replay", id(&again)), json!({})).await.expect(201);
     trees.push(again);
 
-    let mut told: Vec<(String, String)> = Vec::new();
+    let mut received: Vec<(String, String)> = Vec::new();
     for _ in &trees {
         let post = receiver.next().await;
         let data = post.json()["data"].clone();
-        told.push((data["job_id"].to_string(), data["outcome"].to_string()));
+        received.push((data["job_id"].to_string(), data["outcome"].to_string()));
         post.status(204);
     }
     let mut ended = Vec::new();
@@ -182,15 +182,15 @@ async fn every_road_to_the_end_of_a_tree_tells() {
         ended.push((tree["id"].to_string(), tree["tree"]["outcome"].to_string()));
         assert_eq!(once(&server, &tree, "delivered").await["completion"], 1);
     }
-    told.sort();
+    received.sort();
     ended.sort();
-    assert_eq!(told, ended);
+    assert_eq!(received, ended);
     assert!(receiver.now().is_none(), "each once");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_does_not_take_it_is_tried_again() {
+async fn refused_callback_is_retried() {
     let server = quick_server().await;
     let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
     let job = done(&server, json!({"url": receiver.url("/done"), "secret": "s3cret-of-the-owner"})).await;
@@ -220,7 +220,7 @@ async fn a_receiver_that_does_not_take_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_hangs_asks_for_time_or_moves_is_found() {
+async fn callback_handles_timeout_retry_after_and_redirect() {
     let server = quick_server().await;
     let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
     let job = done(&server, json!({"url": receiver.url("/done"), "secret": "the-first-one"})).await;
@@ -250,7 +250,7 @@ async fn a_receiver_that_hangs_asks_for_time_or_moves_is_found() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_is_left_alone_until_a_person_says_otherwise() {
+async fn callback_answered_410_is_not_retried_until_resent() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
@@ -296,7 +296,7 @@ async fn a_receiver_that_is_gone_is_left_alone_until_a_person_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_callback_is_given_up_in_the_end_and_somebody_is_told() {
+async fn abandoned_callback_raises_an_alert() {
     let server = Server::start_with(|config| {
         quick(config);
         config.outbound.callback_give_up_seconds = 2.0;
@@ -322,20 +322,20 @@ async fn a_callback_is_given_up_in_the_end_and_somebody_is_told() {
 }
 
 #[tokio::test]
-async fn a_tree_that_is_complete_again_tells_again_and_only_the_latest() {
+async fn reopened_tree_sends_only_the_latest_callback() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let job =
         json!({"type": "a", "sealed": true, "items": [{"payload": 1}], "on_completed": {"url": receiver.url("/")}});
     let job = server.post("/api/v1/jobs", job).await.expect(201);
-    let held = claim(&server, "a", 1, 5).await;
+    let claimed = claim(&server, "a", 1, 5).await;
     let failure = json!({"error": {"message": "no"}});
-    server.post(&format!("/api/v1/assignments/{}/failure", id(&held[0])), failure).await.expect(200);
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed[0])), failure).await.expect(200);
     let late = receiver.next().await;
     assert_eq!((&late.json()["data"]["completion"], &late.json()["data"]["outcome"]), (&json!(1), &json!("failed")));
 
     // While the first is under way a person gives the item back, and it succeeds.
-    let item = held[0]["item"]["id"].as_str().expect("an id");
+    let item = claimed[0]["item"]["id"].as_str().expect("an id");
     server.post(&format!("/api/v1/items/{item}/retry"), json!({})).await.expect(200);
     finish(&server, &claim(&server, "a", 1, 5).await[0]).await;
     let post = receiver.next().await;
@@ -358,7 +358,7 @@ async fn a_tree_that_is_complete_again_tells_again_and_only_the_latest() {
 }
 
 #[tokio::test]
-async fn without_a_secret_the_deployment_signs_with_a_key_of_each_owner() {
+async fn callbacks_without_secret_are_signed_with_owner_key() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let key = async |owner: &str| {
@@ -381,7 +381,7 @@ async fn without_a_secret_the_deployment_signs_with_a_key_of_each_owner() {
 }
 
 #[tokio::test]
-async fn both_secrets_sign_while_a_receiver_changes_over() {
+async fn callbacks_are_signed_with_both_secrets_during_rotation() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let both = json!(["the-new-secret", "the-old-secret"]);

@@ -27,13 +27,13 @@ async fn dead(shop: &Api, payloads: &[Value]) -> (String, Vec<String>) {
 }
 
 #[track_caller]
-fn led(answer: &Answer) -> String {
+fn location(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{}", answer.text);
     answer.headers["location"].to_str().expect("text").to_owned()
 }
 
 #[tokio::test]
-async fn the_example_of_an_error_is_always_one_of_its_items() {
+async fn error_group_example_belongs_to_the_group() {
     let server = Server::start().await;
     let shop = shop(&server).await;
     let (job, mut items) = dead(&shop, &[json!(1), json!(2), json!(3)]).await;
@@ -55,13 +55,13 @@ async fn the_example_of_an_error_is_always_one_of_its_items() {
 }
 
 #[tokio::test]
-async fn a_number_that_changed_meanwhile_is_said_before_anything_happens() {
+async fn changed_item_count_is_confirmed_before_bulk_action() {
     let server = Server::start().await;
     let shop = shop(&server).await;
     let (job, items) = dead(&shop, &[json!(1), json!(2), json!(3)]).await;
     let grace = server.person("Grace", "support").await;
     let q = format!("root:{job}");
-    let preview = led(&grace.form("/bulk", &[("what", "retry items"), ("q", &format!("state:dead {q}"))]).await);
+    let preview = location(&grace.form("/bulk", &[("what", "retry items"), ("q", &format!("state:dead {q}"))]).await);
     assert!(grace.get(&preview).await.text.contains("name=\"count\" value=\"3\""));
     shop.post(&format!("/api/v1/items/{}/retry", items[0]), json!({})).await.expect(200);
 
@@ -76,45 +76,45 @@ async fn a_number_that_changed_meanwhile_is_said_before_anything_happens() {
     let at = changed.text.find("action=\"/bulk/").expect("a form") + 8;
     let action: String = changed.text[at..].chars().take_while(|c| *c != '"').collect();
     assert_ne!(action, format!("{preview}/start"));
-    led(&grace.form(&action, &[("count", "2"), ("reason", "the bank is open")]).await);
+    location(&grace.form(&action, &[("count", "2"), ("reason", "the bank is open")]).await);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn nobody_is_asked_to_delete_what_is_not_theirs() {
+async fn delete_action_is_hidden_for_foreign_trees() {
     let server = Server::start().await;
     let shop = shop(&server).await;
     let (job, _) = dead(&shop, &[json!(1)]).await;
     let grace = server.person("Grace", "support").await;
     let fields = [("what", "delete jobs"), ("q", &format!("id:{job}"))];
-    let preview = led(&grace.form("/bulk", &fields).await);
+    let preview = location(&grace.form("/bulk", &fields).await);
     let page = grace.get(&preview).await;
     assert!(page.text.contains("Nothing here can be changed by you"), "{}", page.text);
     assert!(page.text.contains("1 is not yours") && !page.text.contains("/start\""), "{}", page.text);
     // Its owner and admins are offered the button.
     let admin = server.admin().await;
-    let preview = led(&admin.form("/bulk", &fields).await);
+    let preview = location(&admin.form("/bulk", &fields).await);
     let page = admin.get(&preview).await;
     assert!(page.text.contains("Delete 1 job") && page.text.contains("/start\""), "{}", page.text);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_postal_code_that_was_text_stays_text_and_is_shown_before() {
+async fn payload_edit_preview_keeps_text_values_as_text() {
     let server = Server::start().await;
     let shop = shop(&server).await;
     let (job, _) = dead(&shop, &[json!({"zip": "00917"}), json!({"zip": "10117"})]).await;
     let grace = server.person("Grace", "support").await;
     let q = format!("state:dead root:{job}");
-    let start = format!("{}/start", led(&grace.form("/bulk", &[("what", "retry items"), ("q", &q)]).await));
+    let start = format!("{}/start", location(&grace.form("/bulk", &[("what", "retry items"), ("q", &q)]).await));
     let fields = [("count", "2"), ("reason", "moved"), ("edits", "set /zip 10115")];
-    let shown = grace.form(&start, &fields).await;
-    assert_eq!(shown.status, 422, "{}", shown.text);
+    let page = grace.form(&start, &fields).await;
+    assert_eq!(page.status, 422, "{}", page.text);
     for part in ["is kept as the text", "-   \"zip\": \"00917\"", "+   \"zip\": \"10115\""] {
-        assert!(shown.text.contains(part), "{part} in {}", shown.text);
+        assert!(page.text.contains(part), "{part} in {}", page.text);
     }
     assert_eq!(shop.get(&format!("/api/v1/jobs/{job}")).await.expect(200)["counts"]["dead"], 2, "nothing was done");
-    led(&grace.form(&start, &[&fields[..], &[("seen_edits", "set /zip 10115")]].concat()).await);
+    location(&grace.form(&start, &[&fields[..], &[("seen_edits", "set /zip 10115")]].concat()).await);
     let mut back = Vec::new();
     while back.len() < 2 {
         back.extend(claim(&shop, "a", 10, 5).await);
@@ -124,7 +124,7 @@ async fn a_postal_code_that_was_text_stays_text_and_is_shown_before() {
 }
 
 #[tokio::test]
-async fn a_search_without_result_says_where_else_to_look() {
+async fn empty_search_suggests_other_places() {
     let server = Server::start().await;
     let grace = server.person("Grace", "support").await;
     for path in ["/items?q=4711", "/items?q=4711+state:dead"] {

@@ -53,7 +53,7 @@ async fn done(caller: &Api, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn columns_that_do_not_fit_are_told_before_anything_runs() {
+async fn mismatched_columns_are_reported_before_import() {
     let server = Server::start().await;
     invoices(&server).await;
     let ada = server.person("ada", "user").await;
@@ -62,14 +62,14 @@ async fn columns_that_do_not_fit_are_told_before_anything_runs() {
     let check = &preview["check"];
     assert_eq!((&check["type"], &check["rows"]), (&json!("invoices"), &json!(3)));
     assert_eq!(check["expected"], json!(["amount", "customer", "id"]));
-    let told: Vec<(&str, &str)> = check["findings"]
+    let findings: Vec<(&str, &str)> = check["findings"]
         .as_array()
         .expect("findings")
         .iter()
         .map(|finding| (finding["kind"].as_str().expect("a kind"), finding["message"].as_str().expect("a sentence")))
         .collect();
     assert_eq!(
-        told,
+        findings,
         [
             ("missing", "Column customer is missing; every row needs it."),
             ("unknown", "Column custommer is not among those that are expected."),
@@ -107,7 +107,7 @@ async fn columns_that_do_not_fit_are_told_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn failed_rows_are_corrected_in_the_page() {
+async fn failed_rows_are_corrected_in_the_browser() {
     let server = Server::start().await;
     invoices(&server).await;
     let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
@@ -123,9 +123,9 @@ async fn failed_rows_are_corrected_in_the_page() {
     assert_eq!(eve.form(&path, &[("others", "yes")]).await.status, 404);
 
     let failed = lines(&ada, &job, "failures").await;
-    let field = |row: i64, place: usize| {
+    let field = |row: i64, column: usize| {
         let item = failed.iter().find(|line| line["row"] == row).expect("a failed row");
-        format!("c.{}.{place}", item["item_id"].as_str().expect("an id"))
+        format!("c.{}.{column}", item["item_id"].as_str().expect("an id"))
     };
     let page = ada.get(&path).await;
     assert_eq!(page.status, 200);
@@ -162,7 +162,7 @@ async fn failed_rows_are_corrected_in_the_page() {
 }
 
 #[tokio::test]
-async fn a_list_of_failed_rows_comes_back_and_both_imports_know_it() {
+async fn corrected_file_is_linked_to_the_original_import() {
     let server = Server::start().await;
     invoices(&server).await;
     let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
@@ -204,7 +204,7 @@ async fn a_list_of_failed_rows_comes_back_and_both_imports_know_it() {
 }
 
 #[tokio::test]
-async fn corrected_rows_take_the_place_of_the_failed_ones() {
+async fn corrected_rows_supersede_failed_rows() {
     let server = Server::start().await;
     invoices(&server).await;
     let (ada, sue) = (server.person("ada", "user").await, server.person("sue", "support").await);

@@ -11,9 +11,9 @@ use crate::{
 
 /// Creates a second token of an existing service.
 async fn token(server: &Server, service: &str, scopes: &[&str]) -> (String, Api) {
-    let made = server.post("/api/v1/tokens", json!({"service": service, "name": "second", "scopes": scopes})).await;
-    let made = made.expect(201);
-    (id(&made["token"]), server.stranger().with_token(made["secret"].as_str().expect("a secret")))
+    let created = server.post("/api/v1/tokens", json!({"service": service, "name": "second", "scopes": scopes})).await;
+    let created = created.expect(201);
+    (id(&created["token"]), server.stranger().with_token(created["secret"].as_str().expect("a secret")))
 }
 
 /// Creates a job of another owner with one waiting item.
@@ -26,7 +26,7 @@ fn order(job: &str) -> Value {
     json!({"payload": {"job_id": job, "what": "failures", "format": "ndjson"}})
 }
 
-async fn ask(caller: &Api, item: Value, sealed: bool) -> String {
+async fn create_export(caller: &Api, item: Value, sealed: bool) -> String {
     let job = json!({"type": "export", "sealed": sealed, "items": [item]});
     id(&caller.post("/api/v1/jobs", job).await.expect(201))
 }
@@ -52,27 +52,29 @@ fn refused(item: &Value, kind: &str, word: &str) {
 }
 
 #[tokio::test]
-async fn a_narrow_token_gets_no_more_from_an_export_than_from_the_api() {
+async fn export_respects_token_restrictions() {
     let server = Server::start().await;
     let victim = victim(&server, &server.service("theirs", &["jobs:read", "jobs:write"]).await).await;
     let wide = server.service("ci", &["admin"]).await;
     let (_, narrow) = token(&server, "ci", &["jobs:read", "jobs:write"]).await;
     narrow.get(&format!("/api/v1/jobs/{victim}")).await.expect_problem(404, "not_found");
 
-    refused(&ended(&server, &ask(&narrow, order(&victim), true).await).await, "not_found", "job");
-    let exported = ask(&wide, order(&victim), true).await;
+    refused(&ended(&server, &create_export(&narrow, order(&victim), true).await).await, "not_found", "job");
+    let exported = create_export(&wide, order(&victim), true).await;
     let exported = ended(&server, &exported).await;
     assert_eq!(exported["state"], "succeeded", "{exported}");
 
     // Whoever adds to a job of a wider token asks with their own rights.
-    let open = ask(&wide, order(&victim), false).await;
+    let open = create_export(&wide, order(&victim), false).await;
     assert_eq!(ended(&server, &open).await["state"], "succeeded");
     narrow.post(&format!("/api/v1/jobs/{open}/items?seal=true"), json!([order(&victim)])).await.expect(200);
     refused(&ended(&server, &open).await, "not_found", "job");
 
     // So does whoever gives an item back with another payload, alone or with many.
     for bulk in [false, true] {
-        let dead = ask(&wide, json!({"payload": {"job_id": victim, "what": "nothing", "format": "csv"}}), true).await;
+        let dead =
+            create_export(&wide, json!({"payload": {"job_id": victim, "what": "nothing", "format": "csv"}}), true)
+                .await;
         let item = ended(&server, &dead).await;
         refused(&item, "invalid_body", "expected");
         if bulk {
@@ -100,7 +102,7 @@ async fn a_narrow_token_gets_no_more_from_an_export_than_from_the_api() {
     let again = narrow.post(&replay, json!({})).await.expect(201);
     refused(&ended(&server, &id(&again)).await, "not_found", "job");
     // A wider token does not widen what a narrower one began.
-    let own = ask(&narrow, order(&victim), true).await;
+    let own = create_export(&narrow, order(&victim), true).await;
     let item = ended(&server, &own).await;
     wide.post(&format!("/api/v1/items/{}/retry", id(&item)), json!({})).await.expect(200);
     let mut again = Value::Null;
@@ -114,7 +116,7 @@ async fn a_narrow_token_gets_no_more_from_an_export_than_from_the_api() {
 }
 
 #[tokio::test]
-async fn an_export_fails_when_its_asker_may_not_look_any_more() {
+async fn export_fails_when_its_requester_loses_access() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let owner = server.service("theirs", &["jobs:read", "jobs:write"]).await;
@@ -129,7 +131,7 @@ async fn an_export_fails_when_its_asker_may_not_look_any_more() {
     server.post("/api/v1/job-types/export/pause", json!({})).await.expect(200);
     let mut jobs = Vec::new();
     for asker in [&ci, &sam, &sue, &ada] {
-        jobs.push(ask(asker, order(&victim), true).await);
+        jobs.push(create_export(asker, order(&victim), true).await);
     }
     server.delete(&format!("/api/v1/tokens/{token_id}")).await.expect(204);
     let people = admin.get("/api/v1/users").await.expect(200)["data"].clone();

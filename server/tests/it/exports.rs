@@ -30,7 +30,7 @@ async fn content(caller: &Api, item: &Value) -> String {
 }
 
 #[tokio::test]
-async fn results_failures_and_items_come_home_as_files() {
+async fn results_failures_and_items_are_downloaded_as_files() {
     let server = Server::start().await;
     let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
     let id = upload(&mine, "people.csv", "id,sum\n1,=1+1\n2\n3,-5\n").await;
@@ -61,7 +61,7 @@ async fn results_failures_and_items_come_home_as_files() {
 }
 
 #[tokio::test]
-async fn an_order_that_cannot_be_carried_out_is_dead_at_once() {
+async fn invalid_export_fails_immediately() {
     let server = Server::start().await;
     let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
     let theirs = server.service("theirs", &["jobs:read", "jobs:write"]).await;
@@ -84,7 +84,7 @@ async fn an_order_that_cannot_be_carried_out_is_dead_at_once() {
 }
 
 #[tokio::test]
-async fn an_export_goes_on_elsewhere_when_its_server_stops_and_leaves_no_half_file() {
+async fn export_is_resumed_by_another_server_without_partial_file() {
     let server = Server::start().await;
     let rows: String = (0..30_000).map(|row| format!("{row},{}\n", "x".repeat(200))).collect();
     let id = upload(&server, "rows.csv", format!("id,text\n{rows}")).await;
@@ -100,20 +100,21 @@ async fn an_export_goes_on_elsewhere_when_its_server_stops_and_leaves_no_half_fi
     assert_eq!(export["outcome"], "succeeded");
     let result = &lines(&other, &export, "results").await[0]["result"];
     assert_eq!(result["rows"], 30_000);
-    let kept = std::fs::read_dir(other.running.app.config.data_dir().expect("a folder").join("files")).expect("files");
-    assert_eq!(kept.count(), 3, "the table, its export, and the folder where files arrive");
+    let stored_files =
+        std::fs::read_dir(other.running.app.config.data_dir().expect("a folder").join("files")).expect("files");
+    assert_eq!(stored_files.count(), 3, "the table, its export, and the folder where files arrive");
     other.stop().await;
 }
 
 #[tokio::test]
-async fn what_was_cancelled_is_listed_before_its_rows_have_followed() {
+async fn export_includes_cancellations_before_propagation() {
     const N: usize = 1_500;
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let items: Vec<Value> = (0..N).map(|n| json!({"payload": n})).collect();
     let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
-    let held = claim(&server, "a", 2, 0).await;
-    kill(&server, &held[0]).await;
+    let claimed = claim(&server, "a", 2, 0).await;
+    kill(&server, &claimed[0]).await;
     let pool = &server.running.app.pool;
     let mut tx = pool.begin().await.expect("a transaction");
     sqlx::query("select from ready for update").execute(&mut *tx).await.expect("nobody takes them");
@@ -125,15 +126,17 @@ async fn what_was_cancelled_is_listed_before_its_rows_have_followed() {
         assert_eq!((&line["state"], &line["payload"]), (&json!("cancelled"), &json!(at + 1)));
     }
     tx.rollback().await.expect("let go");
-    while sqlx::query_scalar::<_, bool>("select exists (select 1 from carry)").fetch_one(pool).await.expect("yes or no")
-    {
-    }
+    while sqlx::query_scalar::<_, bool>("select exists (select 1 from propagation)")
+        .fetch_one(pool)
+        .await
+        .expect("yes or no")
+    {}
     assert_eq!(lines(&server, &job, "failures").await, early);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn items_that_have_not_ended_are_exported_as_they_are() {
+async fn pending_items_are_exported() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let items = json!([{"payload": 1}, {"payload": 2}]);
@@ -150,7 +153,7 @@ async fn items_that_have_not_ended_are_exported_as_they_are() {
 }
 
 #[tokio::test]
-async fn cells_of_other_locales_are_harmless_and_come_back() {
+async fn csv_export_escapes_formulas_and_round_trips() {
     let server = Server::start().await;
     let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
     let rows = "{\"a\":\"x;=HYPERLINK(1)\"}\n{\"a\":\"＝1+1\"}\n";

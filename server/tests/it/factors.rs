@@ -50,7 +50,7 @@ pub(crate) async fn age_sessions(server: &Server) {
 }
 
 #[tokio::test]
-async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
+async fn totp_code_is_required_and_single_use() {
     let server = Server::start().await;
     person(&server, "ada", "user").await;
     let ada = server.sign_in("ada@example.com", PASSWORD).await;
@@ -61,8 +61,8 @@ async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
 
     // A secret that was not confirmed protects nothing.
     server.sign_in("ada@example.com", PASSWORD).await;
-    let wrong = json!({"code": "000000"});
-    ada.post("/api/v1/me/totp/confirm", wrong).await.expect_problem(422, "invalid_body");
+    let wrong_code = json!({"code": "000000"});
+    ada.post("/api/v1/me/totp/confirm", wrong_code).await.expect_problem(422, "invalid_body");
     let confirmed = ada.post("/api/v1/me/totp/confirm", json!({"code": app.code(0)})).await.expect(200);
     assert_eq!(confirmed["recovery_codes"].as_array().map(Vec::len), Some(10));
     other.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
@@ -82,8 +82,8 @@ async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
 
     // The password alone, a used code, a wrong password with a right code: nothing.
     let first = json!({"email": "ada@example.com", "password": PASSWORD});
-    let asked = server.stranger().post("/api/v1/session", first.clone()).await.expect_problem(401, "mfa_required");
-    assert_eq!(asked["methods"], json!(["totp", "recovery_code"]));
+    let challenge = server.stranger().post("/api/v1/session", first.clone()).await.expect_problem(401, "mfa_required");
+    assert_eq!(challenge["methods"], json!(["totp", "recovery_code"]));
     let with = |code: String| json!({"email": "ada@example.com", "password": PASSWORD, "code": code});
     server.stranger().post("/api/v1/session", with(app.code(0))).await.expect_problem(401, "mfa_required");
     let next = app.code(1);
@@ -92,7 +92,7 @@ async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
 
     // In one request, then in two; and a code works once.
     server.stranger().post("/api/v1/session", with(next.clone())).await.expect(204);
-    let state = asked["state"].as_str().expect("a state");
+    let state = challenge["state"].as_str().expect("a state");
     let second = json!({"state": state, "code": next});
     server.stranger().post("/api/v1/session", second.clone()).await.expect_problem(401, "mfa_required");
     sqlx::query("update totp set last_step = 0").execute(&server.running.app.pool).await.expect("time passes");
@@ -103,7 +103,7 @@ async fn an_authenticator_app_is_asked_for_and_each_code_works_once() {
 }
 
 #[tokio::test]
-async fn a_recovery_code_works_once_and_new_ones_replace_the_old() {
+async fn recovery_code_is_single_use_and_replaceable() {
     let server = Server::start().await;
     person(&server, "ada", "user").await;
     let ada = server.sign_in("ada@example.com", PASSWORD).await;
@@ -122,7 +122,7 @@ async fn a_recovery_code_works_once_and_new_ones_replace_the_old() {
 }
 
 #[tokio::test]
-async fn an_admins_link_does_not_replace_the_second_factor_and_names_who_made_it() {
+async fn admin_link_still_requires_second_factor() {
     let server = Server::start().await;
     let root = server.admin().await;
     let id = person(&server, "ada", "user").await;
@@ -146,8 +146,8 @@ async fn an_admins_link_does_not_replace_the_second_factor_and_names_who_made_it
     let (app, _) = set_up(&ada).await;
     let link = make().await;
     for _ in 0..2 {
-        let asked = server.stranger().post("/api/v1/session", json!({"link": link})).await;
-        asked.expect_problem(401, "mfa_required");
+        let challenge = server.stranger().post("/api/v1/session", json!({"link": link})).await;
+        challenge.expect_problem(401, "mfa_required");
     }
     let path = link.strip_prefix(&server.url("")).expect("a link to this server");
     let press = server.stranger().request(Method::POST, path).header("sec-fetch-site", "same-origin");
@@ -161,7 +161,7 @@ async fn an_admins_link_does_not_replace_the_second_factor_and_names_who_made_it
 }
 
 #[tokio::test]
-async fn the_second_step_works_as_a_form() {
+async fn second_factor_form_without_scripts() {
     let server = Server::start().await;
     person(&server, "ada", "user").await;
     let (app, _) = set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
@@ -170,8 +170,8 @@ async fn the_second_step_works_as_a_form() {
     assert_eq!(page.status, 200, "{}", page.text);
     let state = page.text.split("name=\"state\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
     let state = state.expect("a state").to_owned();
-    let wrong = [("state", state.as_str()), ("code", "123456"), ("back", "/imports/new")];
-    let again = server.stranger().form("/sign-in/second-step", &wrong).await;
+    let wrong_code = [("state", state.as_str()), ("code", "123456"), ("back", "/imports/new")];
+    let again = server.stranger().form("/sign-in/second-step", &wrong_code).await;
     assert_eq!(again.status, 422, "{}", again.text);
     assert!(again.text.contains("That code is wrong"), "{}", again.text);
     let code = app.code(1);
@@ -183,7 +183,7 @@ async fn the_second_step_works_as_a_form() {
 }
 
 #[tokio::test]
-async fn codes_cannot_be_guessed_without_end() {
+async fn second_factor_guesses_are_limited() {
     let server = Server::start().await;
     person(&server, "ada", "user").await;
     set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
@@ -201,7 +201,7 @@ async fn codes_cannot_be_guessed_without_end() {
 }
 
 #[tokio::test]
-async fn a_role_that_requires_a_second_factor_can_do_nothing_before_it_is_there() {
+async fn required_second_factor_blocks_all_actions_until_enrolled() {
     let server =
         Server::start_with(|config| config.identity.require_mfa = "admin,support".parse().expect("roles")).await;
     person(&server, "ada", "user").await;
@@ -229,7 +229,7 @@ async fn a_role_that_requires_a_second_factor_can_do_nothing_before_it_is_there(
 }
 
 #[tokio::test]
-async fn an_admin_resets_the_factors_of_somebody_else_alone() {
+async fn admin_resets_second_factors_of_others_only() {
     let server = Server::start().await;
     let root = server.admin().await;
     let id = person(&server, "ada", "user").await;
@@ -247,7 +247,7 @@ async fn an_admin_resets_the_factors_of_somebody_else_alone() {
 }
 
 #[tokio::test]
-async fn a_secret_that_waits_for_its_first_code_is_shown_after_a_recent_sign_in_alone() {
+async fn pending_totp_secret_requires_recent_sign_in() {
     let server = Server::start().await;
     person(&server, "ada", "user").await;
     let ada = server.sign_in("ada@example.com", PASSWORD).await;
@@ -272,16 +272,16 @@ async fn a_secret_that_waits_for_its_first_code_is_shown_after_a_recent_sign_in_
 }
 
 #[tokio::test]
-async fn a_refused_second_factor_is_in_the_audit_log_whichever_way_it_came() {
+async fn refused_second_factor_is_in_the_audit_log() {
     let server = Server::start().await;
     let root = server.admin().await;
     let id = person(&server, "ada", "user").await;
     let (_, codes) = set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
     let link = root.post(&format!("/api/v1/users/{id}/sign-in-link"), json!({})).await.expect(201);
-    let asked = server.stranger().post("/api/v1/session", json!({"link": link["url"]})).await;
-    let state = asked.expect_problem(401, "mfa_required")["state"].clone();
-    let wrong = json!({"state": state, "code": "000000"});
-    server.stranger().post("/api/v1/session", wrong).await.expect_problem(401, "mfa_required");
+    let challenge = server.stranger().post("/api/v1/session", json!({"link": link["url"]})).await;
+    let state = challenge.expect_problem(401, "mfa_required")["state"].clone();
+    let wrong_code = json!({"state": state, "code": "000000"});
+    server.stranger().post("/api/v1/session", wrong_code).await.expect_problem(401, "mfa_required");
     let refused = root.get("/api/v1/audit?action=session.refuse").await.expect(200);
     let detail = refused["data"][0]["detail"].as_str().unwrap_or_default().to_owned();
     assert!(detail.contains("link made by admin: the second factor does not fit"), "{refused}");
@@ -294,7 +294,7 @@ async fn a_refused_second_factor_is_in_the_audit_log_whichever_way_it_came() {
 }
 
 #[tokio::test]
-async fn a_state_ends_with_the_password_and_with_the_account() {
+async fn second_factor_state_ends_with_password_change_or_account() {
     let server = Server::start().await;
     let id = person(&server, "ada", "user").await;
     let ada = server.sign_in("ada@example.com", PASSWORD).await;

@@ -49,7 +49,7 @@ async fn count(api: &Api, job: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_tree_is_made_once_and_its_answer_says_how_far_it_is() {
+async fn repeated_creation_returns_the_current_state_of_the_tree() {
     let server = start().await;
     let body = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
     let first = create(&server, "k", &body).await.expect(201);
@@ -71,18 +71,20 @@ async fn a_tree_is_made_once_and_its_answer_says_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn a_tree_that_failed_is_made_again_and_takes_the_key() {
+async fn failed_tree_releases_its_idempotency_key() {
     let server = start().await;
     let body = json!({"type": "a", "sealed": true, "dedupe_key": "d", "items": [{"payload": 1}]});
     let first = create(&server, "k", &body).await.expect(201);
     work(&server, "failure", json!({"error": {"message": "no"}, "retryable": false})).await;
 
     // Many at once: one new tree, which the others find under way.
-    let made = join_all((0..8).map(|_| create(&server, "k", &body))).await;
-    let mut new = made.iter().filter(|answer| answer.status == 201);
+    let created = join_all((0..8).map(|_| create(&server, "k", &body))).await;
+    let mut new = created.iter().filter(|answer| answer.status == 201);
     let second = new.next().expect("a new tree").json();
     assert!(new.next().is_none());
-    assert!(made.iter().filter(|answer| answer.status != 201).all(|answer| answer.expect(202)["id"] == second["id"]));
+    assert!(
+        created.iter().filter(|answer| answer.status != 201).all(|answer| answer.expect(202)["id"] == second["id"])
+    );
     assert_ne!(second["id"], first["id"]);
     // Its dedupe key has gone over.
     assert_eq!((&second["replay_of"], &second["dedupe_key"]), (&first["id"], &json!("d")));
@@ -94,7 +96,7 @@ async fn a_tree_that_failed_is_made_again_and_takes_the_key() {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_its_owner_and_to_whom_it_acts_for() {
+async fn idempotency_key_is_scoped_to_owner() {
     let server = start().await;
     let body = json!({"type": "a"});
     let of = |name: &str| json!({"type": "a", "initiated_by": name});
@@ -111,7 +113,7 @@ async fn a_key_belongs_to_its_owner_and_to_whom_it_acts_for() {
 }
 
 #[tokio::test]
-async fn what_failed_validation_stores_nothing() {
+async fn failed_validation_stores_no_idempotency_key() {
     let server = start().await;
     server.put("/api/v1/job-types/strict", json!({"payload_schema": {"type": "integer"}})).await.expect(201);
     for bad in [
@@ -129,7 +131,7 @@ async fn what_failed_validation_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_type_may_insist_on_a_key() {
+async fn job_type_requires_idempotency_key() {
     let server = start().await;
     server.put("/api/v1/job-types/safe", json!({"require_idempotency_key": true})).await.expect(201);
     let body = json!({"type": "a", "children": [{"type": "safe"}]});
@@ -143,7 +145,7 @@ async fn a_type_may_insist_on_a_key() {
 
 /// P10: 64 identical requests create one tree per key, on two servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_identical_requests_at_once_make_one_tree() {
+async fn concurrent_identical_requests_create_one_tree() {
     let server = start().await;
     let other = server.another().await;
     other.get("/api/v1/job-types/a").await.expect(200);
@@ -171,7 +173,7 @@ async fn many_identical_requests_at_once_make_one_tree() {
 }
 
 #[tokio::test]
-async fn a_key_lapses_when_its_window_has_passed_and_its_tree_is_complete() {
+async fn idempotency_key_expires_after_window_and_completion() {
     let server = Server::start_with(|config| config.idempotency_window_seconds = 1).await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let body = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
@@ -198,14 +200,14 @@ async fn a_key_lapses_when_its_window_has_passed_and_its_tree_is_complete() {
 }
 
 #[tokio::test]
-async fn an_array_of_items_is_added_once() {
+async fn repeated_item_array_is_added_once() {
     let server = start().await;
     let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
     let path = format!("/api/v1/jobs/{job}/items");
     let items = json!([{"payload": 1}, {"payload": 2}]);
     let added = json!({"accepted": 2, "duplicates": 0, "sealed": false});
-    let made = join_all((0..16).map(|_| post(&server, &path, "k", &items))).await;
-    assert!(made.iter().all(|answer| answer.expect(200) == added));
+    let created = join_all((0..16).map(|_| post(&server, &path, "k", &items))).await;
+    assert!(created.iter().all(|answer| answer.expect(200) == added));
     assert_eq!(count(&server, &job).await, 2);
     post(&server, &path, "k", &json!([{"payload": 3}])).await.expect_problem(422, "idempotency_key_reused");
     let sealing = format!("{path}?seal=true");
@@ -227,7 +229,7 @@ async fn an_array_of_items_is_added_once() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_sent_again_goes_on_where_it_was_committed() {
+async fn repeated_item_stream_resumes_after_committed_items() {
     let server = start().await;
     let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
     let line = |n: usize| format!("{{\"payload\": {n}}}\n");
@@ -260,7 +262,7 @@ async fn a_stream_that_is_sent_again_goes_on_where_it_was_committed() {
 
 /// The same stream on several connections to two servers at once: every row is added once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_sent_twice_at_once_is_added_once() {
+async fn concurrent_identical_item_streams_are_added_once() {
     let server = start().await;
     let other = server.another().await;
     let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
@@ -276,7 +278,7 @@ async fn a_stream_that_is_sent_twice_at_once_is_added_once() {
 }
 
 #[tokio::test]
-async fn what_else_is_made_is_made_once() {
+async fn other_creations_are_idempotent() {
     let server = start().await;
     for (path, body) in [
         ("/api/v1/job-types", json!({"name": "once"})),
@@ -310,7 +312,7 @@ async fn what_else_is_made_is_made_once() {
 /// Simulates a server killed between creating a resource and storing its response: the database refuses the second, and
 /// so the first.
 #[tokio::test]
-async fn what_cannot_be_answered_again_is_not_made() {
+async fn creation_without_storable_response_is_rolled_back() {
     let server = start().await;
     let pool = &server.running.app.pool;
     server.post("/api/v1/services", json!({"name": "keyed"})).await.expect(201);

@@ -39,7 +39,7 @@ async fn check(caller: &Api, upload: &str, edits: Value) -> Value {
 }
 
 #[tokio::test]
-async fn bad_rows_of_the_whole_file_are_found_and_corrected_before_anything_runs() {
+async fn file_check_finds_bad_rows_to_correct_before_import() {
     let server = Server::start().await;
     invoices(&server).await;
     let id = upload(&server, "rechnungen.csv", thousand()).await;
@@ -82,22 +82,22 @@ async fn bad_rows_of_the_whole_file_are_found_and_corrected_before_anything_runs
 }
 
 #[tokio::test]
-async fn a_check_refuses_what_the_job_would_refuse() {
+async fn file_check_refuses_like_job_creation() {
     let server = Server::start().await;
     invoices(&server).await;
     let id = upload(&server, "rechnungen.csv", "Kunde;Betrag\nAda;1\n").await;
     let path = format!("/api/v1/uploads/{id}/check");
-    let asked = async |body: Value| server.post(&path, body).await;
-    asked(json!({"type": "nothing"})).await.expect_problem(422, "unknown_job_type");
+    let send_check = async |body: Value| server.post(&path, body).await;
+    send_check(json!({"type": "nothing"})).await.expect_problem(422, "unknown_job_type");
     let partial = json!({"columns": [{"from": "Kunde", "to": "customer"}]});
-    asked(json!({"type": "invoices", "mapping": partial})).await.expect_problem(422, "mapping_incomplete");
-    asked(json!({"type": "invoices", "header_row": 7})).await.expect_problem(422, "bad_header");
+    send_check(json!({"type": "invoices", "mapping": partial})).await.expect_problem(422, "mapping_incomplete");
+    send_check(json!({"type": "invoices", "header_row": 7})).await.expect_problem(422, "bad_header");
     for (edits, pointer) in [
         (json!([{"row": 2, "cells": {"Preis": "1"}}]), "/edits/0/cells/Preis"),
         (json!([{"row": 2, "leave_out": true}, {"row": 2, "leave_out": true}]), "/edits/1/row"),
         (json!([{"row": 2, "cells": {"Betrag": "x".repeat(10_001)}}]), "/edits/0/cells/Betrag"),
     ] {
-        let refused = asked(json!({"type": "invoices", "edits": edits})).await.expect_problem(422, "invalid_body");
+        let refused = send_check(json!({"type": "invoices", "edits": edits})).await.expect_problem(422, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
         let body = json!({"type": "invoices", "upload": {"id": id}, "edits": edits});
         let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
@@ -112,7 +112,7 @@ async fn a_check_refuses_what_the_job_would_refuse() {
 }
 
 #[tokio::test]
-async fn a_header_below_a_title_is_suggested_and_chosen() {
+async fn header_row_below_a_title_is_suggested() {
     let server = Server::start().await;
     invoices(&server).await;
     let file = "Invoices of March;\n;\ncustomer;amount\nAda;1\nBen;2\nTotal;\n";

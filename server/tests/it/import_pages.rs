@@ -16,13 +16,13 @@ async fn start(caller: &Api, fields: &[(&str, &str)]) -> Answer {
 }
 
 /// Text of a page, without hydration markers.
-async fn shown(caller: &Api, path: &str) -> String {
+async fn page_text(caller: &Api, path: &str) -> String {
     let page = caller.get(path).await;
     assert_eq!(page.status, 200, "{path}: {}", page.text);
     page.text.replace("<!>", "")
 }
 
-fn led(answer: &Answer) -> String {
+fn location(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{}", answer.text);
     answer.headers["location"].to_str().expect("text").to_owned()
 }
@@ -34,7 +34,7 @@ async fn waiting(server: &Server, ada: &Api) -> Value {
 }
 
 #[tokio::test]
-async fn only_types_that_a_file_can_start_are_offered() {
+async fn import_page_offers_importable_types_only() {
     let server = Server::start().await;
     for (name, builtin) in [("checked", "validate"), ("parrot", "echo"), ("archive", "export")] {
         let spec = json!({"executor": {"kind": "builtin", "name": builtin}});
@@ -58,7 +58,7 @@ async fn only_types_that_a_file_can_start_are_offered() {
 }
 
 #[tokio::test]
-async fn all_of_the_first_rows_is_shown() {
+async fn import_preview_shows_first_rows_completely() {
     let server = Server::start().await;
     let ada = server.person("ada", "user").await;
     let names: Vec<String> = (1..=40).map(|n| format!("name_{n}")).collect();
@@ -68,7 +68,7 @@ async fn all_of_the_first_rows_is_shown() {
     let preview = ada.get(&format!("/api/v1/uploads/{file}/preview")).await.expect(200);
     let long = preview["rows"][2]["cells"].as_array().expect("cells");
     assert_eq!((long.len(), &long[40], &long[41]), (42, &json!("4x41"), &json!("4x42")));
-    let page = shown(&ada, &format!("/imports/new?upload_id={file}")).await;
+    let page = page_text(&ada, &format!("/imports/new?upload_id={file}")).await;
     for name in &names {
         assert!(page.contains(&format!("<th scope=\"col\">{name}</th>")), "{name}: {page}");
     }
@@ -76,29 +76,29 @@ async fn all_of_the_first_rows_is_shown() {
         assert!(page.contains(&format!("<span>{cell}</span>")), "{cell}: {page}");
     }
     assert!(page.contains("29 rows are ready, 1 needs attention"), "{page}");
-    assert!(shown(&ada, &format!("/imports/new?upload_id={file}&left=2")).await.contains("The other 2 files were"));
+    assert!(page_text(&ada, &format!("/imports/new?upload_id={file}&left=2")).await.contains("The other 2 files were"));
     let eve = server.person("eve", "user").await;
     assert_eq!(eve.get(&format!("/imports/new?upload_id={file}")).await.status, 404);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_page_says_whose_an_import_is_and_who_can_see_it() {
+async fn import_page_shows_owner_and_visibility() {
     let server = Server::start().await;
     let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
     let job = waiting(&server, &ada).await;
     let path = format!("/imports/{}", job["id"].as_str().expect("an id"));
-    let own = shown(&ada, &path).await;
+    let own = page_text(&ada, &path).await;
     assert!(own.contains("Visible to you and your administrators"), "{own}");
     assert!(!own.contains("Imported by"), "{own}");
-    let others = shown(&sam, &path).await;
+    let others = page_text(&sam, &path).await;
     assert!(others.contains("Imported by <b>ada</b>") && others.contains("Visible to <b>ada</b>"), "{others}");
     assert!(!others.contains("Visible to you") && !others.contains("Nobody else"), "{others}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn an_import_is_canceled_from_its_own_page() {
+async fn import_is_cancelled_from_its_page() {
     let server = Server::start().await;
     let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
     let job = waiting(&server, &ada).await;
@@ -110,15 +110,15 @@ async fn an_import_is_canceled_from_its_own_page() {
     let refused = sam.form(&cancel, &[]).await;
     assert_eq!(refused.status, 422);
     assert!(refused.text.contains("id=\"refusal\"") && refused.text.contains("name=\"reason\""), "{}", refused.text);
-    assert_eq!(led(&ada.form(&cancel, &[]).await), format!("{page}?did=canceled"));
+    assert_eq!(location(&ada.form(&cancel, &[]).await), format!("{page}?did=canceled"));
     assert_eq!(complete(&ada, &job).await["outcome"], "cancelled");
-    let text = shown(&ada, &page).await;
+    let text = page_text(&ada, &page).await;
     assert!(text.contains("Canceled after 0 of 2 rows.") && !text.contains(&cancel), "{text}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_bad_end_has_no_check_and_a_misfit_is_a_warning() {
+async fn failed_import_has_no_check_mark_and_mismatch_is_a_warning() {
     let server = Server::start().await;
     let ada = server.person("ada", "user").await;
     let schema = json!({"type": "object", "properties": {"name": {"type": "number"}}});
@@ -126,12 +126,12 @@ async fn a_bad_end_has_no_check_and_a_misfit_is_a_warning() {
         json!({"executor": {"kind": "builtin", "name": "validate"}, "max_failures": 1, "payload_schema": schema});
     server.put("/api/v1/job-types/numbers", spec).await.expect(201);
     let file = upload(&ada, "march.csv", "name\nann\nbob\n").await;
-    let page = shown(&ada, &format!("/imports/new?upload_id={file}&type=numbers")).await;
+    let page = page_text(&ada, &format!("/imports/new?upload_id={file}&type=numbers")).await;
     let check = page.split("id=\"check\"").nth(1).expect("what does not fit");
     assert!(check.split("</svg>").next().expect("its icon").contains("#i-partial"), "{page}");
     let job = complete(&ada, &import(&ada, "numbers", &file).await).await;
     assert_eq!(job["outcome"], "failed");
-    let page = shown(&ada, &format!("/imports/{}", job["id"].as_str().expect("an id"))).await;
+    let page = page_text(&ada, &format!("/imports/{}", job["id"].as_str().expect("an id"))).await;
     assert!(page.contains("None of the 2 rows could be imported."), "{page}");
     let pill = page.split("pill-finished").nth(1).expect("the indicator");
     assert!(!pill.split("</svg>").next().expect("its icon").contains("i-succeeded"), "{page}");
@@ -139,33 +139,33 @@ async fn a_bad_end_has_no_check_and_a_misfit_is_a_warning() {
 }
 
 #[tokio::test]
-async fn what_a_program_made_has_items_and_no_rows() {
+async fn job_created_by_program_shows_items_instead_of_rows() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let new = json!({"type": "a", "sealed": true, "items": [{"payload": {}}, {"payload": {}}]});
     let job = server.post("/api/v1/jobs", new).await.expect(201);
     let id = job["id"].as_str().expect("an id");
     let (admin, path) = (server.admin().await, format!("/imports/{id}"));
-    assert!(shown(&admin, &path).await.contains("Waiting to start: 2 items."));
+    assert!(page_text(&admin, &path).await.contains("Waiting to start: 2 items."));
     server.post(&format!("/api/v1/jobs/{id}/cancel"), json!({})).await.expect(200);
-    let page = shown(&admin, &path).await;
+    let page = page_text(&admin, &path).await;
     assert!(page.contains("Canceled after 0 of 2 items."), "{page}");
     assert!(!page.contains("This import") && !page.contains("ailed rows"), "{page}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_sample_is_imported_with_two_buttons() {
+async fn sample_file_is_imported_with_two_clicks() {
     let server = Server::start().await;
     let ada = server.person("ada", "user").await;
-    let list = shown(&ada, "/imports").await;
+    let list = page_text(&ada, "/imports").await;
     assert!(list.contains("action=\"/imports/sample\""), "{list}");
-    let second = led(&ada.form("/imports/sample", &[]).await);
-    let page = shown(&ada, &second).await;
+    let second = location(&ada.form("/imports/sample", &[]).await);
+    let page = page_text(&ada, &second).await;
     assert!(page.contains("Import 11 rows"), "{page}");
     let file = second.split("upload_id=").nth(1).and_then(|rest| rest.split('&').next()).expect("a file");
-    let made = start(&ada, &[("upload_id", file), ("type", "import"), ("header", "yes"), ("name", "Peaks")]).await;
-    let id = led(&made).rsplit('/').next().expect("an id").to_owned();
+    let created = start(&ada, &[("upload_id", file), ("type", "import"), ("header", "yes"), ("name", "Peaks")]).await;
+    let id = location(&created).rsplit('/').next().expect("an id").to_owned();
     let job = complete(&ada, &ada.get(&format!("/api/v1/jobs/{id}")).await.expect(200)).await;
     assert_eq!(
         (&job["name"], &job["counts"]["succeeded"], &job["counts"]["dead"]),

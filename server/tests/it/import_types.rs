@@ -40,7 +40,7 @@ async fn is_offered(caller: &Api) -> bool {
 }
 
 #[tokio::test]
-async fn the_file_of_the_next_month_gets_the_mapping_of_the_last_one() {
+async fn mapping_of_previous_import_is_suggested() {
     let server = Server::start().await;
     invoices(&server, json!({"aliases": {"date": ["Rechnungsdatum"]}})).await;
     let ada = server.person("Ada", "user").await;
@@ -87,7 +87,7 @@ async fn the_file_of_the_next_month_gets_the_mapping_of_the_last_one() {
 }
 
 #[tokio::test]
-async fn a_suggestion_needs_a_header_and_a_type() {
+async fn mapping_suggestion_requires_header_and_type() {
     let server = Server::start().await;
     invoices(&server, Value::Null).await;
     let id = upload(&server, "invoices.csv", "customer,Amount,Date\nAda,\"1,234.50\",12/31/2026\n").await;
@@ -108,7 +108,7 @@ async fn a_suggestion_needs_a_header_and_a_type() {
 }
 
 #[tokio::test]
-async fn a_type_says_who_may_import() {
+async fn job_type_restricts_importing_roles() {
     let server = Server::start().await;
     let (user, support) = (server.person("Ada", "user").await, server.person("Sue", "support").await);
     invoices(&server, json!({"roles": ["support"]})).await;
@@ -142,7 +142,7 @@ async fn a_type_says_who_may_import() {
 }
 
 #[tokio::test]
-async fn a_clerk_matches_columns_by_a_form_and_finds_them_matched_the_next_month() {
+async fn column_mapping_form_is_remembered_for_the_next_import() {
     let server = Server::start().await;
     invoices(&server, json!({"aliases": {"date": ["Rechnungsdatum"]}})).await;
     let ada = server.person("Ada", "user").await;

@@ -19,7 +19,7 @@ fn table(rows: std::ops::Range<u32>) -> String {
 }
 
 #[tokio::test]
-async fn bad_rows_come_home_as_a_table_and_go_out_again() {
+async fn failed_rows_are_downloaded_as_table_and_reimported() {
     let server = Server::start().await;
     let mut file = b"id;name;sum\n1;Ada;=1+1\n2;one;too;many\n3;few\n4;caf\xE9;1\n5;\"open;1\n6;Bob;-5\n".to_vec();
     file.extend(b"\n7;\"two\nlines\";2\n");
@@ -63,7 +63,7 @@ async fn bad_rows_come_home_as_a_table_and_go_out_again() {
 }
 
 #[tokio::test]
-async fn rows_that_do_not_fit_the_schema_say_which_column() {
+async fn schema_violations_name_the_column() {
     let server = Server::start().await;
     let schema = json!({"properties": {"age": {"type": "integer", "minimum": 0}, "ok": {"type": "boolean"}},
                         "required": ["name"]});
@@ -100,7 +100,7 @@ async fn rows_that_do_not_fit_the_schema_say_which_column() {
 }
 
 #[tokio::test]
-async fn lines_of_json_come_back_byte_for_byte() {
+async fn ndjson_lines_are_returned_byte_for_byte() {
     let server = Server::start().await;
     let file = "{\"n\":9007199254740993, \"x\":1.10}\n{\"a\":1,\"a\":2}\n[1e400]\n";
     let id = upload(&server, "numbers.ndjson", file).await;
@@ -123,7 +123,7 @@ async fn lines_of_json_come_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn files_that_hold_no_table_are_refused_when_the_job_is_made() {
+async fn files_without_rows_are_refused_at_job_creation() {
     let server = Server::start().await;
     for (name, content, code) in [
         ("empty.csv", &b""[..], "no_rows"),
@@ -145,7 +145,7 @@ async fn files_that_hold_no_table_are_refused_when_the_job_is_made() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_upload_get_a_problem_and_leave_nothing() {
+async fn invalid_upload_body_is_refused_without_residue() {
     let server = Server::start_with(|config| config.upload_limit = "1MiB".parse().expect("a size")).await;
     let path = "/api/v1/uploads";
     server.post_text(path, "text/csv", "a\n1\n").await.expect_problem(415, "unsupported_media_type");
@@ -192,15 +192,15 @@ async fn bodies_that_are_no_upload_get_a_problem_and_leave_nothing() {
     let stored = Answer::of(server.request(Method::POST, path).multipart(form(whole))).await;
     assert_eq!(stored.headers["location"], format!("{path}/{}", stored.json()["id"].as_str().expect("an id")));
     assert_eq!(stored.expect(201)["filename"], "b.csv");
-    let kept: Vec<_> = std::fs::read_dir(server.running.app.config.data_dir().expect("a folder").join("files"))
+    let stored_files: Vec<_> = std::fs::read_dir(server.running.app.config.data_dir().expect("a folder").join("files"))
         .expect("files")
         .collect();
-    assert_eq!(kept.len(), 2, "one file, and the folder where files arrive: {kept:?}");
+    assert_eq!(stored_files.len(), 2, "one file, and the folder where files arrive: {stored_files:?}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_file_is_its_owners_and_staffs_alone() {
+async fn upload_is_visible_to_owner_and_staff_only() {
     let server = Server::start().await;
     let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
     let theirs = server.service("theirs", &["jobs:read", "jobs:write"]).await;
@@ -225,7 +225,7 @@ async fn a_file_is_its_owners_and_staffs_alone() {
 }
 
 #[tokio::test]
-async fn two_servers_cut_one_file_and_every_row_is_there_once() {
+async fn two_servers_split_one_file_without_duplicate_rows() {
     let server = Server::start().await;
     let other = server.another().await;
     let id = upload(&server, "rows.csv", table(0..20_000)).await;
@@ -255,7 +255,7 @@ async fn complete_at_least(caller: &Api, job: &Value, items: i64) -> Value {
 }
 
 #[tokio::test]
-async fn ten_rows_behind_a_long_file_are_done_long_before_it() {
+async fn small_import_is_not_delayed_by_a_large_one() {
     let server = Server::start().await;
     let long = upload(&server, "long.csv", table(0..30_000)).await;
     let long = import(&server, "import", &long).await;
@@ -270,21 +270,21 @@ async fn ten_rows_behind_a_long_file_are_done_long_before_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_goes_while_a_job_is_made_of_it_was_never_there() {
+async fn upload_deleted_during_job_creation_is_refused() {
     let server = Server::start().await;
     let id = upload(&server, "late.csv", "id\n1\n").await;
     let pool = &server.running.app.pool;
     let mut tx = pool.begin().await.expect("a transaction");
     sqlx::query("delete from upload where id = $1::uuid").bind(&id).execute(&mut *tx).await.expect("about to go");
-    let made = server.post("/api/v1/jobs", json!({"type": "import", "upload": {"id": id}}));
-    let gone = async {
+    let created = server.post("/api/v1/jobs", json!({"type": "import", "upload": {"id": id}}));
+    let deletion = async {
         // The job has read the file and waits for what becomes of it.
         let waits = "select exists (select 1 from pg_stat_activity
             where datname = current_database() and wait_event_type = 'Lock')";
         while !sqlx::query_scalar::<_, bool>(waits).fetch_one(pool).await.expect("yes or no") {}
         tx.commit().await.expect("gone");
     };
-    let (made, ()) = tokio::join!(made, gone);
-    made.expect_problem(404, "not_found");
+    let (created, ()) = tokio::join!(created, deletion);
+    created.expect_problem(404, "not_found");
     server.stop().await;
 }

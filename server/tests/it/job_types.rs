@@ -6,9 +6,9 @@ use serde_json::json;
 use crate::support::{Answer, Server};
 
 #[tokio::test]
-async fn a_type_needs_only_a_name() {
+async fn job_type_requires_only_a_name() {
     let server = Server::start().await;
-    let made = server.post("/api/v1/job-types", json!({"name": "invoice-shipments"})).await.expect(201);
+    let created = server.post("/api/v1/job-types", json!({"name": "invoice-shipments"})).await.expect(201);
     for (field, value) in [
         ("delivery", json!("at_least_once")),
         ("max_failures", json!(3)),
@@ -20,7 +20,7 @@ async fn a_type_needs_only_a_name() {
         ("paused", json!(false)),
         ("version", json!(1)),
     ] {
-        assert_eq!(made[field], value, "{field}");
+        assert_eq!(created[field], value, "{field}");
     }
     server.post("/api/v1/job-types", json!({"name": "invoice-shipments"})).await.expect_problem(409, "duplicate");
     let problem = server
@@ -34,7 +34,7 @@ async fn a_type_needs_only_a_name() {
 }
 
 #[tokio::test]
-async fn a_patch_changes_what_it_names() {
+async fn job_type_patch_changes_named_fields_only() {
     let server = Server::start().await;
     let schema = r#"{"type":"object","maximum":1.10}"#;
     let body = format!(r#"{{"name":"a","retain_seconds":60,"payload_schema":{schema},"steps":["x"]}}"#);
@@ -61,7 +61,7 @@ async fn a_patch_changes_what_it_names() {
 }
 
 #[tokio::test]
-async fn two_editors_do_not_overwrite_each_other() {
+async fn job_type_update_with_stale_etag_is_refused() {
     let server = Server::start().await;
     let put = |version: Option<&'static str>, concurrency: i32| {
         let mut request = server.request(Method::PUT, "/api/v1/job-types/a").json(&json!({"concurrency": concurrency}));
@@ -88,7 +88,7 @@ async fn two_editors_do_not_overwrite_each_other() {
 }
 
 #[tokio::test]
-async fn a_type_is_paused_resumed_and_removed() {
+async fn job_type_is_paused_resumed_and_deleted() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let pause = "/api/v1/job-types/a/pause";
@@ -105,7 +105,7 @@ async fn a_type_is_paused_resumed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_list_shows_each_type_once() {
+async fn job_type_list_pages_have_no_duplicates() {
     let server = Server::start().await;
     for n in 0..25 {
         server.put(&format!("/api/v1/job-types/t{n:02}"), json!({})).await.expect(201);

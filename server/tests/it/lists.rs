@@ -44,7 +44,7 @@ fn ids(items: &[Value]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_filter_of_items_finds_what_it_names() {
+async fn item_list_filters() {
     let server = Server::start().await;
     for name in ["a", "b"] {
         server.put(&format!("/api/v1/job-types/{name}"), json!({"backoff": {"min_seconds": 600}})).await.expect(201);
@@ -52,13 +52,13 @@ async fn every_filter_of_items_finds_what_it_names() {
     let items: Vec<Value> = (0..6).map(|n| json!({"payload": {"n": n, "word": format!("w{n} 100%")}})).collect();
     let one = job(&server, json!({"type": "a", "items": items})).await;
     let two = job(&server, json!({"type": "b", "items": [{"payload": "elsewhere"}]})).await;
-    let held = claim(&server, "w-1", &["a"], 4).await;
-    let of = |n: usize| held[n]["item"]["id"].as_str().expect("an id").to_owned();
-    let fence = |n: usize| format!("/api/v1/assignments/{}", id(&held[n]));
-    server.post(&format!("{}/result", fence(0)), json!({})).await.expect(200);
+    let claimed = claim(&server, "w-1", &["a"], 4).await;
+    let of = |n: usize| claimed[n]["item"]["id"].as_str().expect("an id").to_owned();
+    let path = |n: usize| format!("/api/v1/assignments/{}", id(&claimed[n]));
+    server.post(&format!("{}/result", path(0)), json!({})).await.expect(200);
     let error = json!({"message": "no such user 17", "kind": "unknown_user"});
-    server.post(&format!("{}/failure", fence(1)), json!({"error": error, "retryable": false})).await.expect(200);
-    server.post(&format!("{}/failure", fence(2)), json!({"error": {"message": "try again"}})).await.expect(200);
+    server.post(&format!("{}/failure", path(1)), json!({"error": error, "retryable": false})).await.expect(200);
+    server.post(&format!("{}/failure", path(2)), json!({"error": {"message": "try again"}})).await.expect(200);
 
     let list = |query: String| {
         let server = &server;
@@ -106,7 +106,7 @@ async fn every_filter_of_items_finds_what_it_names() {
         &server,
         format!(
             "update item set dedupe_key = 'd' where id = '{0}';
-             insert into item_dedupe select gate_id, 'd', id from item where id = '{0}'",
+             insert into item_dedupe select job_key, 'd', id from item where id = '{0}'",
             of(2)
         ),
     )
@@ -122,12 +122,12 @@ async fn every_filter_of_items_finds_what_it_names() {
 }
 
 #[tokio::test]
-async fn a_row_of_a_file_is_found_by_its_line() {
+async fn item_list_filter_by_row_number() {
     let server = Server::start().await;
     let csv = "n\n1\n2\n3\n4\n";
     let upload = server.post_text("/api/v1/uploads?filename=f.csv", "text/csv", csv).await.expect(201);
     let job = job(&server, json!({"type": "import", "upload": {"id": upload["id"]}})).await;
-    crate::turns::until(&server, id(&job), |job| job["status"] == "completed").await;
+    crate::fair_turns::until(&server, id(&job), |job| job["status"] == "completed").await;
     for query in [format!("job={}&row=4", id(&job)), format!("root={}&row=4", id(&job)), "row=4".to_owned()] {
         let found = server.get(&format!("/api/v1/items?{query}")).await.expect(200);
         assert_eq!(found["data"][0]["payload"], json!({"n": "3"}), "{query}");
@@ -137,7 +137,7 @@ async fn a_row_of_a_file_is_found_by_its_line() {
 }
 
 #[tokio::test]
-async fn what_matches_throughout_is_on_exactly_one_page() {
+async fn list_pages_have_no_gaps_or_duplicates_under_changes() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let mut wanted = Vec::new();
@@ -145,8 +145,8 @@ async fn what_matches_throughout_is_on_exactly_one_page() {
         let count = if n == 20 { 60 } else { 1 };
         let items: Vec<Value> =
             (0..count).map(|i| json!({"payload": [n, i], "priority": if n < 10 { 9 } else { 0 }})).collect();
-        let made = job(&server, json!({"type": "a", "sealed": true, "items": items})).await;
-        wanted.extend(all(&server, &format!("/api/v1/items?limit=1000&job={}", id(&made))).await);
+        let created = job(&server, json!({"type": "a", "sealed": true, "items": items})).await;
+        wanted.extend(all(&server, &format!("/api/v1/items?limit=1000&job={}", id(&created))).await);
     }
     assert_eq!(wanted.len(), 99);
     for query in ["type=a", "state=available", "state=available,dead"] {
@@ -164,10 +164,10 @@ async fn what_matches_throughout_is_on_exactly_one_page() {
     let rest =
         all_behind(&server, "/api/v1/items?state=available&sort=created_at&limit=3", format!("&cursor={cursor}")).await;
     let seen: Vec<String> = ids(first["data"].as_array().expect("data")).into_iter().chain(rest).collect();
-    let gone: Vec<String> = taken.iter().map(|it| id(&it["item"]).to_owned()).collect();
-    let stayed: Vec<String> = wanted.iter().filter(|it| !gone.contains(it)).cloned().collect();
-    let seen_of_them: Vec<String> = seen.iter().filter(|it| !gone.contains(it)).cloned().collect();
-    assert_eq!(seen_of_them, stayed);
+    let taken_ids: Vec<String> = taken.iter().map(|it| id(&it["item"]).to_owned()).collect();
+    let stayed: Vec<String> = wanted.iter().filter(|it| !taken_ids.contains(it)).cloned().collect();
+    let seen_others: Vec<String> = seen.iter().filter(|it| !taken_ids.contains(it)).cloned().collect();
+    assert_eq!(seen_others, stayed);
 
     server
         .get(&format!("/api/v1/items?state=dead&sort=created_at&cursor={cursor}"))
@@ -177,11 +177,11 @@ async fn what_matches_throughout_is_on_exactly_one_page() {
 
     // The states that stand in tables of their own, across jobs.
     for it in &taken {
-        let fence = format!("/api/v1/assignments/{}", id(it));
+        let path = format!("/api/v1/assignments/{}", id(it));
         let body = json!({"error": {"message": "broken"}, "retryable": false});
-        server.post(&format!("{fence}/failure"), body).await.expect(200);
+        server.post(&format!("{path}/failure"), body).await.expect(200);
     }
-    let mut dead = gone;
+    let mut dead = taken_ids;
     dead.sort();
     for limit in [1, 4, 1000] {
         let mut found = all(&server, &format!("/api/v1/dead-letters?sort=created_at&limit={limit}")).await;
@@ -194,7 +194,7 @@ async fn what_matches_throughout_is_on_exactly_one_page() {
 }
 
 #[tokio::test]
-async fn every_filter_of_jobs_finds_what_it_names() {
+async fn job_list_filters() {
     let server = Server::start().await;
     let team = server.service("team", &["jobs:read", "jobs:write", "work"]).await;
     for name in ["a", "b"] {
@@ -245,7 +245,7 @@ async fn every_filter_of_jobs_finds_what_it_names() {
     assert_eq!(list("dedupe_key=d".into()).await, [&*done_id]);
     assert_eq!(list(format!("replay_of={tree_id}")).await, [&*done_id]);
     assert_eq!(list("stalled=true".into()).await, Vec::<String>::new());
-    sql(&server, "update gate set updated_at = updated_at - interval '61 minutes'".into()).await;
+    sql(&server, "update job_state set updated_at = updated_at - interval '61 minutes'".into()).await;
     assert_eq!(list("stalled=true&root=true".into()).await, [&*their_id, &tree_id]);
     assert_eq!(list("stalled=false&root=true".into()).await, [&*done_id]);
 

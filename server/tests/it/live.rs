@@ -33,7 +33,7 @@ pub(crate) async fn listen(api: &Api, path: &str, last: impl Fn(&str, &Value) ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_ends_at_the_finished_state_whichever_server_did_the_work() {
+async fn job_stream_ends_with_final_state_on_any_server() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -45,8 +45,8 @@ async fn a_stream_ends_at_the_finished_state_whichever_server_did_the_work() {
     let work = async {
         loop {
             let claim = json!({"worker_id": "w", "types": ["a"], "max": 20});
-            let held = other.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
-            let endings: Vec<Value> = held
+            let claimed = other.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+            let endings: Vec<Value> = claimed
                 .as_array()
                 .expect("assignments")
                 .iter()
@@ -80,7 +80,7 @@ async fn a_stream_ends_at_the_finished_state_whichever_server_did_the_work() {
 }
 
 #[tokio::test]
-async fn a_stream_shows_how_far_each_item_in_flight_is_and_says_bye() {
+async fn job_stream_shows_item_progress_and_bye() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = server
@@ -88,17 +88,20 @@ async fn a_stream_shows_how_far_each_item_in_flight_is_and_says_bye() {
         .await
         .expect(201);
     let path = format!("/api/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
-    let held = server.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
-    let fence = held["assignments"][0]["id"].as_str().expect("a fence").to_owned();
-    let beat = async {
+    let claimed = server.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+    let assignment_id = claimed["assignments"][0]["id"].as_str().expect("a fence").to_owned();
+    let heartbeat = async {
         let progress = json!({"progress": {"done": 3, "total": 10, "message": "reading"}});
-        server.post(&format!("/api/v1/assignments/{fence}/heartbeat"), progress).await.expect(200);
+        server.post(&format!("/api/v1/assignments/{assignment_id}/heartbeat"), progress).await.expect(200);
     };
     let three = |_: &str, data: &Value| data["items"][0]["progress"]["done"] == 3;
-    let (events, ()) = tokio::join!(listen(&server, &path, three), beat);
+    let (events, ()) = tokio::join!(listen(&server, &path, three), heartbeat);
     let item = &events.last().expect("events").1["items"][0];
     assert_eq!((&item["progress"]["total"], &item["progress"]["message"]), (&json!(10), &json!("reading")));
-    assert!(!item.to_string().contains("secret") && !item.to_string().contains(&fence), "neither payload nor fence");
+    assert!(
+        !item.to_string().contains("secret") && !item.to_string().contains(&assignment_id),
+        "neither payload nor fence"
+    );
 
     let api = server.clone();
     let open = tokio::sync::Notify::new();
@@ -114,7 +117,7 @@ async fn a_stream_shows_how_far_each_item_in_flight_is_and_says_bye() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_of_trees_is_live_for_whom_they_belong_to_and_for_staff() {
+async fn roots_stream_is_visible_to_owner_and_staff() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -137,9 +140,9 @@ async fn a_list_of_trees_is_live_for_whom_they_belong_to_and_for_staff() {
         shop.post("/api/v1/jobs", job.clone()).await.expect(201);
         // On another server, so that it takes a hint.
         let claim = json!({"worker_id": "w", "types": ["a"], "max": 1});
-        let held = other.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
-        assert_eq!(held["item"]["root_id"], first);
-        let end = format!("/api/v1/assignments/{}/result", held["id"].as_str().expect("an id"));
+        let claimed = other.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+        assert_eq!(claimed["item"]["root_id"], first);
+        let end = format!("/api/v1/assignments/{}/result", claimed["id"].as_str().expect("an id"));
         other.post(&end, json!({})).await.expect(200);
         let path = format!("/api/v1/jobs/{}", first.as_str().expect("an id"));
         while shop.get(&path).await.expect(200)["tree"]["status"] != "completed" {}

@@ -95,7 +95,7 @@ async fn one_item(api: &Api) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_are_told_to_whom_they_belong_and_to_staff_whichever_server_they_happen_on() {
+async fn failures_topic_reaches_owner_and_staff_on_any_server() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -143,13 +143,13 @@ async fn failures_are_told_to_whom_they_belong_and_to_staff_whichever_server_the
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_item_says_how_far_it_is_until_it_is_gone() {
+async fn item_topic_shows_progress_until_removed() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({"steps": ["fetched", "stored"]})).await.expect(201);
     let job = one_item(&server).await;
-    let held = claim(&other, "a", 1, 10).await[0].clone();
-    let (fence, item) = (id(&held), id(&held["item"]));
+    let claimed = claim(&other, "a", 1, 10).await[0].clone();
+    let (assignment_id, item) = (id(&claimed), id(&claimed["item"]));
     let topic = format!("item:{item}");
     let mut watching = Watching::open(&server, &format!("{topic},job:{}", id(&job))).await;
     let first = watching.until(&topic, |name, _| name == "snapshot").await;
@@ -157,27 +157,27 @@ async fn an_item_says_how_far_it_is_until_it_is_gone() {
         (&first["state"], &first["attempts"], &first["payload"]),
         (&json!("running"), &json!(1), &json!({"n": 1}))
     );
-    assert!(!first.to_string().contains(&fence), "no fence");
+    assert!(!first.to_string().contains(&assignment_id), "no fence");
     let progress = json!({"progress": {"done": 3, "total": 10, "message": "reading"}});
-    other.post(&format!("/api/v1/assignments/{fence}/heartbeat"), progress).await.expect(200);
+    other.post(&format!("/api/v1/assignments/{assignment_id}/heartbeat"), progress).await.expect(200);
     let now = watching.until(&topic, |_, data| data["progress"]["done"] == 3).await;
     assert_eq!(now["progress"]["message"], "reading");
     let step = json!({"name": "fetched", "data": {"page": 7}});
-    other.post(&format!("/api/v1/assignments/{fence}/step"), step).await.expect(200);
+    other.post(&format!("/api/v1/assignments/{assignment_id}/step"), step).await.expect(200);
     let now = watching.until(&topic, |_, data| data["step"]["name"] == "fetched").await;
     assert_eq!(now["step"]["data"], json!({"page": 7}));
-    finish(&other, &held).await;
+    finish(&other, &claimed).await;
     let last = watching.until(&topic, |name, data| name == "change" && data["state"] == "succeeded").await;
     assert!(last["version"].as_i64() > first["version"].as_i64(), "{last}");
     let topic_of_job = format!("job:{}", id(&job));
     server.get(&format!("/api/v1/jobs/{}?wait_seconds=5", id(&job))).await.expect(200);
     server.delete(&format!("/api/v1/jobs/{}", id(&job))).await.expect(204);
-    let mut gone = vec![topic, topic_of_job];
-    while !gone.is_empty() {
+    let mut deleted = vec![topic, topic_of_job];
+    while !deleted.is_empty() {
         let (name, data) = watching.next().await.expect("the connection goes on");
         if name == "removed" {
             assert_eq!(data.as_object().map(serde_json::Map::len), Some(1), "its topic and no more: {data}");
-            gone.retain(|topic| data["topic"] != **topic);
+            deleted.retain(|topic| data["topic"] != **topic);
         }
     }
     other.stop().await;
@@ -185,7 +185,7 @@ async fn an_item_says_how_far_it_is_until_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_and_all_trees_are_topics_beside_others() {
+async fn job_and_roots_topics_share_a_connection() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = one_item(&server).await;
@@ -195,10 +195,10 @@ async fn a_job_and_all_trees_are_topics_beside_others() {
     seen.sort_by_key(|(_, data)| data["topic"].to_string());
     assert_eq!((seen[0].0.as_str(), &seen[0].1["id"], &seen[0].1["topic"]), ("snapshot", &job["id"], &json!(topic)));
     assert_eq!((seen[1].0.as_str(), &seen[1].1["jobs"][0]["id"]), ("snapshot", &job["id"]));
-    let held = claim(&server, "a", 1, 10).await;
+    let claimed = claim(&server, "a", 1, 10).await;
     let now = watching.until(&topic, |_, data| data["items"][0]["state"] == "running").await;
-    assert!(now["version"].is_i64() && now["items"][0]["id"] == held[0]["item"]["id"], "{now}");
-    finish(&server, &held[0]).await;
+    assert!(now["version"].is_i64() && now["items"][0]["id"] == claimed[0]["item"]["id"], "{now}");
+    finish(&server, &claimed[0]).await;
     watching.until(&topic, |_, data| data["jobs"][0]["status"] == "completed").await;
     let after = one_item(&server).await;
     watching.until("roots", |name, data| name == "change" && data["jobs"][0]["id"] == after["id"]).await;
@@ -206,7 +206,7 @@ async fn a_job_and_all_trees_are_topics_beside_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uploads_operations_workers_types_and_the_overview_are_live() {
+async fn uploads_operations_workers_types_and_overview_topics() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -232,8 +232,8 @@ async fn uploads_operations_workers_types_and_the_overview_are_live() {
     let upload = imports::upload(&server, "people.csv", "name\nann\nbob\n").await;
     let job = imports::import(&server, "a", &upload).await;
     watching.until("imports", |_, data| data["jobs"][0]["id"] == job["id"]).await;
-    for held in claim(&server, "a", 2, 10).await {
-        kill(&server, &held).await;
+    for claimed in claim(&server, "a", 2, 10).await {
+        kill(&server, &claimed).await;
     }
     watching.until("imports", |_, data| data["jobs"][0]["counts"]["dead"] == 2).await;
     watching.until("workers", |_, data| data["data"][0]["worker_id"] == "w").await;
@@ -241,15 +241,15 @@ async fn uploads_operations_workers_types_and_the_overview_are_live() {
 
     let retry =
         json!({"action": "retry", "target": "items", "filter": {"job": job["id"], "state": "dead"}, "reason": "try"});
-    let made = other.post("/api/v1/bulk-operations", retry).await.expect(202);
-    let through = |it: &Value| it["id"] == made["id"] && it["state"] == "completed";
+    let created = other.post("/api/v1/bulk-operations", retry).await.expect(202);
+    let through = |it: &Value| it["id"] == created["id"] && it["state"] == "completed";
     watching.until("operations", |_, data| data["data"].as_array().is_some_and(|all| all.iter().any(through))).await;
     other.stop().await;
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_callback_is_seen_as_it_arrives() {
+async fn deliveries_topic_shows_callbacks() {
     let server = quick_server().await;
     let mut receiver = Receiver::start().await;
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
@@ -267,7 +267,7 @@ async fn a_callback_is_seen_as_it_arrives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_may_not_see_is_forbidden_and_what_is_no_topic_is_refused() {
+async fn forbidden_and_unknown_topics() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = one_item(&server).await;
@@ -312,32 +312,32 @@ async fn what_one_may_not_see_is_forbidden_and_what_is_no_topic_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_ends_with_its_credential_and_says_bye_when_the_server_stops() {
+async fn event_stream_ends_with_its_credential_or_server() {
     let server = Server::start().await;
     let other = server.another().await;
-    let made = json!({"service": "ci", "name": "t", "scopes": ["jobs:read"]});
+    let created = json!({"service": "ci", "name": "t", "scopes": ["jobs:read"]});
     server.post("/api/v1/services", json!({"name": "ci"})).await.expect(201);
-    let made = server.post("/api/v1/tokens", made).await.expect(201);
-    let ci = other.stranger().with_token(made["secret"].as_str().expect("a secret"));
+    let created = server.post("/api/v1/tokens", created).await.expect(201);
+    let ci = other.stranger().with_token(created["secret"].as_str().expect("a secret"));
     let mut watching = Watching::open(&ci, "roots,failures,types").await;
     for _ in 0..3 {
         assert_eq!(watching.next().await.map(|event| event.0).as_deref(), Some("snapshot"));
     }
     let revoked = Instant::now();
-    server.delete(&format!("/api/v1/tokens/{}", id(&made["token"]))).await.expect(204);
-    let said = watching.end().await;
-    assert!(said.iter().all(|(name, _)| name != "bye"), "{said:?}");
+    server.delete(&format!("/api/v1/tokens/{}", id(&created["token"]))).await.expect(204);
+    let received_events = watching.end().await;
+    assert!(received_events.iter().all(|(name, _)| name != "bye"), "{received_events:?}");
     assert!(revoked.elapsed() < Duration::from_secs(5), "{:?}", revoked.elapsed());
 
     let mut watching = Watching::open(&other, "failures").await;
     watching.snapshot("failures").await;
-    let (said, ()) = tokio::join!(watching.end(), other.stop());
-    assert_eq!(said.last().map(|(name, _)| name.as_str()), Some("bye"));
+    let (received_events, ()) = tokio::join!(watching.end(), other.stop());
+    assert_eq!(received_events.last().map(|(name, _)| name.as_str()), Some("bye"));
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_watchers_cost_the_database_what_one_does() {
+async fn two_hundred_watchers_share_database_queries() {
     const WATCHERS: usize = 200;
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

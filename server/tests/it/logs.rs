@@ -23,13 +23,13 @@ fn messages(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn lines_of_each_attempt_are_kept_in_order_and_shown_live() {
+async fn attempt_logs_are_ordered_and_live() {
     let server = Server::start().await;
     let backoff = json!({"min_seconds": 0, "max_seconds": 0, "jitter": false});
     server.put("/api/v1/job-types/a", json!({"max_failures": 3, "backoff": backoff})).await.expect(201);
     job(&server, json!({"type": "a", "items": [{"payload": 1}]})).await;
-    let held = claim(&server, "w", &["a"], 1).await;
-    let item = held[0]["item"]["id"].as_str().expect("an id").to_owned();
+    let claimed = claim(&server, "w", &["a"], 1).await;
+    let item = claimed[0]["item"]["id"].as_str().expect("an id").to_owned();
     let logs = format!("/api/v1/items/{item}/logs");
     assert_eq!(server.get(&logs).await.expect(200)["data"], json!([]));
 
@@ -42,11 +42,11 @@ async fn lines_of_each_attempt_are_kept_in_order_and_shown_live() {
         r#"{{"lines":[{{"at":"{at}","level":"debug","message":"one","fields":{{"big":12345678901234567890.5,"b":1}}}},
             {{"message":"two <b>"}}]}}"#
     );
-    let path = format!("/api/v1/assignments/{}/logs", id(&held[0]));
+    let path = format!("/api/v1/assignments/{}/logs", id(&claimed[0]));
     let added = server.post_text(&path, "application/json", first).await.expect(200);
     assert_eq!(added, json!({"added": 2, "last_line": 2, "dropped": 0}));
-    let said = watching.until(&topic, |_, data| data.get("log").is_some()).await;
-    assert_eq!((&said["log"]["attempt"], &said["log"]["lines"][1]["message"]), (&json!(1), &json!("two <b>")));
+    let event = watching.until(&topic, |_, data| data.get("log").is_some()).await;
+    assert_eq!((&event["log"]["attempt"], &event["log"]["lines"][1]["message"]), (&json!(1), &json!("two <b>")));
     let lines = server.get(&logs).await.expect(200)["data"].clone();
     assert_eq!(
         (&lines[0]["at"], &lines[0]["level"], &lines[1]["level"]),
@@ -58,8 +58,8 @@ async fn lines_of_each_attempt_are_kept_in_order_and_shown_live() {
 
     // Another attempt has a log of its own; a closed assignment takes no more lines.
     let failure = json!({"error": {"message": "no"}});
-    server.post(&format!("/api/v1/assignments/{}/failure", id(&held[0])), failure).await.expect(200);
-    let (status, problem) = send(&server, id(&held[0]), json!([{"message": "late"}])).await;
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed[0])), failure).await.expect(200);
+    let (status, problem) = send(&server, id(&claimed[0]), json!([{"message": "late"}])).await;
     assert_eq!((status, &problem["code"]), (409, &json!("assignment_closed")));
     let again = loop {
         let again = claim(&server, "w", &["a"], 1).await;
@@ -85,21 +85,21 @@ async fn lines_of_each_attempt_are_kept_in_order_and_shown_live() {
 }
 
 #[tokio::test]
-async fn an_attempt_keeps_its_newest_lines() {
+async fn attempt_log_keeps_newest_lines() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     job(&server, json!({"type": "a", "items": [{"payload": 1}]})).await;
-    let held = claim(&server, "w", &["a"], 1).await;
-    let item = held[0]["item"]["id"].as_str().expect("an id").to_owned();
+    let claimed = claim(&server, "w", &["a"], 1).await;
+    let item = claimed[0]["item"]["id"].as_str().expect("an id").to_owned();
     for (lines, pointer) in [
         (json!([]), "/lines"),
         (json!([{"message": "x", "fields": [1]}]), "/lines/0/fields"),
         (json!(vec![json!({"message": "x"}); 1_001]), "/lines"),
     ] {
-        let (status, problem) = send(&server, id(&held[0]), lines).await;
+        let (status, problem) = send(&server, id(&claimed[0]), lines).await;
         assert_eq!((status, &problem["errors"][0]["pointer"]), (422, &json!(pointer)), "{problem}");
     }
-    let (status, _) = send(&server, id(&held[0]), json!([{"message": "x", "level": "loud"}])).await;
+    let (status, _) = send(&server, id(&claimed[0]), json!([{"message": "x", "level": "loud"}])).await;
     assert_eq!(status, 422);
 
     // Requests of 40 lines of 15 kB each: more than an attempt keeps.
@@ -107,22 +107,22 @@ async fn an_attempt_keeps_its_newest_lines() {
     let mut last = Value::Null;
     for n in 0..3 {
         let lines: Vec<Value> = (0..40).map(|k| json!({"message": format!("{n}-{k} {long}")})).collect();
-        let (status, answer) = send(&server, id(&held[0]), json!(lines)).await;
+        let (status, answer) = send(&server, id(&claimed[0]), json!(lines)).await;
         assert_eq!(status, 200, "{answer}");
         last = answer;
     }
     assert_eq!(last, json!({"added": 40, "last_line": 120, "dropped": 80}));
     let page = server.get(&format!("/api/v1/items/{item}/logs?limit=1000")).await.expect(200);
-    let kept = messages(&page);
+    let stored_lines = messages(&page);
     assert_eq!(page["data"][0]["line"], 81);
-    assert!(kept.len() == 40 && kept[0].starts_with("2-0 "), "{} lines", kept.len());
-    let bytes: usize = kept.iter().map(|message| message.len()).sum();
+    assert!(stored_lines.len() == 40 && stored_lines[0].starts_with("2-0 "), "{} lines", stored_lines.len());
+    let bytes: usize = stored_lines.iter().map(|message| message.len()).sum();
     assert!(bytes as i64 <= LARGEST_LOG);
     let html = server.get(&format!("/items/{item}")).await.text;
     assert!(html.contains("from line 81; the oldest 80 were dropped"), "{html}");
 
     // A message longer than a line may be is cut and says so.
-    let (status, _) = send(&server, id(&held[0]), json!([{"message": "y".repeat(20_000)}])).await;
+    let (status, _) = send(&server, id(&claimed[0]), json!([{"message": "y".repeat(20_000)}])).await;
     assert_eq!(status, 200);
     let newest = server.get(&format!("/api/v1/items/{item}/logs?sort=-line&limit=1")).await.expect(200);
     assert!(messages(&newest)[0].ends_with("… [cut]"));

@@ -6,38 +6,39 @@ mod support;
 
 mod access;
 mod alerts;
+mod assignment_capabilities;
 mod audit;
 mod audit_exports;
 mod audit_trail;
 mod authorization;
 mod body_memory;
 mod broker;
-mod buffers;
+mod browser_security;
 mod bulk;
 mod callback_limits;
 mod callbacks;
-mod capabilities;
-mod codes; // wrong codes of authenticator apps
+mod concurrent_pairs;
+mod concurrent_writes;
 mod confirmations;
 mod corrections;
-mod creation;
-mod credentials_end;
-mod crossings;
+mod credential_expiry;
 mod delegation;
-mod desk;
 mod exports;
 mod factors; // second factors of people
-mod files;
-mod formats;
-mod found;
-mod hostile;
-mod hygiene;
+mod fair_turns;
+mod file_storage;
+mod hostile_json;
+mod id_lists;
 mod idempotency;
 mod import_check;
 mod import_pages;
 mod import_review;
 mod import_types;
 mod imports;
+mod item_timing;
+mod item_views;
+mod job_and_item_edits;
+mod job_creation;
 mod job_types;
 mod lifecycle;
 mod lists;
@@ -47,26 +48,23 @@ mod logs;
 mod lookups;
 mod mapping;
 mod metrics;
-mod moments;
-mod named;
+mod multiple_servers;
 mod oidc; // sign-in by OpenID Connect
 mod openapi;
 mod ownership;
 mod pages;
-mod pairs;
-mod patching;
 mod people;
 mod people_pages;
-mod plans;
 mod postgres_roles;
 mod problems;
 mod proxy_header; // a proxy that signs people in
 mod proxy_users; // accounts of people whom a proxy names
 mod push;
 mod push_limits;
+mod query_buffers;
+mod query_plans;
 mod quotas;
 mod races;
-mod reading;
 mod replay;
 mod resumable;
 mod retention;
@@ -74,21 +72,23 @@ mod revocation;
 mod roles;
 mod schedules; // trees created by cron expressions
 mod schema_limits;
-mod sealing;
 mod search; // one search over everything
+mod second_factor_limits; // wrong codes of authenticator apps
+mod secret_sealing;
 mod series; // activity over time
-mod servers;
 mod shares;
 mod sign_in;
-mod slow;
+mod slow_clients;
 mod sorting; // orders of lists
+mod staff_pages;
 mod step_up; // proving again who one is
 mod strict_requests;
 mod throttle;
 mod transport;
+mod tree_completion;
 mod trees;
-mod turns;
 mod tus;
+mod upload_formats;
 mod wake_ups;
 mod webhooks;
 mod work;

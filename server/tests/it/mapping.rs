@@ -29,7 +29,7 @@ async fn start(caller: &Api, upload: &str, columns: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn columns_are_renamed_and_converted_and_a_value_in_another_notation_fails_its_row() {
+async fn mapping_renames_and_converts_columns() {
     let server = Server::start().await;
     invoices(&server).await;
     let id = upload(&server, "rechnungen.csv", FILE).await;
@@ -54,7 +54,7 @@ async fn columns_are_renamed_and_converted_and_a_value_in_another_notation_fails
 }
 
 #[tokio::test]
-async fn a_mapping_that_does_not_fit_is_refused_before_anything_runs() {
+async fn invalid_mapping_is_refused_before_import() {
     let server = Server::start().await;
     invoices(&server).await;
     let id = upload(&server, "rechnungen.csv", FILE).await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{Api, Server};
 
 #[tokio::test]
-async fn metrics_need_a_token_wherever_the_request_comes_from() {
+async fn metrics_require_a_token() {
     let server = Server::start().await;
     // From this very machine, through nobody.
     server.stranger().get("/metrics").await.expect_problem(401, "unauthenticated");
@@ -36,7 +36,7 @@ async fn metrics_need_a_token_wherever_the_request_comes_from() {
 }
 
 #[tokio::test]
-async fn a_listener_of_its_own_serves_metrics_and_nothing_else() {
+async fn metrics_listener_serves_metrics_only() {
     let server = Server::start_with(|config| config.monitoring.metrics_listen = Some(([127, 0, 0, 1], 0).into())).await;
     let there = server.running.metrics_addr.expect("an address");
     let there = Api::new(&format!("http://{there}"));

@@ -71,7 +71,7 @@ async fn start(idp: &Idp, more: &'static [(&'static str, &'static str)]) -> Serv
 }
 
 #[tokio::test]
-async fn an_answer_signs_in_once_and_leads_to_a_page_of_ours() {
+async fn oidc_response_signs_in_once_and_redirects_locally() {
     let idp = Idp::start().await;
     let server = start(&idp, &[("ROLE_MAP", "ops=admin,help=support")]).await;
     let claims = json!({"name": "Grace", "email": "grace@example.com", "email_verified": true, "groups": ["help"]});
@@ -103,7 +103,7 @@ async fn an_answer_signs_in_once_and_leads_to_a_page_of_ours() {
 }
 
 #[tokio::test]
-async fn an_answer_counts_once_although_the_provider_takes_its_code_twice() {
+async fn oidc_response_is_single_use() {
     let idp = Idp::start().await;
     idp.take_codes_again();
     let server = start(&idp, &[]).await;
@@ -125,7 +125,7 @@ async fn an_answer_counts_once_although_the_provider_takes_its_code_twice() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_browser_or_provider_signs_nobody_in() {
+async fn oidc_response_of_other_browser_or_provider_is_refused() {
     let idp = Idp::start().await;
     let server = start(&idp, &[]).await;
     let journey = leave(&server, "/sign-in/oidc/idp").await;
@@ -154,7 +154,7 @@ async fn an_answer_of_another_browser_or_provider_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn an_id_token_that_does_not_fit_signs_nobody_in() {
+async fn invalid_id_token_is_refused() {
     let idp = Idp::start().await;
     let server = start(&idp, &[]).await;
     let faults = [
@@ -183,7 +183,7 @@ async fn an_id_token_that_does_not_fit_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn an_email_address_takes_over_no_account() {
+async fn oidc_email_does_not_take_over_an_account() {
     let idp = Idp::start().await;
     let server = start(&idp, &[]).await;
     person(&server, "ada", "admin").await;
@@ -209,17 +209,17 @@ async fn an_email_address_takes_over_no_account() {
 }
 
 #[tokio::test]
-async fn a_provider_replaces_the_second_factor_only_where_it_names_one() {
+async fn oidc_amr_replaces_the_second_factor() {
     let idp = Idp::start().await;
     let server = start(&idp, &[("LINK_BY_EMAIL", "verified"), ("MFA_AMR", "otp")]).await;
     person(&server, "ada", "admin").await;
     let (app, _) = set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
     let ada = || json!({"email": "ada@example.com", "email_verified": true});
     let before = sessions(&server).await;
-    let asked = sign_in(&server, &idp, "/sign-in/oidc/idp?back=/imports", ada()).await;
-    assert!(asked.status == 200 && asked.text.contains("Second factor"), "{}", asked.text);
+    let page = sign_in(&server, &idp, "/sign-in/oidc/idp?back=/imports", ada()).await;
+    assert!(page.status == 200 && page.text.contains("Second factor"), "{}", page.text);
     assert_eq!(sessions(&server).await, before, "no session before the second stage");
-    let state = asked.text.split("name=\"state\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let state = page.text.split("name=\"state\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
     let code = app.code(1);
     let fields = [("state", state.expect("a state")), ("code", code.as_str()), ("back", "/imports")];
     let done = server.stranger().form("/sign-in/second-step", &fields).await;
@@ -232,7 +232,7 @@ async fn a_provider_replaces_the_second_factor_only_where_it_names_one() {
 }
 
 #[tokio::test]
-async fn a_sign_in_counts_as_recent_by_the_time_that_the_provider_names() {
+async fn oidc_auth_time_decides_recent_sign_in() {
     let idp = Idp::start().await;
     let server = start(&idp, &[("DEFAULT_ROLE", "admin")]).await;
     let an_hour_ago = time::OffsetDateTime::now_utc().unix_timestamp() - 3_600;
@@ -252,7 +252,7 @@ async fn a_sign_in_counts_as_recent_by_the_time_that_the_provider_names() {
 }
 
 #[tokio::test]
-async fn an_account_is_connected_by_its_own_session_alone() {
+async fn oidc_account_is_connected_by_its_own_session() {
     let idp = Idp::start().await;
     let server = start(&idp, &[]).await;
     person(&server, "ada", "user").await;
@@ -286,7 +286,7 @@ async fn an_account_is_connected_by_its_own_session_alone() {
 }
 
 #[tokio::test]
-async fn a_provider_is_disconnected_after_a_recent_sign_in_unless_it_is_the_last_way_in() {
+async fn oidc_provider_is_disconnected_unless_it_is_the_last_sign_in_method() {
     let idp = Idp::start().await;
     let server = start(&idp, &[]).await;
     let grace = signed_in(&server, &sign_in(&server, &idp, "/sign-in/oidc/idp", json!({"name": "Grace"})).await);

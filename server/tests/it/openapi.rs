@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::Server;
 
 #[tokio::test]
-async fn the_document_shows_every_route_with_its_refusals() {
+async fn openapi_document_lists_routes_and_problem_responses() {
     let server = Server::start().await;
     server.stranger().get("/api/v1/openapi.json").await.expect_problem(401, "unauthenticated");
     let document = server.get("/api/v1/openapi.json").await.expect(200);
@@ -67,8 +67,8 @@ async fn the_document_shows_every_route_with_its_refusals() {
             assert!(responses.contains_key("500"), "{method} {path}");
             // Generators of clients refuse a document in which an answer does not say what it is.
             for (status, response) in responses {
-                let said = response["description"].as_str().is_some_and(|words| !words.is_empty());
-                assert!(said, "{method} {path} {status} does not say what it is");
+                let is_described = response["description"].as_str().is_some_and(|words| !words.is_empty());
+                assert!(is_described, "{method} {path} {status} does not say what it is");
             }
             for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
                 let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
@@ -84,7 +84,7 @@ async fn the_document_shows_every_route_with_its_refusals() {
 }
 
 #[tokio::test]
-async fn every_described_operation_asks_for_a_credential() {
+async fn documented_operations_require_a_credential() {
     let server = Server::start().await;
     let document = server.get("/api/v1/openapi.json").await.expect(200);
     let stranger = server.stranger();
@@ -103,7 +103,7 @@ async fn every_described_operation_asks_for_a_credential() {
 }
 
 #[tokio::test]
-async fn the_description_can_be_read_by_people() {
+async fn api_documentation_page_is_served() {
     let server = Server::start().await;
     let page = server.get("/api/docs").await;
     page.expect(200);
@@ -114,7 +114,7 @@ async fn the_description_can_be_read_by_people() {
 }
 
 #[tokio::test]
-async fn health_and_readiness_answer() {
+async fn health_and_readiness_endpoints() {
     let server = Server::start().await;
     let stranger = server.stranger();
     assert_eq!(stranger.get("/healthz").await.expect(200), json!({"status": "alive"}));

@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Api, Server};
 
 /// Ada's objects by name.
-struct Things(Vec<(&'static str, String)>);
+struct Resources(Vec<(&'static str, String)>);
 
-impl Things {
+impl Resources {
     fn fill(&self, text: &str) -> String {
         let named = |text: String, (name, id): &(&str, String)| text.replace(&format!("{{{name}}}"), id);
         self.0.iter().fold(text.to_owned(), named)
     }
 }
 
-async fn things(server: &Server, ada: &Api) -> (Things, Api) {
+async fn resources(server: &Server, ada: &Api) -> (Resources, Api) {
     server.put("/api/v1/job-types/a", json!({"max_failures": 1})).await.expect(201);
     let text = |value: &Value| value.as_str().expect("an id").to_owned();
     let upload = ada.post_text("/api/v1/uploads?filename=secret.csv", "text/csv", "a\nsecret\n").await.expect(201);
@@ -27,8 +27,8 @@ async fn things(server: &Server, ada: &Api) -> (Things, Api) {
     let job = text(&ada.post("/api/v1/jobs", job).await.expect(201)["id"]);
     let worker = server.service("w", &["work"]).await;
     let claim = json!({"worker_id": "secret-worker", "types": ["a"], "max": 2});
-    let held = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
-    let dead = text(&held[0]["id"]);
+    let claimed = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+    let dead = text(&claimed[0]["id"]);
     let failure = json!({"error": {"message": "secret reason"}});
     worker.post(&format!("/api/v1/assignments/{dead}/failure"), failure).await.expect(200);
     let bulk = json!({"action": "retry", "target": "items", "filter": {"job": job}, "dry_run": true});
@@ -45,13 +45,13 @@ async fn things(server: &Server, ada: &Api) -> (Things, Api) {
     let done = json!({"type": "a", "sealed": true, "on_completed": {"url": "https://example.invalid/secret"}});
     let done = text(&ada.post("/api/v1/jobs", done).await.expect(201)["id"]);
     let calls = ada.get(&format!("/api/v1/jobs/{done}/deliveries")).await.expect(200);
-    let things = Things(vec![
+    let resources = Resources(vec![
         ("delivery", text(&calls["data"][0]["id"])),
         ("done", done),
         ("upload", text(&upload["id"])),
         ("partial", text(&partial["id"])),
-        ("item", text(&held[0]["item"]["id"])),
-        ("assignment", text(&held[1]["id"])),
+        ("item", text(&claimed[0]["item"]["id"])),
+        ("assignment", text(&claimed[1]["id"])),
         ("bulk", text(&bulk["id"])),
         ("share", text(&share["id"])),
         ("session", text(&ada.get("/api/v1/me/sessions").await.expect(200)["data"][0]["id"])),
@@ -59,15 +59,15 @@ async fn things(server: &Server, ada: &Api) -> (Things, Api) {
         ("ada", text(&user["id"])),
         ("job", job),
     ]);
-    (things, server.with_cookie(&cookie))
+    (resources, server.with_cookie(&cookie))
 }
 
 #[tokio::test]
-async fn an_export_of_somebody_elses_job_is_no_file() {
+async fn export_of_foreign_job_is_not_found() {
     let server = Server::start().await;
     let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
-    let (things, _) = things(&server, &ada).await;
-    let payload = json!({"job_id": things.fill("{job}"), "what": "items", "format": "ndjson"});
+    let (resources, _) = resources(&server, &ada).await;
+    let payload = json!({"job_id": resources.fill("{job}"), "what": "items", "format": "ndjson"});
     let job = json!({"type": "export", "sealed": true, "items": [{"payload": payload}]});
     let id = eve.post("/api/v1/jobs", job).await.expect(201)["id"].as_str().expect("an id").to_owned();
     let done = async {
@@ -87,10 +87,10 @@ async fn an_export_of_somebody_elses_job_is_no_file() {
 }
 
 #[tokio::test]
-async fn every_page_keeps_what_is_somebodys_from_everybody_else() {
+async fn pages_do_not_leak_foreign_data() {
     let server = Server::start().await;
     let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
-    let (things, guest) = things(&server, &ada).await;
+    let (resources, guest) = resources(&server, &ada).await;
     for (path, status) in [
         ("/imports", 200),
         ("/imports/{job}", 404),
@@ -105,18 +105,18 @@ async fn every_page_keeps_what_is_somebodys_from_everybody_else() {
         ("/deliveries", 403),
         ("/deliveries/{delivery}", 404),
     ] {
-        let answer = eve.get(&things.fill(path)).await;
+        let answer = eve.get(&resources.fill(path)).await;
         assert_eq!(answer.status, status, "{path}");
         assert!(!answer.text.contains("secret"), "{path}: {}", answer.text);
         for nobody in [&server.stranger(), &guest] {
-            let answer = Answer::of(nobody.request(Method::GET, &things.fill(path))).await;
+            let answer = Answer::of(nobody.request(Method::GET, &resources.fill(path))).await;
             assert_eq!(answer.status, 303, "{path}");
         }
     }
     for path in ["/deliveries/{delivery}/resend", "/imports/{job}/share", "/shares/{share}/revoke"] {
-        assert_eq!(eve.form(&things.fill(path), &[]).await.status, 404, "{path}");
+        assert_eq!(eve.form(&resources.fill(path), &[]).await.status, 404, "{path}");
     }
-    let revoked = eve.form(&things.fill("/account/sessions/{session}/end"), &[]).await;
+    let revoked = eve.form(&resources.fill("/account/sessions/{session}/end"), &[]).await;
     assert_eq!(revoked.status, 404);
     ada.get("/api/v1/me").await.expect(200);
     server.stop().await;

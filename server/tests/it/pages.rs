@@ -12,7 +12,7 @@ fn filled(route: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_listed_address_is_a_page_and_no_other_is() {
+async fn page_routes_match_the_list() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let listed: Vec<&str> = server::http::ui::addresses().collect();
@@ -47,7 +47,7 @@ async fn every_listed_address_is_a_page_and_no_other_is() {
 }
 
 #[tokio::test]
-async fn addresses_that_people_come_to_by_accident_lead_on() {
+async fn form_action_addresses_redirect_on_get() {
     let server = Server::start().await;
     let admin = server.admin().await;
     for (from, to) in [
@@ -71,7 +71,7 @@ async fn addresses_that_people_come_to_by_accident_lead_on() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_path_is_answered() {
+async fn request_without_path_is_answered() {
     let server = Server::start().await;
     let mut stream = tokio::net::TcpStream::connect(server.running.addr).await.expect("connects");
     stream
@@ -86,7 +86,7 @@ async fn a_request_without_a_path_is_answered() {
 
 /// A URL is decoded in one way: the layers' decision applies to the rendered page.
 #[tokio::test]
-async fn an_address_that_can_be_read_in_two_ways_is_read_in_one() {
+async fn ambiguous_paths_are_normalized() {
     let server = Server::start().await;
     let admin = server.admin().await;
     assert!(admin.get("/people").await.text.contains("<title>People"));

@@ -13,9 +13,9 @@ const PASSWORD: &str = "correct horse battery";
 async fn person(admin: &Api, name: &str, role: &str) -> String {
     let email = format!("{name}@example.com");
     let new = json!({"name": name, "email": email, "role": role, "password": PASSWORD});
-    let made = admin.post("/api/v1/users", new).await.expect(201);
-    assert_eq!(made["sign_in_link"], Value::Null);
-    made["id"].as_str().expect("an id").to_owned()
+    let created = admin.post("/api/v1/users", new).await.expect(201);
+    assert_eq!(created["sign_in_link"], Value::Null);
+    created["id"].as_str().expect("an id").to_owned()
 }
 
 fn credentials(email: &str, password: &str) -> Value {
@@ -32,7 +32,7 @@ async fn ends_within_a_second(api: &Api) {
 }
 
 #[tokio::test]
-async fn an_admin_makes_people_who_sign_in_with_their_password() {
+async fn admin_creates_users_who_sign_in_with_password() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let id = person(&admin, "ada", "user").await;
@@ -58,8 +58,8 @@ async fn an_admin_makes_people_who_sign_in_with_their_password() {
     assert_eq!(admin.post("/api/v1/users", twice).await.expect_problem(409, "duplicate")["id"], id);
     let twice = json!({"name": "ada", "email": "other@example.com"});
     admin.post("/api/v1/users", twice).await.expect_problem(409, "duplicate");
-    let wrong = json!({"name": " ", "email": "ada", "role": "root", "password": "short"});
-    let problem = admin.post("/api/v1/users", wrong).await.expect_problem(422, "invalid_body");
+    let invalid = json!({"name": " ", "email": "ada", "role": "root", "password": "short"});
+    let problem = admin.post("/api/v1/users", invalid).await.expect_problem(422, "invalid_body");
     let places: Vec<&str> =
         problem["errors"].as_array().expect("faults").iter().filter_map(|it| it["pointer"].as_str()).collect();
     assert_eq!(places, ["/name", "/email", "/role", "/password"]);
@@ -67,8 +67,8 @@ async fn an_admin_makes_people_who_sign_in_with_their_password() {
     // Without a password there is a link, which works once, and lets its holder choose one.
     // Other letters than ASCII: browsers cannot send such an address as it is, so its owner could not sign in there.
     for address in ["ünal@example.com", "ada@exämple.com"] {
-        let wrong = json!({"name": "ünal", "email": address});
-        let refused = admin.post("/api/v1/users", wrong).await.expect_problem(422, "invalid_body");
+        let invalid = json!({"name": "ünal", "email": address});
+        let refused = admin.post("/api/v1/users", invalid).await.expect_problem(422, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], "/email", "{refused}");
         let patch = admin.patch(&format!("/api/v1/users/{id}"), json!({"email": address})).await;
         patch.expect_problem(422, "invalid_body");
@@ -95,7 +95,7 @@ async fn an_admin_makes_people_who_sign_in_with_their_password() {
 }
 
 #[tokio::test]
-async fn a_refused_sign_in_tells_nothing() {
+async fn refused_sign_in_reveals_nothing() {
     let server = Server::start().await;
     let admin = server.admin().await;
     person(&admin, "ada", "user").await;
@@ -104,7 +104,7 @@ async fn a_refused_sign_in_tells_nothing() {
     admin.post("/api/v1/users", json!({"name": "new", "email": "new@example.com"})).await.expect(201);
 
     let mut times = Vec::new();
-    let mut said = Vec::new();
+    let mut audit_entries = Vec::new();
     for (email, password) in [
         ("ada@example.com", "wrong horse"),
         ("nobody@example.com", PASSWORD),
@@ -117,12 +117,12 @@ async fn a_refused_sign_in_tells_nothing() {
             let refused = server.stranger().post("/api/v1/session", credentials(email, password)).await;
             quickest = quickest.min(began.elapsed());
             assert!(!refused.headers.contains_key("set-cookie"));
-            said.push(refused.expect_problem(401, "unauthenticated")["detail"].clone());
+            audit_entries.push(refused.expect_problem(401, "unauthenticated")["detail"].clone());
         }
         times.push(quickest);
     }
-    said.dedup();
-    assert_eq!(said.len(), 1, "{said:?}");
+    audit_entries.dedup();
+    assert_eq!(audit_entries.len(), 1, "{audit_entries:?}");
     // An account that is not there is not answered faster: the same costly look is taken.
     let (least, most) = (times.iter().min().expect("times"), times.iter().max().expect("times"));
     assert!(*least > Duration::from_millis(5) && *most < *least * 5, "{times:?}");
@@ -135,7 +135,7 @@ async fn a_refused_sign_in_tells_nothing() {
 }
 
 #[tokio::test]
-async fn passwords_cannot_be_guessed_however_many_try_at_once() {
+async fn concurrent_password_guesses_are_limited() {
     let server = Server::start().await;
     let admin = server.admin().await;
     person(&admin, "ada", "user").await;
@@ -148,9 +148,9 @@ async fn passwords_cannot_be_guessed_however_many_try_at_once() {
     });
     let began = Instant::now();
     let statuses = futures::future::join_all(tries).await;
-    let looked_at = statuses.iter().filter(|status| **status == 401).count();
+    let checked = statuses.iter().filter(|status| **status == 401).count();
     // Ten are free, and after that they wait, longer each time.
-    assert!((1..=10 + began.elapsed().as_secs() as usize / 5).contains(&looked_at), "{statuses:?}");
+    assert!((1..=10 + began.elapsed().as_secs() as usize / 5).contains(&checked), "{statuses:?}");
     assert!(statuses.iter().all(|status| [401, 429].contains(status)), "{statuses:?}");
     let right = loop {
         let refused = server.stranger().post("/api/v1/session", credentials("ada@example.com", "one more")).await;
@@ -166,7 +166,7 @@ async fn passwords_cannot_be_guessed_however_many_try_at_once() {
 }
 
 #[tokio::test]
-async fn who_is_disabled_or_loses_a_role_can_do_no_more_within_a_second_on_any_server() {
+async fn disabling_or_demoting_a_user_takes_effect_on_all_servers() {
     let server = Server::start().await;
     let other = server.another().await;
     let admin = server.admin().await;
@@ -200,24 +200,24 @@ async fn who_is_disabled_or_loses_a_role_can_do_no_more_within_a_second_on_any_s
     server.sign_in("ada@example.com", PASSWORD).await;
 
     let log = admin.get("/api/v1/audit?actor=admin").await.expect(200);
-    let said = |action: &str| {
+    let audit_entries = |action: &str| {
         let rows = log["data"].as_array().expect("rows");
         rows.iter().find(|row| row["action"] == action).unwrap_or_else(|| panic!("{action} is not in {log}")).clone()
     };
     assert_eq!(
-        (&said("user.role")["reason"], &said("user.role")["detail"]),
+        (&audit_entries("user.role")["reason"], &audit_entries("user.role")["detail"]),
         (&json!("moved on"), &json!("support → user"))
     );
-    assert_eq!(said("user.disable")["owner"]["name"], "ada");
+    assert_eq!(audit_entries("user.disable")["owner"]["name"], "ada");
     for action in ["user.create", "user.sign_in_link", "user.enable"] {
-        said(action);
+        audit_entries(action);
     }
     other.stop().await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn somebody_can_always_administer() {
+async fn last_admin_cannot_be_removed() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let first = admin.get("/api/v1/users").await.expect(200)["data"][0]["id"].clone();
@@ -248,7 +248,7 @@ async fn somebody_can_always_administer() {
 }
 
 #[tokio::test]
-async fn one_sees_where_one_is_signed_in_and_ends_it() {
+async fn user_lists_and_ends_own_sessions() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let id = person(&server, "ada", "user").await;
@@ -295,7 +295,7 @@ async fn one_sees_where_one_is_signed_in_and_ends_it() {
 }
 
 #[tokio::test]
-async fn a_link_for_a_person_is_made_once_for_one_key() {
+async fn sign_in_link_creation_is_idempotent() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let post = || {
@@ -304,10 +304,10 @@ async fn a_link_for_a_person_is_made_once_for_one_key() {
     };
     let (first, second) = (post().await.expect(201), post().await.expect(201));
     assert_eq!(first, second);
-    let kept: Vec<String> = sqlx::query_scalar("select coalesce(answer, '') from idempotency")
+    let stored: Vec<String> = sqlx::query_scalar("select coalesce(answer, '') from idempotency")
         .fetch_all(&server.running.app.pool)
         .await
         .expect("rows");
-    assert!(kept.iter().all(|answer| !answer.contains("sign-in")), "{kept:?}");
+    assert!(stored.iter().all(|answer| !answer.contains("sign-in")), "{stored:?}");
     server.stop().await;
 }

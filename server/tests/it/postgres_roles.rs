@@ -20,7 +20,7 @@ async fn refusal(connection: &mut PgConnection, statement: &'static str) -> Stri
 }
 
 #[tokio::test]
-async fn the_role_of_the_server_cannot_change_the_audit_log_or_the_schema() {
+async fn server_role_cannot_change_audit_log_or_schema() {
     let database = Database::create().await;
     // Roles belong to the whole cluster: names of this story's own, and its own database.
     let suffix = database.name.replace("treeline_it_", "");
@@ -51,8 +51,8 @@ async fn the_role_of_the_server_cannot_change_the_audit_log_or_the_schema() {
 
     // Before the migrations a server of that role says what is missing.
     let early = program(&app, &["migrate"]).await;
-    let said = String::from_utf8_lossy(&early.stderr).into_owned();
-    assert!(!early.status.success() && said.contains("treeline-server migrate"), "{said}");
+    let stderr_text = String::from_utf8_lossy(&early.stderr).into_owned();
+    assert!(!early.status.success() && stderr_text.contains("treeline-server migrate"), "{stderr_text}");
 
     let commands = blocks("sh");
     assert!(commands[0].contains("treeline-server migrate --app-role treeline_app"), "{}", commands[0]);
@@ -67,8 +67,8 @@ async fn the_role_of_the_server_cannot_change_the_audit_log_or_the_schema() {
     job.expect(201);
     let worker: Api = server.service("worker", &["work"]).await;
     let claim = json!({"worker_id": "w", "types": ["a"], "max": 1});
-    let held = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0]["id"].clone();
-    let path = format!("/api/v1/assignments/{}/result", held.as_str().expect("an id"));
+    let claimed = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0]["id"].clone();
+    let path = format!("/api/v1/assignments/{}/result", claimed.as_str().expect("an id"));
     worker.post(&path, json!({"result": {}})).await.expect(200);
     let audit = server.get("/api/v1/audit?action=job_type.create").await.expect(200);
     assert_eq!(audit["data"].as_array().expect("a list").len(), 1);

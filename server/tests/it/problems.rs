@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Answer, Server};
 
 #[tokio::test]
-async fn everything_wrong_with_a_body_has_its_own_answer() {
+async fn invalid_bodies_have_distinct_problem_codes() {
     let server = Server::start().await;
     let types = "/api/v1/job-types";
     let json = "application/json";
@@ -43,7 +43,7 @@ async fn everything_wrong_with_a_body_has_its_own_answer() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_whether_announced_or_not() {
+async fn oversized_body_is_refused_with_or_without_content_length() {
     let server = Server::start_with(|config| config.body_limit = "64KiB".parse().expect("a size")).await;
     let large = format!("{{\"name\":\"{}\"}}", "a".repeat(1 << 20));
     let announced = server.post_text("/api/v1/job-types", "application/json", large.clone()).await;
@@ -56,7 +56,7 @@ async fn a_body_over_the_limit_is_refused_whether_announced_or_not() {
 }
 
 #[tokio::test]
-async fn paths_methods_and_parameters_that_do_not_exist_are_named() {
+async fn unknown_paths_methods_and_parameters_are_refused() {
     let server = Server::start().await;
     for path in
         ["/api", "/api/v1", "/api/v1/nothing", "/api/v2/jobs", "/api/v1/jobs/not-a-uuid", "/api/v1/job-types/a%00b"]
@@ -79,7 +79,7 @@ async fn paths_methods_and_parameters_that_do_not_exist_are_named() {
 }
 
 #[tokio::test]
-async fn a_request_keeps_the_id_it_came_with() {
+async fn request_id_is_echoed() {
     let server = Server::start().await;
     let with_id = |id: &str| server.request(Method::GET, "/api/v1/nothing").header("x-request-id", id);
     let problem = Answer::of(with_id("order-66.a")).await.expect_problem(404, "not_found");
@@ -91,7 +91,7 @@ async fn a_request_keeps_the_id_it_came_with() {
 }
 
 #[tokio::test]
-async fn every_answer_tells_browsers_to_be_careful() {
+async fn responses_have_security_headers() {
     let server = Server::start().await;
     for path in ["/healthz", "/api/v1/me", "/api/v1/nothing", "/api/docs"] {
         let headers = server.get(path).await.headers;

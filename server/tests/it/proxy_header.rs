@@ -35,7 +35,7 @@ pub(crate) fn session(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_trusted_proxys_header_signs_in_and_ends_with_it() {
+async fn trusted_proxy_header_signs_in() {
     let server = Server::start_with(settings).await;
     person(&server, "ada", "support").await;
     // Somebody known, and somebody new; the page behind is where they wanted to go.
@@ -58,7 +58,7 @@ async fn a_trusted_proxys_header_signs_in_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn the_header_of_a_stranger_says_nothing() {
+async fn proxy_header_from_untrusted_address_is_ignored() {
     let server = Server::start_with(|config| {
         settings(config);
         config.proxies.trusted_proxies = "10.1.0.5".parse().expect("an address");
@@ -71,12 +71,12 @@ async fn the_header_of_a_stranger_says_nothing() {
 }
 
 #[tokio::test]
-async fn the_proxy_does_not_replace_a_second_factor_unless_it_says_so() {
+async fn proxy_sign_in_requires_second_factor_unless_configured() {
     let server = Server::start_with(settings).await;
     person(&server, "ada", "user").await;
     set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
-    let asked = named(&server, "/sign-in", "ada@example.com", None).await;
-    assert!(asked.status == 200 && asked.text.contains("Second factor"), "{}", asked.text);
+    let page = named(&server, "/sign-in", "ada@example.com", None).await;
+    assert!(page.status == 200 && page.text.contains("Second factor"), "{}", page.text);
     let vouching = server
         .another_with(|config| {
             settings(config);
@@ -97,7 +97,7 @@ async fn the_proxy_does_not_replace_a_second_factor_unless_it_says_so() {
 }
 
 #[tokio::test]
-async fn an_email_address_is_its_owners_and_no_name_stands_in_for_it() {
+async fn proxy_email_matches_the_address_not_a_user_name() {
     let server = Server::start_with(settings).await;
     person(&server, "ada", "support").await;
     let squatter = json!({"name": "ada@example.com", "email": "eve@example.com", "password": PASSWORD, "role": "user"});
@@ -109,7 +109,7 @@ async fn an_email_address_is_its_owners_and_no_name_stands_in_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_of_a_session_that_the_proxy_began_go_on_and_end_with_it() {
+async fn proxy_session_streams_end_with_the_session() {
     /// Reads until a text has occurred `times` times.
     async fn read_until(stream: &mut (impl Stream<Item = reqwest::Result<Bytes>> + Unpin), wanted: &str, times: usize) {
         let mut text = String::new();

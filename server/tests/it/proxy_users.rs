@@ -31,7 +31,7 @@ async fn account(server: &Server, user: &str) -> String {
 }
 
 #[tokio::test]
-async fn whoever_chose_a_name_at_a_provider_is_not_whom_the_proxy_names() {
+async fn proxy_user_is_not_matched_with_oidc_user_name() {
     let idp = Idp::start().await;
     let server = start(&idp).await;
     let claims = json!({"sub": "eve", "name": "ada", "email": "ada@example.com", "email_verified": true});
@@ -55,7 +55,7 @@ async fn whoever_chose_a_name_at_a_provider_is_not_whom_the_proxy_names() {
 }
 
 #[tokio::test]
-async fn an_admin_says_whom_the_proxy_means() {
+async fn admin_links_proxy_user_to_account() {
     let server = Server::start_with(settings).await;
     // A name alone says nothing, an address that an admin has set does.
     let by_name = person(&server, "bob", "support").await;
@@ -66,9 +66,9 @@ async fn an_admin_says_whom_the_proxy_means() {
     let (bob, carol) = (format!("/api/v1/users/{by_name}"), format!("/api/v1/users/{carol}"));
     let taken = server.patch(&bob, json!({"proxy_user": "carol"})).await.expect_problem(409, "duplicate");
     assert!(carol.ends_with(taken["id"].as_str().expect("whose it is")), "{taken}");
-    for wrong in ["bob, carol", "b\u{f6}b", " bob"] {
-        let refused = server.patch(&bob, json!({"proxy_user": wrong})).await.expect_problem(422, "invalid_body");
-        assert_eq!(refused["errors"][0]["pointer"], "/proxy_user", "{wrong}");
+    for invalid in ["bob, carol", "b\u{f6}b", " bob"] {
+        let refused = server.patch(&bob, json!({"proxy_user": invalid})).await.expect_problem(422, "invalid_body");
+        assert_eq!(refused["errors"][0]["pointer"], "/proxy_user", "{invalid}");
     }
     // In place of every other name, and the sessions that those began end.
     let begun = session(&named(&server, "/sign-in", "carol", None).await);
@@ -90,7 +90,7 @@ async fn an_admin_says_whom_the_proxy_means() {
 }
 
 #[tokio::test]
-async fn two_browsers_of_somebody_new_are_one_account() {
+async fn concurrent_first_proxy_sign_ins_create_one_account() {
     let server = Server::start_with(settings).await;
     let begun = futures::future::join_all((0..6).map(|_| named(&server, "/sign-in", "ada", None))).await;
     for begun in begun {

@@ -55,7 +55,7 @@ async fn attempts(api: &Api, item: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_item_is_posted_and_the_answer_is_its_result() {
+async fn push_response_becomes_the_result() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     let executor = json!({"url": receiver.url("/{type}/{job_id}?item={item_id}"), "secret": "whsec_c2VjcmV0",
@@ -73,12 +73,12 @@ async fn an_item_is_posted_and_the_answer_is_its_result() {
     assert_eq!(post.header("authorization"), "Basic YW5uOnBhc3M=");
     assert_eq!(post.header("idempotency-key"), id(&item));
     assert!(post.is_signed_by(b"secret"));
-    let said = post.json();
-    assert_eq!((&said["item_id"], &said["job_id"], &said["type"]), (&item["id"], &tree["id"], &json!("mail")));
-    assert_eq!((&said["attempt"], &said["step"]), (&json!(1), &Value::Null));
+    let message = post.json();
+    assert_eq!((&message["item_id"], &message["job_id"], &message["type"]), (&item["id"], &tree["id"], &json!("mail")));
+    assert_eq!((&message["attempt"], &message["step"]), (&json!(1), &Value::Null));
     // Headers are logged on the way: the capability that ends the assignment is in the body alone.
     let (assignment, capability) =
-        said["assignment_id"].as_str().and_then(|id| id.split_once('.')).expect("a UUID and a capability");
+        message["assignment_id"].as_str().and_then(|id| id.split_once('.')).expect("a UUID and a capability");
     assert_eq!((assignment, capability.len()), (post.header("webhook-id"), 43));
     assert!(post.body.contains(r#""payload":{"n": 1.10,  "big": 9007199254740993}"#), "{}", post.body);
     assert_eq!(item["state"], "running");
@@ -108,7 +108,7 @@ async fn an_item_is_posted_and_the_answer_is_its_result() {
 }
 
 #[tokio::test]
-async fn what_goes_along_is_written_and_never_read_back() {
+async fn push_secrets_are_write_only() {
     let server = Server::start().await;
     let (mut receiver, mut other) = (Receiver::start().await, Receiver::start().await);
     let secrets = json!({"auth": {"user": "ann", "password": "h1dd3n"}, "headers": {"X-Key": "h1dd3n"}, "secret": "h1dd3n-secret"});
@@ -116,13 +116,13 @@ async fn what_goes_along_is_written_and_never_read_back() {
     let path = "/api/v1/job-types/mail";
     let admin = server.admin().await;
     for page in [path, "/api/v1/job-types", "/types", "/types/mail", "/api/v1/audit"] {
-        let shown = admin.get(page).await;
-        assert!(shown.status == 200 && !shown.text.contains("h1dd3n"), "{page}: {}", shown.text);
+        let response = admin.get(page).await;
+        assert!(response.status == 200 && !response.text.contains("h1dd3n"), "{page}: {}", response.text);
     }
-    let shown = server.get(path).await.expect(200)["executor"].clone();
-    assert_eq!(shown, json!({"kind": "push", "url": receiver.url("/work"), "timeout_seconds": 300.0}));
+    let response = server.get(path).await.expect(200)["executor"].clone();
+    assert_eq!(response, json!({"kind": "push", "url": receiver.url("/work"), "timeout_seconds": 300.0}));
 
-    let posted = async |receiver: &mut Receiver| {
+    let pushed = async |receiver: &mut Receiver| {
         job(&server, "mail", &[json!(1)]).await;
         let post = receiver.next().await;
         let signed = post.is_signed_by(b"h1dd3n-secret");
@@ -131,25 +131,25 @@ async fn what_goes_along_is_written_and_never_read_back() {
         sent
     };
     let all = ("Basic YW5uOmgxZGQzbg==".to_owned(), "h1dd3n".to_owned(), true);
-    assert_eq!(posted(&mut receiver).await, all);
+    assert_eq!(pushed(&mut receiver).await, all);
     // What a PATCH does not speak of stays, also where it changes the rest of the executor.
     server.patch(path, json!({"max_failures": 2})).await.expect(200);
     let changed = json!({"executor": {"kind": "push", "url": receiver.url("/new"), "timeout_seconds": 30}});
     server.patch(path, changed).await.expect(200);
-    assert_eq!(posted(&mut receiver).await, all);
+    assert_eq!(pushed(&mut receiver).await, all);
     let less = json!({"executor": {"kind": "push", "url": receiver.url("/new"), "headers": null}});
     server.patch(path, less).await.expect(200);
-    assert_eq!(posted(&mut receiver).await, (all.0.clone(), String::new(), true));
+    assert_eq!(pushed(&mut receiver).await, (all.0.clone(), String::new(), true));
     // Whoever may change the URL does not get to read it at another host.
     let moved = json!({"executor": {"kind": "push", "url": other.url("/")}});
     let refused = server.patch(path, moved).await.expect_problem(422, "invalid_body");
     assert_eq!(refused["errors"][0]["pointer"], "/executor/auth");
     let moved = json!({"executor": {"kind": "push", "url": other.url("/"), "auth": {"user": "bob", "password": "x"}}});
     server.patch(path, moved).await.expect(200);
-    assert_eq!(posted(&mut other).await, ("Basic Ym9iOng=".to_owned(), String::new(), true));
+    assert_eq!(pushed(&mut other).await, ("Basic Ym9iOng=".to_owned(), String::new(), true));
     // A PUT says everything.
     server.put(path, json!({"executor": {"kind": "push", "url": other.url("/")}})).await.expect(200);
-    assert_eq!(posted(&mut other).await, (String::new(), String::new(), false));
+    assert_eq!(pushed(&mut other).await, (String::new(), String::new(), false));
 
     for (executor, pointer) in [
         (json!({"kind": "push", "url": "nowhere"}), "/executor/url"),
@@ -172,7 +172,7 @@ async fn what_goes_along_is_written_and_never_read_back() {
 type Answer<'a> = &'a dyn Fn(Post);
 
 #[tokio::test]
-async fn every_answer_comes_to_what_the_contract_says() {
+async fn push_response_statuses_map_to_endings() {
     let server = Server::start().await;
     let (mut receiver, mut elsewhere) = (Receiver::start().await, Receiver::start().await);
     push_type(&server, "once", &receiver, json!({})).await;
@@ -222,14 +222,14 @@ async fn every_answer_comes_to_what_the_contract_says() {
         assert_eq!((&item["failures"], &item["last_error"]), (&json!(0), &Value::Null), "it has not failed");
         let at = |field: &str| domain::Time::parse(item[field].as_str().expect("a time")).expect("a time");
         let waits = at("retry_at").seconds_since(at("updated_at"));
-        let asked: f64 = wait.parse().expect("seconds");
-        assert!((asked - 2.0..=asked + 1.0).contains(&waits), "the wait it asked for: {waits}");
+        let requested: f64 = wait.parse().expect("seconds");
+        assert!((requested - 2.0..=requested + 1.0).contains(&waits), "the wait it asked for: {waits}");
     }
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_answer_in_time_has_lost_the_item() {
+async fn push_timeout_loses_the_lease() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     let brief = json!({"timeout_seconds": 0.5});
@@ -266,7 +266,7 @@ async fn who_does_not_answer_in_time_has_lost_the_item() {
 }
 
 #[tokio::test]
-async fn a_worker_that_promises_to_end_it_later_does_so_with_a_token_of_its_own() {
+async fn accepted_push_is_completed_later_by_capability() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "slow", &receiver, json!({"steps": ["half"], "executor": {"timeout_seconds": 60}})).await;
@@ -282,8 +282,8 @@ async fn a_worker_that_promises_to_end_it_later_does_so_with_a_token_of_its_own(
     let later = async |receiver: &mut Receiver| {
         let tree = job(&server, "slow", &[json!(1)]).await;
         let post = receiver.next().await;
-        let told = post.json()["assignment_id"].as_str().expect("an id").to_owned();
-        let path = format!("/api/v1/assignments/{told}");
+        let assignment_id = post.json()["assignment_id"].as_str().expect("an id").to_owned();
+        let path = format!("/api/v1/assignments/{assignment_id}");
         post.text(202, "you will hear from me");
         (tree, path)
     };
@@ -315,8 +315,8 @@ async fn a_worker_that_promises_to_end_it_later_does_so_with_a_token_of_its_own(
 
     // Many at once, too, and beside what the worker itself has claimed.
     let (tree, path) = later(&mut receiver).await;
-    let fence = path.rsplit('/').next().expect("an id");
-    let endings = json!({"endings": [{"assignment_id": fence, "error": {"message": "no such user"}}]});
+    let assignment_id = path.rsplit('/').next().expect("an id");
+    let endings = json!({"endings": [{"assignment_id": assignment_id, "error": {"message": "no such user"}}]});
     let answers = other.post("/api/v1/assignments/finish", endings.clone()).await.expect(200);
     assert_eq!(answers["endings"][0]["status"], 404);
     let answers = worker.post("/api/v1/assignments/finish", endings).await.expect(200);
@@ -329,7 +329,7 @@ async fn a_worker_that_promises_to_end_it_later_does_so_with_a_token_of_its_own(
 }
 
 #[tokio::test]
-async fn what_is_cancelled_while_it_is_under_way_waits_for_the_answer_and_takes_nothing_from_it() {
+async fn cancelled_push_waits_for_and_ignores_the_response() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "a", &receiver, json!({})).await;
@@ -348,7 +348,7 @@ async fn what_is_cancelled_while_it_is_under_way_waits_for_the_answer_and_takes_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_waits_for_the_answers() {
+async fn shutdown_waits_for_push_responses() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "a", &receiver, json!({})).await;

@@ -49,7 +49,7 @@ async fn answered_late(receiver: &mut Receiver, n: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_target_has_only_so_many_under_way() {
+async fn push_concurrency_per_target_is_limited() {
     let server = Server::start_with(|config| config.outbound.push_concurrency = 3).await;
     let mut receiver = Receiver::start().await;
     for name in ["a", "b"] {
@@ -64,7 +64,7 @@ async fn a_target_has_only_so_many_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_post_every_item_once_and_keep_the_cap() {
+async fn two_servers_push_each_item_once_within_the_cap() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "a", &receiver, json!({"concurrency": 4})).await;
@@ -89,7 +89,7 @@ async fn two_servers_post_every_item_once_and_keep_the_cap() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_target_that_is_away_is_left_alone_tried_once_and_then_served() {
+async fn unavailable_push_target_is_probed_once_then_resumed() {
     let server = Server::start_with(|config| {
         config.outbound.push_break_after = 3;
         config.outbound.push_break_seconds = 8.0;
@@ -102,18 +102,21 @@ async fn a_target_that_is_away_is_left_alone_tried_once_and_then_served() {
     let tree = job(&server, "a", &payloads(20)).await;
     // Whoever asks is told when nothing goes on any more, and why.
     let path = format!("/api/v1/items?job={}&state=available", id(&tree));
-    let told = async || server.get(&path).await.expect(200)["data"][0]["waiting_for"].clone();
+    let waiting_for = async || server.get(&path).await.expect(200)["data"][0]["waiting_for"].clone();
     let mut failed = 0;
-    while !told().await["until"].is_string() {
+    while !waiting_for().await["until"].is_string() {
         while let Some(post) = receiver.now() {
             failed += 1;
             post.status(502);
         }
     }
     assert!((3..=6).contains(&failed), "three in a row, and those that were under way: {failed}");
-    let told = told().await;
-    assert_eq!(told["reason"], "not_claimed");
-    assert!(told["detail"].as_str().expect("text").contains(&format!("127.0.0.1:{}", receiver.port)), "{told}");
+    let waiting_for = waiting_for().await;
+    assert_eq!(waiting_for["reason"], "not_claimed");
+    assert!(
+        waiting_for["detail"].as_str().expect("text").contains(&format!("127.0.0.1:{}", receiver.port)),
+        "{waiting_for}"
+    );
     let metrics = server.get("/metrics").await.text;
     let gauge = format!("treeline_push_target_away{{target=\"127.0.0.1:{}\"}} 1", receiver.port);
     assert!(metrics.contains(&gauge), "{metrics}");
@@ -136,7 +139,7 @@ async fn a_target_that_is_away_is_left_alone_tried_once_and_then_served() {
 }
 
 #[tokio::test]
-async fn posts_reach_public_addresses_and_named_internal_ones_alone() {
+async fn push_targets_are_public_or_on_the_allow_list() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "a", &receiver, json!({})).await;
@@ -170,7 +173,7 @@ async fn posts_reach_public_addresses_and_named_internal_ones_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_after_it_has_posted_leaves_it_to_the_delivery() {
+async fn push_after_server_crash_follows_delivery_guarantee() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     let executor = json!({"timeout_seconds": 2});
@@ -203,7 +206,7 @@ async fn a_server_that_is_killed_after_it_has_posted_leaves_it_to_the_delivery()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_target_costs_the_items_no_attempt_of_their_budget() {
+async fn busy_push_target_uses_no_retry_budget() {
     let server = Server::start().await;
     let mut receiver = Receiver::start().await;
     push_type(&server, "a", &receiver, json!({"max_failures": 1})).await;

@@ -21,7 +21,7 @@ fn detail(problem: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn an_owner_has_so_many_open_trees_and_waiting_items() {
+async fn open_tree_and_waiting_item_quotas() {
     let server = Server::start_with(|config| {
         config.limits.quotas.open_trees = 3;
         config.limits.quotas.waiting_items = 10;
@@ -65,7 +65,7 @@ async fn an_owner_has_so_many_open_trees_and_waiting_items() {
 }
 
 #[tokio::test]
-async fn files_stop_at_the_quota_and_before_the_disk_is_full() {
+async fn upload_quota_and_free_disk_limit() {
     let server =
         Server::start_with(|config| config.limits.quotas.stored_bytes = "100KiB".parse().expect("a size")).await;
     let (eve, ada) = (server.person("eve", "user").await, server.person("ada", "user").await);
@@ -94,7 +94,7 @@ async fn files_stop_at_the_quota_and_before_the_disk_is_full() {
 }
 
 #[tokio::test]
-async fn a_caller_asks_so_often_and_workers_as_they_like() {
+async fn request_rate_limit_exempts_workers() {
     let server = Server::start_with(|config| {
         config.limits.quotas.requests_per_minute = 20;
         config.limits.quotas.searches_per_minute = 2;
@@ -138,7 +138,7 @@ async fn a_caller_asks_so_often_and_workers_as_they_like() {
 }
 
 #[tokio::test]
-async fn a_person_has_so_many_event_streams() {
+async fn event_stream_quota_per_user() {
     let server = Server::start_with(|config| config.limits.quotas.streams = 3).await;
     let (eve, ada) = (server.person("eve", "user").await, server.person("ada", "user").await);
     let watch = |api: &Api| api.request(Method::GET, "/api/v1/events").send();
@@ -161,18 +161,18 @@ async fn a_person_has_so_many_event_streams() {
 }
 
 /// Status line of one request on a separate connection.
-async fn asked(server: &Server, head: &str) -> String {
+async fn status_line(server: &Server, head: &str) -> String {
     let mut stream = TcpStream::connect(server.running.addr).await.expect("a connection");
     let request = format!("GET /api/v1/me HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n{head}\r\n");
     stream.write_all(request.as_bytes()).await.expect("a request");
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said).await;
-    String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned()
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    String::from_utf8_lossy(&response).lines().next().unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
-async fn a_credential_finds_room_where_strangers_have_taken_all() {
-    let server = Server::start_with(|config| config.front.connections = 20).await;
+async fn authenticated_connections_have_reserved_capacity() {
+    let server = Server::start_with(|config| config.http_settings.connections = 20).await;
     // Half a request each, more than there is room for, kept places and all.
     let mut open = Vec::new();
     for _ in 0..60 {
@@ -180,18 +180,18 @@ async fn a_credential_finds_room_where_strangers_have_taken_all() {
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-half: ").await;
         open.push(stream);
     }
-    let known = format!("authorization: Bearer {TOKEN}\r\n");
-    assert_eq!(asked(&server, &known).await, "HTTP/1.1 200 OK");
-    assert_eq!(asked(&server, "").await, "HTTP/1.1 429 Too Many Requests");
-    assert_eq!(asked(&server, "authorization: Bearer guessed\r\n").await, "HTTP/1.1 401 Unauthorized");
-    assert_eq!(asked(&server, &known).await, "HTTP/1.1 200 OK");
+    let authorization = format!("authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(status_line(&server, &authorization).await, "HTTP/1.1 200 OK");
+    assert_eq!(status_line(&server, "").await, "HTTP/1.1 429 Too Many Requests");
+    assert_eq!(status_line(&server, "authorization: Bearer guessed\r\n").await, "HTTP/1.1 401 Unauthorized");
+    assert_eq!(status_line(&server, &authorization).await, "HTTP/1.1 200 OK");
     drop(open);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn an_http2_connection_over_which_nothing_is_asked_ends() {
-    let server = Server::start_with(|config| config.front.http2_idle_seconds = 1).await;
+async fn idle_http2_connection_is_closed() {
+    let server = Server::start_with(|config| config.http_settings.http2_idle_seconds = 1).await;
     let mut stream = TcpStream::connect(server.running.addr).await.expect("a connection");
     // The preface, empty settings, and an answer to each ping of the server's.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("a beginning");

@@ -10,8 +10,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
+    fair_turns::until,
     support::{Api, Server},
-    turns::until,
 };
 
 fn id(value: &Value) -> String {
@@ -34,7 +34,7 @@ async fn job_of(server: &Server, n: usize) -> String {
 
 /// P3: eight workers on two servers never hold one item at once, and every item is claimed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn workers_never_hold_one_item_at_once() {
+async fn item_is_assigned_to_one_worker_at_a_time() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -43,24 +43,24 @@ async fn workers_never_hold_one_item_at_once() {
     let apis: Vec<Api> = (0..8).map(|n| if n % 2 == 0 { server.clone() } else { other.clone() }).collect();
     let workers = apis.iter().enumerate().map(|(n, api)| async move {
         let worker = format!("w-{n}");
-        let mut held = Vec::new();
+        let mut claimed = Vec::new();
         loop {
             // The other server learns of a new type within a second.
             let got = claim(api, &worker, 7, 2).await;
             if got.is_empty() {
-                return held;
+                return claimed;
             }
-            held.extend(got);
+            claimed.extend(got);
         }
     });
-    let held: Vec<Vec<Value>> = join_all(workers).await;
-    assert!(held.iter().filter(|items| !items.is_empty()).count() > 1, "several workers had some");
-    let items: Vec<String> = held.iter().flatten().map(|a| id(&a["item"])).collect();
+    let claimed: Vec<Vec<Value>> = join_all(workers).await;
+    assert!(claimed.iter().filter(|items| !items.is_empty()).count() > 1, "several workers had some");
+    let items: Vec<String> = claimed.iter().flatten().map(|a| id(&a["item"])).collect();
     let distinct: HashSet<&String> = items.iter().collect();
     assert_eq!((items.len(), distinct.len()), (600, 600));
 
     // All end at once, each twice: 600 successes, counted once each.
-    let endings = apis.iter().zip(&held).flat_map(|(api, held)| held.iter().map(move |a| (api, a)));
+    let endings = apis.iter().zip(&claimed).flat_map(|(api, claimed)| claimed.iter().map(move |a| (api, a)));
     let twice: Vec<_> =
         endings.flat_map(|(api, a)| [end(api, a, "result", json!({})), end(api, a, "result", json!({}))]).collect();
     for answer in join_all(twice).await {
@@ -77,7 +77,7 @@ async fn workers_never_hold_one_item_at_once() {
 
 /// P4, P5: a killed worker's item is offered again; its late result is refused and changes nothing.
 #[tokio::test]
-async fn a_killed_workers_item_is_offered_again_and_its_late_result_refused() {
+async fn lease_expiry_returns_item_to_queue_and_refuses_late_result() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 0.2})).await.expect(201);
     let job = job_of(&server, 1).await;
@@ -109,63 +109,63 @@ async fn a_killed_workers_item_is_offered_again_and_its_late_result_refused() {
 
 /// `lease-expiry`: a worker that sends heartbeats keeps its item for many leases.
 #[tokio::test]
-async fn heartbeats_keep_an_item() {
+async fn heartbeats_extend_the_lease() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 0.3})).await.expect(201);
     job_of(&server, 1).await;
-    let held = claim(&server, "alive", 1, 0).await.remove(0);
+    let claimed = claim(&server, "alive", 1, 0).await.remove(0);
     let begin = Instant::now();
     // Four leases of 0.9 s.
     while begin.elapsed() < Duration::from_millis(3_600) {
-        end(&server, &held, "heartbeat", json!({})).await;
+        end(&server, &claimed, "heartbeat", json!({})).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(claim(&server, "other", 1, 0).await.len(), 0);
-    end(&server, &held, "result", json!({})).await;
+    end(&server, &claimed, "result", json!({})).await;
     server.stop().await;
 }
 
 /// P6: an at-most-once item is never offered again; its loss is a dead letter.
 #[tokio::test]
-async fn at_most_once_is_never_offered_again() {
+async fn at_most_once_item_is_never_reassigned() {
     let server = Server::start().await;
     let spec = json!({"heartbeat_seconds": 0.2, "delivery": "at_most_once", "steps": ["sent"]});
     server.put("/api/v1/job-types/a", spec).await.expect(201);
     let job = job_of(&server, 2).await;
-    let held = claim(&server, "w", 2, 0).await;
-    end(&server, &held[0], "release", json!({})).await;
-    end(&server, &held[1], "step", json!({"name": "sent"})).await;
-    let started = format!("/api/v1/assignments/{}/release", id(&held[1]));
+    let claimed = claim(&server, "w", 2, 0).await;
+    end(&server, &claimed[0], "release", json!({})).await;
+    end(&server, &claimed[1], "step", json!({"name": "sent"})).await;
+    let started = format!("/api/v1/assignments/{}/release", id(&claimed[1]));
     server.post(&started, json!({})).await.expect_problem(409, "already_started");
 
     // Only the one that was given back untouched comes again.
     let again = claim(&server, "w", 2, 5).await;
-    assert_eq!(again.iter().map(|a| &a["item"]["id"]).collect::<Vec<_>>(), [&held[0]["item"]["id"]]);
+    assert_eq!(again.iter().map(|a| &a["item"]["id"]).collect::<Vec<_>>(), [&claimed[0]["item"]["id"]]);
     end(&server, &again[0], "result", json!({})).await;
 
     let job = until(&server, &job, |job| job["status"] == "completed").await;
     assert_eq!((&job["counts"]["dead"], &job["counts"]["succeeded"]), (&json!(1), &json!(1)));
-    let item = server.get(&format!("/api/v1/items/{}", id(&held[1]["item"]))).await.expect(200);
+    let item = server.get(&format!("/api/v1/items/{}", id(&claimed[1]["item"]))).await.expect(200);
     assert_eq!((&item["state"], &item["last_error"]["kind"]), (&json!("dead"), &json!("outcome_unknown")));
     server.stop().await;
 }
 
 /// P7: exactly `max_failures` failures, then dead; a retryable item becomes due by itself.
 #[tokio::test]
-async fn exactly_max_failures_then_dead() {
+async fn item_is_dead_after_max_failures() {
     let server = Server::start().await;
     let backoff = json!({"min_seconds": 0.1, "max_seconds": 0.1, "factor": 1, "jitter": false});
     server.put("/api/v1/job-types/a", json!({"max_failures": 3, "backoff": backoff})).await.expect(201);
     job_of(&server, 1).await;
     for n in 1..=3 {
-        let held = claim(&server, "w", 1, 10).await.remove(0);
-        assert_eq!((&held["attempt"], &held["item"]["failures"]), (&json!(n), &json!(n - 1)));
+        let claimed = claim(&server, "w", 1, 10).await.remove(0);
+        assert_eq!((&claimed["attempt"], &claimed["item"]["failures"]), (&json!(n), &json!(n - 1)));
         let failure = json!({"error": {"message": format!("try {n}")}});
-        let ended = end(&server, &held, "failure", failure.clone()).await;
+        let ended = end(&server, &claimed, "failure", failure.clone()).await;
         let state = if n < 3 { "retryable" } else { "dead" };
         assert_eq!((&ended["item_state"], ended["retry_at"].is_string()), (&json!(state), n < 3));
         // The answer may have been lost: the same again says it failed, not that it is closed.
-        assert_eq!(end(&server, &held, "failure", failure).await["ended_as"], "failed");
+        assert_eq!(end(&server, &claimed, "failure", failure).await["ended_as"], "failed");
     }
     assert_eq!(claim(&server, "w", 1, 0).await.len(), 0);
     server.stop().await;
@@ -173,7 +173,7 @@ async fn exactly_max_failures_then_dead() {
 
 /// `completion`: of two workers that end the last two items at the same moment, exactly one completes the job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_two_items_complete_a_job_once() {
+async fn concurrent_last_items_complete_the_job_once() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -185,9 +185,9 @@ async fn the_last_two_items_complete_a_job_once() {
         server.post("/api/v1/jobs", if n % 2 == 0 { one } else { three })
     }))
     .await;
-    let held = claim(&server, "w", 1_000, 0).await;
-    assert_eq!(held.len(), 120);
-    join_all(held.iter().enumerate().map(|(n, assignment)| {
+    let claimed = claim(&server, "w", 1_000, 0).await;
+    assert_eq!(claimed.len(), 120);
+    join_all(claimed.iter().enumerate().map(|(n, assignment)| {
         let api = if n % 2 == 0 { server.clone() } else { other.clone() };
         async move { end(&api, assignment, "result", json!({})).await }
     }))
@@ -203,15 +203,15 @@ async fn the_last_two_items_complete_a_job_once() {
 
 /// P14: a cap holds exactly, over two servers and many claims at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cap_is_exact_over_two_servers() {
+async fn concurrency_cap_is_exact_over_two_servers() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"concurrency": 5})).await.expect(201);
     let other = server.another().await;
     job_of(&server, 200).await;
     for _ in 0..5 {
         let apis: Vec<Api> = (0..16).map(|n| if n % 2 == 0 { server.clone() } else { other.clone() }).collect();
-        let held: Vec<Vec<Value>> = join_all(apis.iter().map(|api| claim(api, "w", 3, 0))).await;
-        let open: Vec<&Value> = held.iter().flatten().collect();
+        let claimed: Vec<Vec<Value>> = join_all(apis.iter().map(|api| claim(api, "w", 3, 0))).await;
+        let open: Vec<&Value> = claimed.iter().flatten().collect();
         assert_eq!(open.len(), 5, "never more than the cap, and never less while there is work");
         join_all(open.iter().map(|a| end(&server, a, "result", json!({})))).await;
     }
@@ -221,7 +221,7 @@ async fn a_cap_is_exact_over_two_servers() {
 
 /// Every waiting claim is woken if there is work for all, whichever was woken first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_who_wait_get_something_when_there_is_enough() {
+async fn every_waiting_claim_is_served() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
@@ -232,15 +232,15 @@ async fn all_who_wait_get_something_when_there_is_enough() {
             server.post(&format!("/api/v1/jobs/{job}/items"), json!([{"payload": n}])).await.expect(200);
         }
     };
-    let (held, ()) = tokio::join!(waiting, adding);
-    let items: HashSet<String> = held.iter().flatten().map(|a| id(&a["item"])).collect();
+    let (claimed, ()) = tokio::join!(waiting, adding);
+    let items: HashSet<String> = claimed.iter().flatten().map(|a| id(&a["item"])).collect();
     assert_eq!(items.len(), 6);
     server.stop().await;
 }
 
 /// `claiming`: a repeated claim returns its open assignments, and takes no new items.
 #[tokio::test]
-async fn a_lost_answer_to_a_claim_costs_nothing() {
+async fn repeated_claim_id_returns_the_same_assignments() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     job_of(&server, 10).await;
@@ -257,12 +257,12 @@ async fn a_lost_answer_to_a_claim_costs_nothing() {
 
 /// An assignment is bound to the token that claimed it.
 #[tokio::test]
-async fn a_fence_belongs_to_its_token() {
+async fn assignment_is_bound_to_its_token() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"steps": ["s"]})).await.expect(201);
     job_of(&server, 1).await;
     let thief = server.service("thief", &["work"]).await;
-    let held = claim(&server, "w", 1, 0).await.remove(0);
+    let claimed = claim(&server, "w", 1, 0).await.remove(0);
     for (verb, body) in [
         ("result", json!({})),
         ("failure", json!({"error": {"message": "x"}})),
@@ -271,26 +271,29 @@ async fn a_fence_belongs_to_its_token() {
         ("alert", json!({"message": "x"})),
         ("release", json!({})),
     ] {
-        thief.post(&format!("/api/v1/assignments/{}/{verb}", id(&held)), body).await.expect_problem(404, "not_found");
+        thief
+            .post(&format!("/api/v1/assignments/{}/{verb}", id(&claimed)), body)
+            .await
+            .expect_problem(404, "not_found");
     }
-    end(&server, &held, "result", json!({})).await;
+    end(&server, &claimed, "result", json!({})).await;
     server.stop().await;
 }
 
 /// `finish`: in order; one invalid ending does not affect the others, and the next claim shares the call.
 #[tokio::test]
-async fn finishing_many_answers_each_and_claims_the_next() {
+async fn finish_batch_answers_each_ending_and_claims_next() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     job_of(&server, 6).await;
-    let held = claim(&server, "w", 4, 0).await;
+    let claimed = claim(&server, "w", 4, 0).await;
     let body = json!({
         "endings": [
-            {"assignment_id": held[0]["id"], "result": {"n": 1}},
+            {"assignment_id": claimed[0]["id"], "result": {"n": 1}},
             {"assignment_id": "0190a5e0-0000-7000-8000-000000000000", "result": {}},
-            {"assignment_id": held[1]["id"], "result": null},
-            {"assignment_id": held[2]["id"], "error": {"message": "bad"}, "retryable": false},
-            {"assignment_id": held[3]["id"]},
+            {"assignment_id": claimed[1]["id"], "result": null},
+            {"assignment_id": claimed[2]["id"], "error": {"message": "bad"}, "retryable": false},
+            {"assignment_id": claimed[3]["id"]},
         ],
         "claim": {"worker_id": "w", "types": ["a"], "max": 10},
     });
@@ -307,7 +310,7 @@ async fn finishing_many_answers_each_and_claims_the_next() {
 /// Large batches reserve their positions first and check their job again at the end: whatever is decided meanwhile
 /// (sealed, canceled, deleted), accepted rows exist, and no others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_batches_race_with_what_is_decided_of_their_job() {
+async fn large_batches_race_with_seal_cancel_and_unblock() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -321,13 +324,13 @@ async fn large_batches_race_with_what_is_decided_of_their_job() {
         let second = tree["children"].as_array().expect("children").iter().find(|job| job["key"] == "second");
         let second = id(second.expect("the second child"));
         let path = format!("/api/v1/jobs/{second}/items");
-        let held = json!({"worker_id": "w", "types": ["b"], "max": 10});
-        let held = server.post("/api/v1/assignments", held).await.expect(200);
+        let claimed = json!({"worker_id": "w", "types": ["b"], "max": 10});
+        let claimed = server.post("/api/v1/assignments", claimed).await.expect(200);
         let decide = async {
             match decision {
                 "seal" => server.post(&format!("/api/v1/jobs/{second}/seal"), json!({})).await.expect(200),
                 "cancel" => server.post(&format!("/api/v1/jobs/{second}/cancel"), json!({})).await.expect(200),
-                _ => end(&server, &held["assignments"][0], "result", json!({})).await,
+                _ => end(&server, &claimed["assignments"][0], "result", json!({})).await,
             };
         };
         let adds = join_all([&*server, &*other, &*server].map(|api| api.post(&path, many.clone())));

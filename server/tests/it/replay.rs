@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{
     bulk::{claim, finish, id, kill},
+    fair_turns::until,
     support::{Answer, Api, Server},
-    turns::until,
 };
 
 async fn replay_with_key(api: &Api, path: &str, key: &str) -> Answer {
@@ -19,7 +19,7 @@ async fn items(api: &Api, job: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_tree_is_made_again_with_what_came_from_outside() {
+async fn replay_copies_external_items() {
     let server = Server::start().await;
     for name in ["calculate", "send"] {
         server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
@@ -30,8 +30,8 @@ async fn a_tree_is_made_again_with_what_came_from_outside() {
             {"payload": {"user": 2}, "dedupe_key": "u2", "priority": 5},
             {"payload": {"user": 3}, "expires_at": "2001-01-01T00:00:00Z"}],
         "children": [{"type": "send", "key": "checks", "feed": {}, "final_stage": true}]});
-    let made = server.post("/api/v1/jobs", tree).await.expect(201);
-    let (root, child) = (id(&made), id(&made["children"][0]));
+    let created = server.post("/api/v1/jobs", tree).await.expect(201);
+    let (root, child) = (id(&created), id(&created["children"][0]));
     let again = format!("/api/v1/jobs/{root}/replay");
     server.post(&again, json!({})).await.expect_problem(409, "job_not_complete");
     server.post(&format!("/api/v1/jobs/{child}/replay"), json!({})).await.expect_problem(409, "not_root");
@@ -94,13 +94,13 @@ async fn a_tree_is_made_again_with_what_came_from_outside() {
 }
 
 #[tokio::test]
-async fn a_large_tree_fills_while_it_is_worked_on_and_completes_once() {
+async fn large_replay_completes_once_while_copying() {
     let server = Server::start().await;
     let echo = json!({"executor": {"kind": "builtin", "name": "echo"}});
     server.put("/api/v1/job-types/quick", echo).await.expect(201);
     for children in [json!([]), json!([{"type": "quick", "key": "also", "sealed": true, "items": [{}]}])] {
-        let made = server.post("/api/v1/jobs", json!({"type": "quick", "children": children})).await.expect(201);
-        let root = id(&made);
+        let created = server.post("/api/v1/jobs", json!({"type": "quick", "children": children})).await.expect(201);
+        let root = id(&created);
         let lines = "{\"payload\":{\"a\":1.10}}\n".repeat(6_000);
         let path = format!("/api/v1/jobs/{root}/items?seal=true");
         server.post_text(&path, "application/x-ndjson", lines).await.expect(200);
@@ -116,7 +116,7 @@ async fn a_large_tree_fills_while_it_is_worked_on_and_completes_once() {
 }
 
 #[tokio::test]
-async fn a_replay_that_is_cancelled_gets_no_more() {
+async fn cancelled_replay_stops_copying() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/slow", json!({})).await.expect(201);
     let root = id(&server.post("/api/v1/jobs", json!({"type": "slow"})).await.expect(201));
@@ -143,7 +143,7 @@ async fn a_replay_that_is_cancelled_gets_no_more() {
 }
 
 #[tokio::test]
-async fn rows_that_could_not_be_read_are_not_readable_now() {
+async fn unreadable_rows_stay_dead_in_replay() {
     let server = Server::start().await;
     let upload = server.post_text("/api/v1/uploads?filename=a.csv", "text/csv", "n,m\n1,2\n3\n5,6\n").await.expect(201);
     let job = json!({"type": "import", "upload": {"id": upload["id"]}});
@@ -163,7 +163,7 @@ async fn rows_that_could_not_be_read_are_not_readable_now() {
 }
 
 #[tokio::test]
-async fn one_item_is_made_again_as_a_tree_of_its_own() {
+async fn single_item_is_replayed_as_its_own_tree() {
     let server = Server::start().await;
     let schema = json!({"payload_schema": {"type": "object", "required": ["n"]}, "max_failures": 7});
     server.put("/api/v1/job-types/a", schema).await.expect(201);
@@ -171,11 +171,11 @@ async fn one_item_is_made_again_as_a_tree_of_its_own() {
         "items": [{"payload": {"n": 1}, "serialize_key": "k", "priority": 3}]});
     let owner = server.service("shop", &["jobs:read", "jobs:write", "work"]).await;
     let root = id(&owner.post("/api/v1/jobs", job).await.expect(201));
-    let held = claim(&owner, "a", 1, 0).await;
-    let item = id(&held[0]["item"]);
+    let claimed = claim(&owner, "a", 1, 0).await;
+    let item = id(&claimed[0]["item"]);
     let path = format!("/api/v1/items/{item}/replay");
     assert_eq!(owner.post(&path, json!({})).await.expect_problem(409, "item_not_final")["item_state"], "running");
-    finish(&owner, &held[0]).await;
+    finish(&owner, &claimed[0]).await;
 
     let stranger = server.service("bakery", &["jobs:read", "jobs:write"]).await;
     stranger.post(&path, json!({})).await.expect_problem(404, "not_found");

@@ -16,20 +16,20 @@ fn id(value: &Value) -> &str {
 /// Creates a sealed tree of one job with `items` items.
 pub(crate) async fn tree(api: &Api, items: usize) -> String {
     let items: Vec<Value> = (0..items).map(|n| json!({"payload": n})).collect();
-    let made = api.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
-    id(&made).to_owned()
+    let created = api.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
+    id(&created).to_owned()
 }
 
 /// Processes all items of type `a`.
 pub(crate) async fn work(api: &Api) {
     loop {
         let claim = json!({"worker_id": "w", "types": ["a"], "max": 1_000});
-        let held = api.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
-        let held = held.as_array().expect("assignments");
-        if held.is_empty() {
+        let claimed = api.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+        let claimed = claimed.as_array().expect("assignments");
+        if claimed.is_empty() {
             return;
         }
-        let endings: Vec<Value> = held.iter().map(|a| json!({"assignment_id": a["id"], "result": {}})).collect();
+        let endings: Vec<Value> = claimed.iter().map(|a| json!({"assignment_id": a["id"], "result": {}})).collect();
         api.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
     }
 }
@@ -45,12 +45,12 @@ async fn run(server: &Server, sql: &'static str) {
 
 /// Polls for a condition without a notification, for at most half a minute.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    let asking = async {
+    let waiting = async {
         while !holds().await {
             tokio::task::yield_now().await;
         }
     };
-    timeout(Duration::from_secs(30), asking).await.expect("it is so within half a minute");
+    timeout(Duration::from_secs(30), waiting).await.expect("it is so within half a minute");
 }
 
 /// Waits, by long polls, until a tree is deleted automatically.
@@ -60,49 +60,51 @@ async fn until_gone(api: &Api, path: &str) {
 }
 
 /// Trees that were checked and postponed by about an hour.
-const PUT_OFF: &str = "select count(*) from tended where look_at > clock_timestamp() + interval '50 minutes'";
+const PUT_OFF: &str =
+    "select count(*) from maintenance_check where next_check_at > clock_timestamp() + interval '50 minutes'";
 
 const ROWS: &str =
     "select (select count(*) from item) + (select count(*) from outcome) + (select count(*) from attempt)
     + (select count(*) from item_step) + (select count(*) from item_dedupe) + (select count(*) from error_group)
-    + (select count(*) from ready) + (select count(*) from job) + (select count(*) from gate)
-    + (select count(*) from removal) + (select count(*) from tended)";
+    + (select count(*) from ready) + (select count(*) from job) + (select count(*) from job_state)
+    + (select count(*) from purge) + (select count(*) from maintenance_check)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_deletes_a_complete_tree_and_nothing_is_left() {
+async fn deleted_tree_leaves_no_rows() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"steps": ["half"]})).await.expect(201);
     let owner = server.service("payroll", ALL).await;
     let other = server.service("other", ALL).await;
     let new = json!({"type": "a", "sealed": true, "items": [{"payload": 1}, {"payload": 2}],
                      "children": [{"type": "a", "sealed": true, "items": [{"payload": 3}]}]});
-    let made = owner.post("/api/v1/jobs", new).await.expect(201);
-    let (root, child) = (format!("/api/v1/jobs/{}", id(&made)), format!("/api/v1/jobs/{}", id(&made["children"][0])));
+    let created = owner.post("/api/v1/jobs", new).await.expect(201);
+    let (root, child) =
+        (format!("/api/v1/jobs/{}", id(&created)), format!("/api/v1/jobs/{}", id(&created["children"][0])));
 
     other.delete(&root).await.expect_problem(404, "not_found");
     owner.delete(&root).await.expect_problem(409, "job_not_complete");
-    assert_eq!(owner.delete(&child).await.expect_problem(409, "not_root")["id"], made["id"]);
+    assert_eq!(owner.delete(&child).await.expect_problem(409, "not_root")["id"], created["id"]);
     let reader = server.service("payroll", &["jobs:read"]).await;
     reader.delete(&root).await.expect_problem(403, "forbidden");
 
     let claim = json!({"worker_id": "w", "types": ["a"]});
-    let held = owner.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
-    let fence = format!("/api/v1/assignments/{}", id(&held));
-    owner.post(&format!("{fence}/step"), json!({"name": "half"})).await.expect(200);
+    let claimed = owner.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    let path = format!("/api/v1/assignments/{}", id(&claimed));
+    owner.post(&format!("{path}/step"), json!({"name": "half"})).await.expect(200);
     let failure = json!({"error": {"message": "no"}, "retryable": false});
-    owner.post(&format!("{fence}/failure"), failure).await.expect(200);
+    owner.post(&format!("{path}/failure"), failure).await.expect(200);
     work(&owner).await;
     assert_eq!(owner.get(&root).await.expect(200)["status"], "completed");
     // As an item with a dedupe key leaves it.
-    run(&server, "insert into item_dedupe (gate_id, key, item_id) select gate_id, 'u' || seq, id from item").await;
+    run(&server, "insert into item_dedupe (job_key, key, item_id) select job_key, 'u' || seq, id from item").await;
 
     let stream = owner.request(Method::GET, &format!("{child}/events")).send().await.expect("a stream");
     owner.delete(&root).await.expect(204);
-    let mut said = String::new();
+    let mut output = String::new();
     let mut parts = stream.bytes_stream();
-    while !said.contains("event: removed") {
+    while !output.contains("event: removed") {
         let part = parts.next().await.expect("the stream says that the tree is removed before it ends");
-        said.push_str(&String::from_utf8_lossy(&part.expect("bytes")));
+        output.push_str(&String::from_utf8_lossy(&part.expect("bytes")));
     }
 
     owner.delete(&root).await.expect_problem(410, "job_removed");
@@ -114,7 +116,11 @@ async fn an_owner_deletes_a_complete_tree_and_nothing_is_left() {
 
     // A walk that met the tree in the moment in which it went has left when to look at it, and forgets it then.
     until(async || {
-        run(&server, "update tended set look_at = clock_timestamp() where look_at > clock_timestamp()").await;
+        run(
+            &server,
+            "update maintenance_check set next_check_at = clock_timestamp() where next_check_at > clock_timestamp()",
+        )
+        .await;
         count(&server, ROWS).await == 0
     })
     .await;
@@ -123,7 +129,7 @@ async fn an_owner_deletes_a_complete_tree_and_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn who_deletes_the_tree_of_another_is_an_admin_and_says_why() {
+async fn deleting_foreign_tree_requires_admin_and_reason() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let owner = server.service("payroll", ALL).await;
@@ -153,7 +159,7 @@ async fn who_deletes_the_tree_of_another_is_an_admin_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_who_delete_at_once_one_does() {
+async fn concurrent_deletes_delete_once() {
     let server = Server::start().await;
     let second = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -174,13 +180,13 @@ async fn of_many_who_delete_at_once_one_does() {
 }
 
 #[tokio::test]
-async fn what_is_counted_over_several_trees_is_corrected_and_keys_are_free_again() {
+async fn deletion_corrects_shared_counts_and_frees_keys() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let path = format!("/api/v1/jobs/{}", tree(&server, 3).await);
     let claim = json!({"worker_id": "w", "types": ["a"], "max": 2});
-    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
-    for assignment in held.as_array().expect("assignments") {
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+    for assignment in claimed.as_array().expect("assignments") {
         let failure = json!({"error": {"message": "no such user"}, "retryable": false});
         server.post(&format!("/api/v1/assignments/{}/failure", id(assignment)), failure).await.expect(200);
     }
@@ -198,7 +204,7 @@ async fn what_is_counted_over_several_trees_is_corrected_and_keys_are_free_again
         "insert into owner_error (owner_id, type_id, fingerprint, message, n_dead, first_seen_at, last_seen_at,
            sample_item_id)
          select j.owner_id, j.type_id, e.fingerprint, e.message, 4, e.first_seen_at, e.last_seen_at, e.sample_item_id
-         from error_group e join job j on j.gate_id = e.gate_id
+         from error_group e join job j on j.job_key = e.job_key
          on conflict (owner_id, type_id, fingerprint) do update set n_dead = 4",
     )
     .await;
@@ -213,14 +219,14 @@ async fn what_is_counted_over_several_trees_is_corrected_and_keys_are_free_again
 }
 
 #[tokio::test]
-async fn all_rows_of_a_large_tree_go() {
+async fn large_tree_is_purged_completely() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let path = format!("/api/v1/jobs/{}", tree(&server, 7_000).await);
     let neighbour = format!("/api/v1/jobs/{}", tree(&server, 10).await);
     work(&server).await;
     server.delete(&path).await.expect(204);
-    let rows = "select (select count(*) from item) + (select count(*) from outcome) + (select count(*) from removal)";
+    let rows = "select (select count(*) from item) + (select count(*) from outcome) + (select count(*) from purge)";
     until(async || count(&server, rows).await == 20).await;
     let left = server.get(&neighbour).await.expect(200);
     assert_eq!((&left["item_progress"], &left["outcome"]), (&json!(10), &json!("succeeded")));
@@ -229,38 +235,38 @@ async fn all_rows_of_a_large_tree_go() {
 }
 
 #[tokio::test]
-async fn a_tree_goes_by_itself_unless_it_is_kept() {
+async fn tree_is_deleted_after_retention_unless_pinned() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"retain_seconds": 0})).await.expect(201);
     let owner = server.service("payroll", ALL).await;
-    let kept = format!("/api/v1/jobs/{}", tree(&owner, 1).await);
+    let pinned = format!("/api/v1/jobs/{}", tree(&owner, 1).await);
     let child = json!({"type": "a", "sealed": true, "children": [{"type": "a", "sealed": true}]});
-    let made = owner.post("/api/v1/jobs", child).await.expect(201);
-    let below = format!("/api/v1/jobs/{}/pin", id(&made["children"][0]));
+    let created = owner.post("/api/v1/jobs", child).await.expect(201);
+    let below = format!("/api/v1/jobs/{}/pin", id(&created["children"][0]));
     owner.post(&below, json!({})).await.expect_problem(409, "not_root");
 
-    assert_eq!(owner.post(&format!("{kept}/pin"), json!({})).await.expect(200)["pinned"], true);
-    owner.post(&format!("{kept}/pin"), json!({})).await.expect(200);
+    assert_eq!(owner.post(&format!("{pinned}/pin"), json!({})).await.expect(200)["pinned"], true);
+    owner.post(&format!("{pinned}/pin"), json!({})).await.expect(200);
     let other = server.service("other", ALL).await;
-    other.post(&format!("{kept}/pin"), json!({})).await.expect_problem(404, "not_found");
+    other.post(&format!("{pinned}/pin"), json!({})).await.expect_problem(404, "not_found");
     let gone = format!("/api/v1/jobs/{}", tree(&owner, 2).await);
     let open = format!("/api/v1/jobs/{}", id(&owner.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)));
     work(&owner).await;
 
     until_gone(&owner, &gone).await;
     until(async || count(&server, PUT_OFF).await == 1).await;
-    assert_eq!(owner.get(&kept).await.expect(200)["status"], "completed");
+    assert_eq!(owner.get(&pinned).await.expect(200)["status"], "completed");
     assert_eq!(owner.get(&open).await.expect(200)["status"], "waiting");
     let totals = "select sum(n_succeeded)::bigint from daily_total where job_type = 'a' and outcome = 1";
     assert_eq!(count(&server, totals).await, 2, "the totals stay");
 
-    assert_eq!(owner.delete(&format!("{kept}/pin")).await.expect(200)["pinned"], false);
-    until_gone(&owner, &kept).await;
+    assert_eq!(owner.delete(&format!("{pinned}/pin")).await.expect(200)["pinned"], false);
+    until_gone(&owner, &pinned).await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_tree_stays_while_its_idempotency_window_is_open() {
+async fn tree_is_retained_while_its_idempotency_window_is_open() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"retain_seconds": 0})).await.expect(201);
     let path = format!("/api/v1/jobs/{}", tree(&server, 1).await);
@@ -276,7 +282,7 @@ async fn a_tree_stays_while_its_idempotency_window_is_open() {
     assert_eq!(server.get(&path).await.expect(200)["status"], "completed");
 
     run(&server, "update idempotency set lapses_at = clock_timestamp()").await;
-    run(&server, "update tended set look_at = clock_timestamp()").await;
+    run(&server, "update maintenance_check set next_check_at = clock_timestamp()").await;
     until_gone(&server, &path).await;
     server.delete(&path).await.expect_problem(410, "job_removed");
     assert_eq!(count(&server, "select count(*) from idempotency where job_id is not null").await, 1, "it says 410");
@@ -284,7 +290,7 @@ async fn a_tree_stays_while_its_idempotency_window_is_open() {
 }
 
 #[tokio::test]
-async fn a_cancelled_tree_can_be_deleted_at_once() {
+async fn cancelled_tree_is_deleted_immediately() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let items: Vec<Value> = (0..5_000).map(|n| json!({"payload": n, "dedupe_key": n.to_string()})).collect();
@@ -299,12 +305,12 @@ async fn a_cancelled_tree_can_be_deleted_at_once() {
 
     // Who waited behind it for the serialize key goes on.
     let claim = json!({"worker_id": "w", "types": ["a"], "wait_seconds": 5, "max": 10});
-    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
-    assert_eq!((held.as_array().map(Vec::len), &held[0]["item"]["payload"]), (Some(1), &json!("next")));
-    server.post(&format!("/api/v1/assignments/{}/result", id(&held[0])), json!({})).await.expect(200);
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
+    assert_eq!((claimed.as_array().map(Vec::len), &claimed[0]["item"]["payload"]), (Some(1), &json!("next")));
+    server.post(&format!("/api/v1/assignments/{}/result", id(&claimed[0])), json!({})).await.expect(200);
     let rows = "select (select count(*) from item) + (select count(*) from outcome) + (select count(*) from blocked)
-        + (select count(*) from job) + (select count(*) from gate) + (select count(*) from item_dedupe)
-        + (select count(*) from lane_entry) + (select count(*) from removal) + (select count(*) from carry)";
+        + (select count(*) from job) + (select count(*) from job_state) + (select count(*) from item_dedupe)
+        + (select count(*) from serialize_queue_entry) + (select count(*) from purge) + (select count(*) from propagation)";
     until(async || count(&server, rows).await == 4).await;
     let totals = "select sum(n_cancelled)::bigint from daily_total where outcome = 4";
     assert_eq!(count(&server, totals).await, 5_001);

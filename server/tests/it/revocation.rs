@@ -21,10 +21,10 @@ use crate::{
 /// Creates a token of a service; returns it with the path that revokes it.
 async fn token(server: &Server, service: &str, scopes: &[&str]) -> (Api, String) {
     server.post("/api/v1/services", json!({"name": service})).await;
-    let made = server.post("/api/v1/tokens", json!({"service": service, "name": "t", "scopes": scopes})).await;
-    let made = made.expect(201);
-    let api = server.stranger().with_token(made["secret"].as_str().expect("a secret"));
-    (api, format!("/api/v1/tokens/{}", id(&made["token"])))
+    let created = server.post("/api/v1/tokens", json!({"service": service, "name": "t", "scopes": scopes})).await;
+    let created = created.expect(201);
+    let api = server.stranger().with_token(created["secret"].as_str().expect("a secret"));
+    (api, format!("/api/v1/tokens/{}", id(&created["token"])))
 }
 
 /// Body that continues as long as the test wants.
@@ -38,7 +38,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ndjson_stream_stops_before_the_next_commit() {
+async fn revoked_token_stops_item_stream_before_next_commit() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -66,20 +66,20 @@ async fn an_ndjson_stream_stops_before_the_next_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_stops_and_leaves_nothing_and_a_resumable_one_waits_for_another_credential() {
+async fn revoked_token_stops_upload() {
     let server = Server::start().await;
     let (ci, revoke) = token(&server, "ci", &["jobs:read", "jobs:write"]).await;
     let (successor, _) = token(&server, "ci", &["jobs:read", "jobs:write"]).await;
     let begin = ci.request(Method::POST, "/api/v1/uploads/resumable?filename=b.csv").header("upload-length", 8);
     let begun = Answer::of(begin).await;
     begun.expect(201);
-    let place = begun.headers["location"].to_str().expect("text").to_owned();
+    let location = begun.headers["location"].to_str().expect("text").to_owned();
 
     let (plain, plain_body) = endless();
     let (piece, piece_body) = endless();
     let request = ci.request(Method::POST, "/api/v1/uploads?filename=a.csv").header("content-type", "text/csv");
     let sending = tokio::spawn(Answer::of(request.body(plain_body)));
-    let append = ci.request(Method::PATCH, &place).header("upload-offset", 0);
+    let append = ci.request(Method::PATCH, &location).header("upload-offset", 0);
     let append = append.header("content-type", "application/offset+octet-stream").body(piece_body);
     let appending = tokio::spawn(Answer::of(append));
     for sender in [&plain, &piece] {
@@ -95,18 +95,18 @@ async fn an_upload_stops_and_leaves_nothing_and_a_resumable_one_waits_for_anothe
     let uploads: i64 =
         sqlx::query_scalar("select count(*) from upload").fetch_one(&server.running.app.pool).await.expect("a number");
     assert_eq!(uploads, 0);
-    let head = Answer::of(successor.request(Method::HEAD, &place)).await;
+    let head = Answer::of(successor.request(Method::HEAD, &location)).await;
     let at: usize = head.headers["upload-offset"].to_str().expect("text").parse().expect("a number");
     let rest = &"id\n1\n22\n"[at..];
-    let append = successor.request(Method::PATCH, &place).header("upload-offset", at);
+    let append = successor.request(Method::PATCH, &location).header("upload-offset", at);
     Answer::of(append.header("content-type", "application/offset+octet-stream").body(rest)).await.expect(204);
-    let upload = place.replace("/resumable", "");
+    let upload = location.replace("/resumable", "");
     assert_eq!(successor.get(&format!("{upload}/content")).await.text, "id\n1\n22\n");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiting_claim_is_refused_and_its_items_are_for_others() {
+async fn revoked_token_ends_waiting_claim() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -137,7 +137,7 @@ async fn a_waiting_claim_is_refused_and_its_items_are_for_others() {
 }
 
 #[tokio::test]
-async fn a_bulk_operation_of_a_dismissed_asker_ends_and_says_why() {
+async fn bulk_operation_ends_when_its_requester_is_disabled() {
     let server = Server::start().await;
     let admin = server.admin().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -179,7 +179,7 @@ async fn a_bulk_operation_of_a_dismissed_asker_ends_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn event_streams_end_with_the_session_on_every_server() {
+async fn revoked_session_ends_event_streams_on_all_servers() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

@@ -34,7 +34,8 @@ async fn one_process_per_role_does_the_whole_work() {
 
     // Split reads the file and validates its rows.
     let schema = json!({"type": "object", "properties": {"amount": {"type": "integer"}}});
-    let spec = json!({"executor": {"kind": "builtin", "name": "validate"}, "max_failures": 1, "payload_schema": schema});
+    let spec =
+        json!({"executor": {"kind": "builtin", "name": "validate"}, "max_failures": 1, "payload_schema": schema});
     web.put("/api/v1/job-types/rows", spec).await.expect(201);
     let file = upload(&web, "rows.csv", "name,amount\nAda,1\nBen,x\nCid,3\n").await;
     let job = complete(&web, &import(&web, "rows", &file).await).await;
@@ -90,9 +91,11 @@ async fn no_lease_is_lost_while_no_process_receives_heartbeats() {
     web.running.app.shutdown.cancel();
 
     // Past every second of the lease, with several sweeps.
-    let overdue = "select greatest(last_beat, resumed_at) + make_interval(secs => lease_seconds + 3) < clock_timestamp()
+    let overdue =
+        "select greatest(last_heartbeat_at, resumed_at) + make_interval(secs => lease_seconds + 3) < clock_timestamp()
         from lease, uptime";
-    let is_overdue = async || sqlx::query_scalar::<_, bool>(overdue).fetch_optional(&pool).await.expect("the query runs");
+    let is_overdue =
+        async || sqlx::query_scalar::<_, bool>(overdue).fetch_optional(&pool).await.expect("the query runs");
     while is_overdue().await != Some(true) {
         assert!(is_overdue().await.is_some(), "the lease is lost");
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -100,7 +103,7 @@ async fn no_lease_is_lost_while_no_process_receives_heartbeats() {
 
     let again = maintenance.another_with(role("web")).await;
     let path = format!("/api/v1/assignments/{}/result", assignment["id"].as_str().expect("an id"));
-    assert_eq!(again.post(&path, json!({"result": {}})).await.expect(200)["state"], Value::from("succeeded"));
+    assert_eq!(again.post(&path, json!({"result": {}})).await.expect(200)["item_state"], Value::from("succeeded"));
     web.running.shutdown().await.expect("the process stops");
     maintenance.running.shutdown().await.expect("the process stops");
     again.stop().await;

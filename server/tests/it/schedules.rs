@@ -14,8 +14,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 async fn schedule(owner: &Api, more: Value) -> String {
     let mut body = json!({"name": "every second", "cron": "* * * * * *", "job": {"type": "a", "sealed": true}});
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-    let made = owner.post("/api/v1/schedules", body).await.expect(201);
-    format!("/api/v1/schedules/{}", made["id"].as_str().expect("an id"))
+    let new_schedule = owner.post("/api/v1/schedules", body).await.expect(201);
+    format!("/api/v1/schedules/{}", new_schedule["id"].as_str().expect("an id"))
 }
 
 /// Reads the schedule until it satisfies a condition.
@@ -48,24 +48,24 @@ async fn runs(server: &Server) -> Vec<(i64, String, Option<uuid::Uuid>)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_make_each_tick_once() {
+async fn schedule_tick_creates_one_tree_on_two_servers() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let path = schedule(&server, json!({"catch_up": "all", "overlap": "skip"})).await;
-    let shown = until(&other, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(5)).await;
-    assert_eq!(shown["next_runs"].as_array().map(Vec::len), Some(5), "{shown}");
+    let fetched = until(&other, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(5)).await;
+    assert_eq!(fetched["next_runs"].as_array().map(Vec::len), Some(5), "{fetched}");
     server.post(&format!("{path}/pause"), json!({})).await.expect(200);
-    let made = runs(&server).await;
-    assert!(made.iter().all(|(_, state, job)| state == "started" && job.is_some()), "{made:?}");
-    assert!(made.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1), "each second once: {made:?}");
-    assert_eq!(jobs(&server).await, made.len());
+    let new_schedule = runs(&server).await;
+    assert!(new_schedule.iter().all(|(_, state, job)| state == "started" && job.is_some()), "{new_schedule:?}");
+    assert!(new_schedule.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1), "each second once: {new_schedule:?}");
+    assert_eq!(jobs(&server).await, new_schedule.len());
     other.stop().await;
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tick_that_is_repeated_after_a_crash_finds_its_tree() {
+async fn schedule_tick_is_idempotent_after_crash() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let path = schedule(&server, json!({"catch_up": "all"})).await;
@@ -76,7 +76,7 @@ async fn a_tick_that_is_repeated_after_a_crash_finds_its_tree() {
     in_database(
         &server,
         "with gone as (delete from schedule_run returning tick)
-         update schedule set last_seq = 0, next_at = (select min(tick) from gone), look_at = clock_timestamp(),
+         update schedule set last_seq = 0, next_at = (select min(tick) from gone), next_check_at = clock_timestamp(),
            ends_at = (select max(tick) from gone)",
     )
     .await;
@@ -87,7 +87,7 @@ async fn a_tick_that_is_repeated_after_a_crash_finds_its_tree() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overlap_decides_about_an_open_tree() {
+async fn schedule_overlap_policy() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let open = json!({"type": "a"});
@@ -124,7 +124,7 @@ async fn overlap_decides_about_an_open_tree() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn missed_ticks_are_made_up_for_as_asked() {
+async fn schedule_catch_up_policy() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     for (catch_up, expected) in [("none", 0), ("last", 1), ("all", 3)] {
@@ -134,22 +134,26 @@ async fn missed_ticks_are_made_up_for_as_asked() {
         in_database(
             &server,
             "update schedule set cron = (extract(minute from now)::int + 59) % 60 || ' * * * *',
-               next_at = date_trunc('minute', now) - interval '5 hours 1 minute', look_at = now
+               next_at = date_trunc('minute', now) - interval '5 hours 1 minute', next_check_at = now
              from (select clock_timestamp() as now) clock",
         )
         .await;
         until(&server, &path, |schedule| !schedule["last_run"].is_null()).await;
-        let made = runs(&server).await;
-        let started = made.iter().filter(|(_, state, _)| state == "started").count();
-        assert_eq!(started, expected, "{catch_up}: {made:?}");
-        assert_eq!(made.iter().filter(|(_, state, _)| state == "skipped").count(), 1, "{catch_up}: {made:?}");
+        let new_schedule = runs(&server).await;
+        let started = new_schedule.iter().filter(|(_, state, _)| state == "started").count();
+        assert_eq!(started, expected, "{catch_up}: {new_schedule:?}");
+        assert_eq!(
+            new_schedule.iter().filter(|(_, state, _)| state == "skipped").count(),
+            1,
+            "{catch_up}: {new_schedule:?}"
+        );
         server.delete(&path).await.expect(204);
     }
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_has_the_current_rights_of_its_owner() {
+async fn schedule_uses_current_rights_of_its_owner() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
@@ -169,7 +173,7 @@ async fn a_schedule_has_the_current_rights_of_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_is_checked_changed_and_run_by_hand() {
+async fn schedule_is_validated_edited_and_run_manually() {
     let server = Server::start().await;
     let schema = json!({"payload_schema": {"type": "object", "required": ["order"]}});
     server.put("/api/v1/job-types/a", schema).await.expect(201);
@@ -192,19 +196,19 @@ async fn a_schedule_is_checked_changed_and_run_by_hand() {
 
     let zoned = json!({"cron": "0 2 * * *", "time_zone": "Europe/Berlin", "paused": true});
     let path = schedule(&owner, zoned).await;
-    let shown = owner.get(&path).await.expect(200);
-    assert_eq!((&shown["next_runs"], &shown["last_run"]), (&json!([]), &Value::Null), "{shown}");
-    assert_eq!((&shown["overlap"], &shown["catch_up"]), (&json!("skip"), &json!("none")), "{shown}");
-    let shown = owner.post(&format!("{path}/resume"), json!({})).await.expect(200);
-    assert_eq!(shown["next_runs"].as_array().map(Vec::len), Some(5), "{shown}");
+    let fetched = owner.get(&path).await.expect(200);
+    assert_eq!((&fetched["next_runs"], &fetched["last_run"]), (&json!([]), &Value::Null), "{fetched}");
+    assert_eq!((&fetched["overlap"], &fetched["catch_up"]), (&json!("skip"), &json!("none")), "{fetched}");
+    let fetched = owner.post(&format!("{path}/resume"), json!({})).await.expect(200);
+    assert_eq!(fetched["next_runs"].as_array().map(Vec::len), Some(5), "{fetched}");
     let ends = json!({"starts_at": "2030-01-01T00:00:00Z", "ends_at": "2030-01-02T12:00:00Z"});
-    let shown = owner.patch(&path, ends).await.expect(200);
-    assert_eq!(shown["next_runs"], json!(["2030-01-01T01:00:00Z", "2030-01-02T01:00:00Z"]), "{shown}");
-    let shown = owner.patch(&path, json!({"job": {"type": "a",  "name": "new"}})).await.expect(200);
-    assert_eq!(shown["job"], json!({"type": "a", "name": "new"}));
+    let fetched = owner.patch(&path, ends).await.expect(200);
+    assert_eq!(fetched["next_runs"], json!(["2030-01-01T01:00:00Z", "2030-01-02T01:00:00Z"]), "{fetched}");
+    let fetched = owner.patch(&path, json!({"job": {"type": "a",  "name": "new"}})).await.expect(200);
+    assert_eq!(fetched["job"], json!({"type": "a", "name": "new"}));
 
-    let shown = owner.post(&format!("{path}/run"), json!({})).await.expect(200);
-    assert_eq!((&shown["last_run"]["by_hand"], &shown["last_run"]["state"]), (&json!(true), &json!("started")));
+    let fetched = owner.post(&format!("{path}/run"), json!({})).await.expect(200);
+    assert_eq!((&fetched["last_run"]["by_hand"], &fetched["last_run"]["state"]), (&json!(true), &json!("started")));
     assert_eq!(jobs(&owner).await, 1);
     let stranger = server.service("stranger", &["jobs:read", "jobs:write"]).await;
     stranger.get(&path).await.expect_problem(404, "not_found");
@@ -216,7 +220,7 @@ async fn a_schedule_is_checked_changed_and_run_by_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_runs_of_a_schedule_are_listed_with_pages() {
+async fn schedule_runs_are_paginated() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
@@ -241,7 +245,7 @@ async fn the_runs_of_a_schedule_are_listed_with_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_is_created_changed_and_run_by_forms() {
+async fn schedule_pages_create_edit_and_run() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let admin = server.admin().await;
@@ -258,7 +262,7 @@ async fn a_schedule_is_created_changed_and_run_by_forms() {
         ]
     };
     let job = r#"{"type": "a", "sealed": true}"#;
-    for (cron, job, told) in [
+    for (cron, job, message) in [
         ("61 2 * * *", job, "id=\"cron-fault\""),
         ("0 2 * * *", "{", "Nothing was saved"),
         ("0 2 * * *", r#"{"type": "b"}"#, "id=\"refusal\""),
@@ -266,16 +270,16 @@ async fn a_schedule_is_created_changed_and_run_by_forms() {
         let refused = admin.form("/schedules", &fields(cron, job)).await;
         assert_eq!(refused.status, 422, "{}", refused.text);
         assert!(
-            refused.text.contains(told) && refused.text.contains("value=\"Nightly &lt;b&gt;\""),
+            refused.text.contains(message) && refused.text.contains("value=\"Nightly &lt;b&gt;\""),
             "{}",
             refused.text
         );
     }
-    let made = admin.form("/schedules", &fields("0 2 * * *", job)).await;
-    assert_eq!(made.status, 303, "{}", made.text);
-    let page = made.headers["location"].to_str().expect("text").split('?').next().expect("a path").to_owned();
-    let shown = admin.get(&page).await.text;
-    assert!(shown.contains("Every day at 02:00") && shown.contains("No run yet"), "{shown}");
+    let new_schedule = admin.form("/schedules", &fields("0 2 * * *", job)).await;
+    assert_eq!(new_schedule.status, 303, "{}", new_schedule.text);
+    let page = new_schedule.headers["location"].to_str().expect("text").split('?').next().expect("a path").to_owned();
+    let fetched = admin.get(&page).await.text;
+    assert!(fetched.contains("Every day at 02:00") && fetched.contains("No run yet"), "{fetched}");
 
     assert_eq!(admin.form(&format!("{page}/run"), &[]).await.status, 303);
     assert!(admin.get(&page).await.text.contains("started by hand"));

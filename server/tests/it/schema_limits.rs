@@ -23,7 +23,7 @@ fn chain(length: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_schema_that_multiplies_is_refused_when_it_is_handed_in() {
+async fn exponential_json_schema_is_refused() {
     let server = Server::start().await;
     for (length, fits) in [(26, false), (18, false), (6, true)] {
         let answer = server.put("/api/v1/job-types/bomb", json!({"payload_schema": chain(length)})).await;
@@ -33,8 +33,8 @@ async fn a_schema_that_multiplies_is_refused_when_it_is_handed_in() {
             answer.expect_problem(422, "schema_too_complex");
         }
     }
-    let wrong = json!({"type": "bomb", "items": [{"payload": "x"}]});
-    let refused = server.post("/api/v1/jobs", wrong).await.expect_problem(422, "invalid_body");
+    let invalid = json!({"type": "bomb", "items": [{"payload": "x"}]});
+    let refused = server.post("/api/v1/jobs", invalid).await.expect_problem(422, "invalid_body");
     assert_eq!(refused["errors"].as_array().map(Vec::len), Some(10), "{refused}");
     let patterns: Vec<Value> = (0..200).map(|i| json!({"pattern": format!("(\\p{{L}}{{200}}){i}")})).collect();
     let patterns = json!({"payload_schema": {"anyOf": patterns}});
@@ -45,7 +45,7 @@ async fn a_schema_that_multiplies_is_refused_when_it_is_handed_in() {
 }
 
 #[tokio::test]
-async fn a_payload_that_is_wrong_everywhere_costs_ten_faults() {
+async fn schema_errors_are_limited_to_ten() {
     let server = Server::start().await;
     // Nested as deep as JSON may be, and as wide as a schema may be.
     let mut nested = json!({"type": "integer", "minimum": 5});

@@ -23,7 +23,7 @@ async fn found(api: &Api, q: &str) -> Vec<(String, String, String)> {
 }
 
 #[tokio::test]
-async fn a_search_finds_ids_names_keys_files_workers_and_errors_as_far_as_one_may_see_them() {
+async fn search_finds_ids_names_keys_files_workers_and_errors_within_access() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/ship-order", json!({})).await.expect(201);
     let shop = server.service("shop", &["jobs:read", "jobs:write", "work"]).await;
@@ -33,8 +33,8 @@ async fn a_search_finds_ids_names_keys_files_workers_and_errors_as_far_as_one_ma
     let body = json!({"type": "ship-order", "name": "Parcels of March", "key": "parcels", "dedupe_key": "march",
         "items": items, "metadata": {"team": "north"}});
     let request = shop.request(Method::POST, "/api/v1/jobs").header("idempotency-key", "key-of-march");
-    let made = Answer::of(request.json(&body)).await.expect(201);
-    let job_id = id(&made).to_owned();
+    let created = Answer::of(request.json(&body)).await.expect(201);
+    let job_id = id(&created).to_owned();
     let listed = shop.get(&format!("/api/v1/items?job={job_id}")).await.expect(200)["data"].clone();
     let item = |n: usize| id(&listed[n]).to_owned();
 
@@ -58,9 +58,9 @@ async fn a_search_finds_ids_names_keys_files_workers_and_errors_as_far_as_one_ma
     assert_eq!(found(&bakery, "ship-ord").await, [("job_types".into(), "ship-order".into(), "name".into())]);
 
     // Workers, errors and files.
-    let held = claim(&shop, "packer-1", &["ship-order"], 1).await;
+    let claimed = claim(&shop, "packer-1", &["ship-order"], 1).await;
     let error = json!({"error": {"message": "no label 77"}, "retryable": false});
-    shop.post(&format!("/api/v1/assignments/{}/failure", id(&held[0])), error).await.expect(200);
+    shop.post(&format!("/api/v1/assignments/{}/failure", id(&claimed[0])), error).await.expect(200);
     assert_eq!(found(&shop, "packer").await, [("workers".into(), "packer-1".into(), "name".into())]);
     let errors = found(&shop, "no LABEL").await;
     assert_eq!((errors.len(), errors[0].0.as_str(), errors[0].2.as_str()), (1, "errors", "message"), "{errors:?}");
@@ -80,16 +80,16 @@ async fn a_search_finds_ids_names_keys_files_workers_and_errors_as_far_as_one_ma
 }
 
 #[tokio::test]
-async fn the_page_of_the_search_is_a_plain_form_with_links_to_what_it_finds() {
+async fn search_page_is_a_plain_form_with_links() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let sue = server.person("sue", "support").await;
     let items = json!([{"payload": 1, "dedupe_key": "4711"}]);
-    let made = job(&server, json!({"type": "a", "name": "<b>March</b>", "items": items})).await;
+    let created = job(&server, json!({"type": "a", "name": "<b>March</b>", "items": items})).await;
     assert!(sue.get("/search").await.text.contains("action=\"/search\""));
     let page = sue.get("/search?q=march").await;
     assert_eq!(page.status, 200);
-    assert!(page.text.contains(&format!("href=\"/jobs/{}\"", id(&made))), "{}", page.text);
+    assert!(page.text.contains(&format!("href=\"/jobs/{}\"", id(&created))), "{}", page.text);
     assert!(!page.text.contains("<b>March"), "names are text");
     assert!(sue.get("/search?q=4711").await.text.contains("href=\"/items/"));
     assert_eq!(sue.get(&format!("/search?q={}", "x".repeat(300))).await.status, 400);

@@ -22,12 +22,12 @@ async fn count(server: &Server, statement: &'static str) -> i64 {
     sqlx::query_scalar(statement).fetch_one(&server.running.app.pool).await.expect("a count")
 }
 
-async fn end(server: &Server, assignment: &Value, how: &str, body: Value) {
-    server.post(&format!("/api/v1/assignments/{}/{how}", id(assignment)), body).await.expect(200);
+async fn end(server: &Server, assignment: &Value, verb: &str, body: Value) {
+    server.post(&format!("/api/v1/assignments/{}/{verb}", id(assignment)), body).await.expect(200);
 }
 
 #[tokio::test]
-async fn series_equal_the_database_s_own_counts() {
+async fn series_match_counted_rows() {
     let server = Server::start().await;
     let backoff = json!({"min_seconds": 0, "max_seconds": 0, "jitter": false});
     server.put("/api/v1/job-types/a", json!({"max_failures": 2, "backoff": backoff})).await.expect(201);
@@ -42,16 +42,16 @@ async fn series_equal_the_database_s_own_counts() {
     let rows = series(&server, "metric=added&type=import").await.0;
     assert_eq!(rows, 4);
 
-    let held = claim(&server, "w", &["a"], 6).await;
-    for assignment in &held[..4] {
+    let claimed = claim(&server, "w", &["a"], 6).await;
+    for assignment in &claimed[..4] {
         end(&server, assignment, "result", json!({"result": {}})).await;
     }
     let failure = json!({"error": {"message": "no"}, "retry_after_seconds": 0});
-    end(&server, &held[4], "failure", failure.clone()).await;
-    end(&server, &held[5], "failure", json!({"error": {"message": "never"}, "retryable": false})).await;
-    let dead = held[5]["item"]["id"].as_str().expect("an id");
+    end(&server, &claimed[4], "failure", failure.clone()).await;
+    end(&server, &claimed[5], "failure", json!({"error": {"message": "never"}, "retryable": false})).await;
+    let dead = claimed[5]["item"]["id"].as_str().expect("an id");
     server.post(&format!("/api/v1/items/{dead}/retry"), json!({})).await.expect(200);
-    let replayed = held[0]["item"]["id"].as_str().expect("an id");
+    let replayed = claimed[0]["item"]["id"].as_str().expect("an id");
     server.post(&format!("/api/v1/items/{replayed}/replay"), json!({})).await.expect(201);
     let again = claim(&server, "w", &["a"], 20).await;
     end(&server, &again[0], "release", json!({})).await;
@@ -62,7 +62,7 @@ async fn series_equal_the_database_s_own_counts() {
         added,
         count(
             &server,
-            "select count(*) from item i join job j using (gate_id)
+            "select count(*) from item i join job j using (job_key)
         join job_type t on t.id = j.type_id where t.name = 'a'"
         )
         .await
@@ -78,7 +78,7 @@ async fn series_equal_the_database_s_own_counts() {
         succeeded,
         count(
             &server,
-            "select count(*) from outcome join job using (gate_id)
+            "select count(*) from outcome join job using (job_key)
         join job_type t on t.id = type_id where state = 1 and t.name = 'a'"
         )
         .await
@@ -89,7 +89,7 @@ async fn series_equal_the_database_s_own_counts() {
         dead,
         count(
             &server,
-            "select count(*) from outcome join job using (gate_id)
+            "select count(*) from outcome join job using (job_key)
         join job_type t on t.id = type_id where state = 2 and t.name = 'a'"
         )
         .await
@@ -102,9 +102,9 @@ async fn series_equal_the_database_s_own_counts() {
     assert_eq!(point["buckets"].as_array().map(Vec::len), answer["bounds"].as_array().map(|bounds| bounds.len() + 1));
     assert!(point["p50"].as_f64() <= point["p95"].as_f64(), "{point}");
     let waits = series(&server, "metric=wait&type=a").await.0;
-    assert_eq!(waits, count(&server, "select count(distinct item_id) from (select item_id, gate_id from lease
-        union all select item_id, gate_id from attempt union all select item_id, gate_id from outcome where attempt > 0) as started
-        join job using (gate_id) join job_type t on t.id = type_id where t.name = 'a'").await);
+    assert_eq!(waits, count(&server, "select count(distinct item_id) from (select item_id, job_key from lease
+        union all select item_id, job_key from attempt union all select item_id, job_key from outcome where attempt > 0) as started
+        join job using (job_key) join job_type t on t.id = type_id where t.name = 'a'").await);
 
     for step in ["hour", "day"] {
         let (sum, answer) = series(&server, &format!("metric=added&type=a&step={step}")).await;
@@ -114,7 +114,7 @@ async fn series_equal_the_database_s_own_counts() {
 }
 
 #[tokio::test]
-async fn a_series_has_every_point_of_its_span_and_old_ones_are_deleted() {
+async fn series_has_every_point_and_old_points_are_deleted() {
     let server = Server::start().await;
     let other = server.service("other", &["jobs:read"]).await;
     sql(
@@ -132,7 +132,7 @@ async fn a_series_has_every_point_of_its_span_and_old_ones_are_deleted() {
     assert_eq!((&answer["from"], &answer["to"]), (&json!("2026-03-29T00:00:00Z"), &json!("2026-03-29T03:00:00Z")));
     assert_eq!(answer["data"][1]["at"], "2026-03-29T01:00:00Z");
 
-    server.running.app.engine.forget_figures().await.expect("deletes");
+    server.running.app.engine.delete_old_activity().await.expect("deletes");
     let left: i64 = count(&server, "select count(*) from type_history where step = 1").await;
     assert_eq!(left, 0, "minutes are kept for 48 hours");
     assert_eq!(count(&server, "select count(*) from type_history where step = 3").await, 1, "days for two years");
@@ -149,7 +149,7 @@ async fn a_series_has_every_point_of_its_span_and_old_ones_are_deleted() {
 }
 
 #[tokio::test]
-async fn pages_draw_activity_with_the_same_numbers_in_a_table() {
+async fn activity_chart_has_an_equal_table() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let items: Vec<Value> = (0..1_234).map(|n| json!({"payload": n})).collect();

@@ -19,17 +19,17 @@ async fn secret_tree(api: &Api) -> String {
     let items = json!([{"payload": {"iban": "DE-payload"}}, {"payload": {"iban": "DE-payload"}}]);
     let job = json!({"type": "a", "name": "march.csv", "sealed": true, "items": items,
         "metadata": {"team": "secret-team"}, "dedupe_key": "secret-key", "initiated_by": "secret-boss"});
-    let made = api.post("/api/v1/jobs", job).await.expect(201);
-    made["id"].as_str().expect("an id").to_owned()
+    let created = api.post("/api/v1/jobs", job).await.expect(201);
+    created["id"].as_str().expect("an id").to_owned()
 }
 
 /// Creates a link. Returns its id and the path of its page.
 async fn share(server: &Server, api: &Api, job: &str) -> (String, String) {
-    let made = api.post(&format!("/api/v1/jobs/{job}/share"), json!({})).await.expect(201);
-    let url = made["url"].as_str().expect("a link");
+    let created = api.post(&format!("/api/v1/jobs/{job}/share"), json!({})).await.expect(201);
+    let url = created["url"].as_str().expect("a link");
     let path = url.strip_prefix(&server.url("")).expect("a link to this server").to_owned();
     assert!(path.starts_with("/s/") && path.len() >= 40, "{path}");
-    (made["id"].as_str().expect("an id").to_owned(), path)
+    (created["id"].as_str().expect("an id").to_owned(), path)
 }
 
 /// Opens the page of a link. Returns the cookie that it set.
@@ -43,7 +43,7 @@ async fn open(server: &Server, path: &str) -> (Answer, Api) {
 }
 
 #[tokio::test]
-async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
+async fn share_link_shows_one_tree_only() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let ada = server.person("ada", "user").await;
@@ -66,9 +66,9 @@ async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
     let finished = |_: &str, data: &Value| data["jobs"][0]["status"] == "completed";
     let worker = server.service("worker", &["work"]).await;
     let (events, ()) = tokio::join!(listen(&guest, &events_path, finished), work(&worker));
-    let told = format!("{events:?}");
-    assert!(!told.contains("secret-") && !told.contains("DE-payload") && !told.contains("\"ada\""), "{told}");
-    assert!(events.iter().all(|(_, data)| data["items"].as_array().is_none_or(Vec::is_empty)), "{told}");
+    let text = format!("{events:?}");
+    assert!(!text.contains("secret-") && !text.contains("DE-payload") && !text.contains("\"ada\""), "{text}");
+    assert!(events.iter().all(|(_, data)| data["items"].as_array().is_none_or(Vec::is_empty)), "{text}");
     for download in ["results", "failures", "results?format=csv"] {
         guest.get(&format!("/api/v1/jobs/{job}/{download}")).await.expect(200);
     }
@@ -87,22 +87,22 @@ async fn a_link_shows_one_tree_to_strangers_and_nothing_else() {
     // The link's secret is no token and no session.
     let secret = path.strip_prefix("/s/").expect("a secret");
     server.stranger().with_token(secret).get(&events_path).await.expect_problem(401, "unauthenticated");
-    let kept: Vec<Vec<u8>> =
+    let stored: Vec<Vec<u8>> =
         sqlx::query_scalar("select hash from share").fetch_all(&server.running.app.pool).await.expect("rows");
-    assert!(kept.iter().all(|hash| hash.len() == 32));
+    assert!(stored.iter().all(|hash| hash.len() == 32));
     assert_eq!(server.stranger().get("/s/rubbish").await.status, 404);
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_that_is_taken_back_ends_what_it_opened_on_every_server() {
+async fn revoked_share_link_ends_streams_on_all_servers() {
     let server = Server::start().await;
     let other = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let ada = server.person("ada", "user").await;
     let job = tree(&ada, 1).await;
     let (id, path) = share(&server, &ada, &job).await;
-    let (_, kept_path) = share(&server, &ada, &job).await;
+    let (_, valid_path) = share(&server, &ada, &job).await;
     let (_, guest) = open(&server, &path).await;
     let there = other.with_cookie(guest.cookie());
     let events = format!("/api/v1/jobs/{job}/events");
@@ -128,7 +128,7 @@ async fn a_link_that_is_taken_back_ends_what_it_opened_on_every_server() {
     guest.get(&events).await.expect_problem(401, "unauthenticated");
     guest.get(&format!("/api/v1/jobs/{job}/results")).await.expect_problem(401, "unauthenticated");
     assert_eq!(server.stranger().get(&path).await.status, 410);
-    open(&other, &kept_path).await;
+    open(&other, &valid_path).await;
 
     let listed = ada.get(&format!("/api/v1/jobs/{job}/shares")).await;
     assert!(!listed.text.contains(&path[3..]), "the secret is shown once");
@@ -144,7 +144,7 @@ async fn a_link_that_is_taken_back_ends_what_it_opened_on_every_server() {
 }
 
 #[tokio::test]
-async fn a_link_goes_with_its_tree() {
+async fn share_link_ends_with_its_tree() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let ada = server.person("ada", "user").await;
@@ -162,7 +162,7 @@ async fn a_link_goes_with_its_tree() {
 }
 
 #[tokio::test]
-async fn who_may_write_to_a_tree_shares_it() {
+async fn share_link_creation_requires_write_access() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let (ada, eve) = (server.person("ada", "user").await, server.person("eve", "user").await);
@@ -173,8 +173,8 @@ async fn who_may_write_to_a_tree_shares_it() {
     eve.get(&format!("{make}s")).await.expect_problem(404, "not_found");
     server.service("reader", &["jobs:read"]).await.post(&make, json!({})).await.expect_problem(403, "forbidden");
     sam.post(&make, json!({})).await.expect_problem(422, "reason_required");
-    let made = sam.post(&make, json!({"reason": "the customer asked"})).await.expect(201);
-    let revoke = format!("/api/v1/shares/{}", made["id"].as_str().expect("an id"));
+    let created = sam.post(&make, json!({"reason": "the customer asked"})).await.expect(201);
+    let revoke = format!("/api/v1/shares/{}", created["id"].as_str().expect("an id"));
     eve.delete(&revoke).await.expect_problem(404, "not_found");
     sam.delete(&revoke).await.expect_problem(422, "reason_required");
     ada.delete(&revoke).await.expect(204);
@@ -206,23 +206,23 @@ async fn who_may_write_to_a_tree_shares_it() {
 }
 
 #[tokio::test]
-async fn the_owner_makes_and_takes_back_links_on_the_import_page() {
+async fn import_page_creates_and_revokes_share_links() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
     let job = tree(&ada, 1).await;
     let page = format!("/imports/{job}");
-    let made = ada.form(&format!("{page}/share"), &[]).await;
+    let created = ada.form(&format!("{page}/share"), &[]).await;
     assert_eq!(
-        (made.status.as_u16(), made.headers["location"].to_str().expect("text")),
+        (created.status.as_u16(), created.headers["location"].to_str().expect("text")),
         (303, format!("{page}#share").as_str())
     );
-    let once = made.headers["set-cookie"].to_str().expect("text").to_owned();
+    let once = created.headers["set-cookie"].to_str().expect("text").to_owned();
     assert!(once.contains(&format!("; Path={page}; HttpOnly; SameSite=Strict")), "{once}");
     let with_link = server.with_cookie(&format!("{}; {}", ada.cookie(), once.split(';').next().expect("a cookie")));
-    let shown = with_link.get(&page).await;
-    assert!(shown.text.contains(&server.url("/s/")), "{}", shown.text);
-    assert!(shown.headers["set-cookie"].to_str().expect("text").contains("Max-Age=0"), "shown once");
+    let page_with_link = with_link.get(&page).await;
+    assert!(page_with_link.text.contains(&server.url("/s/")), "{}", page_with_link.text);
+    assert!(page_with_link.headers["set-cookie"].to_str().expect("text").contains("Max-Age=0"), "shown once");
     let later = ada.get(&page).await;
     assert!(!later.text.contains(&server.url("/s/")) && later.text.contains("Revoke this link"));
 
@@ -242,23 +242,23 @@ async fn the_owner_makes_and_takes_back_links_on_the_import_page() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_link_ends_with_its_time_and_with_its_people() {
+async fn share_link_expires_and_ends_with_its_creator() {
     let server = Server::start().await;
     let admin = server.admin().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
     let job = tree(&ada, 1).await;
     let make = format!("/api/v1/jobs/{job}/share");
-    for wrong in ["2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "soon"] {
-        ada.post(&make, json!({"expires_at": wrong})).await.expect_problem(422, "invalid_body");
+    for invalid in ["2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "soon"] {
+        ada.post(&make, json!({"expires_at": invalid})).await.expect_problem(422, "invalid_body");
     }
-    let days = |made: &Value| {
-        let end = made["expires_at"].as_str().expect("a time");
+    let days = |created: &Value| {
+        let end = created["expires_at"].as_str().expect("a time");
         let end = time::OffsetDateTime::parse(end, &time::format_description::well_known::Rfc3339).expect("a time");
         (end - time::OffsetDateTime::now_utc()).whole_hours()
     };
-    let made = ada.post(&make, json!({})).await.expect(201);
-    assert_eq!(days(&made), 30 * 24 - 1, "a month, unless somebody says otherwise");
+    let created = ada.post(&make, json!({})).await.expect(201);
+    assert_eq!(days(&created), 30 * 24 - 1, "a month, unless somebody says otherwise");
 
     // Past its end it opens nothing, and says so; a stream that it opened ends.
     let (id, path) = share(&server, &ada, &job).await;
@@ -277,9 +277,9 @@ async fn a_link_ends_with_its_time_and_with_its_people() {
 
     // Everybody sees their own; staff see all.
     let (_, of_sam) = {
-        let made = sam.post(&make, json!({"reason": "asked for"})).await.expect(201);
-        let url = made["url"].as_str().expect("a link");
-        (made["id"].clone(), url.strip_prefix(&server.url("")).expect("a link to this server").to_owned())
+        let created = sam.post(&make, json!({"reason": "asked for"})).await.expect(201);
+        let url = created["url"].as_str().expect("a link");
+        (created["id"].clone(), url.strip_prefix(&server.url("")).expect("a link to this server").to_owned())
     };
     tree(&server, 1).await;
     let listed = |all: Value| -> Vec<bool> {
@@ -295,8 +295,8 @@ async fn a_link_ends_with_its_time_and_with_its_people() {
         let found = people.as_array().expect("people").iter().find(|person| person["name"] == name).expect("one");
         format!("/api/v1/users/{}", found["id"].as_str().expect("an id"))
     };
-    let (_, kept) = share(&server, &ada, &job).await;
-    let (_, guest) = open(&server, &kept).await;
+    let (_, stored) = share(&server, &ada, &job).await;
+    let (_, guest) = open(&server, &stored).await;
     open(&server, &of_sam).await;
     admin.patch(&person("sam"), json!({"disabled": true})).await.expect(200);
     assert_eq!(server.stranger().get(&of_sam).await.status, 410);
@@ -311,7 +311,7 @@ async fn a_link_ends_with_its_time_and_with_its_people() {
     };
     let both = async { tokio::join!(listen(&guest, &events, never), disabling) };
     timeout(Duration::from_secs(10), both).await.expect("the stream ends");
-    assert_eq!(server.stranger().get(&kept).await.status, 410);
+    assert_eq!(server.stranger().get(&stored).await.status, 410);
     assert_eq!(listed(admin.get("/api/v1/shares").await.expect(200)), [false; 4]);
     server.stop().await;
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Answer, Server};
 
 #[tokio::test]
-async fn the_first_link_makes_the_admin_and_works_once() {
+async fn first_sign_in_link_creates_the_admin_once() {
     let server = Server::start().await;
     let link = server.running.sign_in_link.clone().expect("a link");
     assert!(link.starts_with(&format!("http://{}/sign-in/", server.running.addr)), "{link}");
@@ -25,11 +25,11 @@ async fn the_first_link_makes_the_admin_and_works_once() {
 }
 
 #[tokio::test]
-async fn whoever_runs_the_server_can_always_let_an_admin_in() {
+async fn sign_in_link_command_admits_an_admin() {
     let server = Server::start().await;
     server.admin().await;
-    let said = server.program(&["sign-in-link"]).await;
-    let link = said.trim().strip_prefix("Sign in: ").expect("a link");
+    let output = server.program(&["sign-in-link"]).await;
+    let link = output.trim().strip_prefix("Sign in: ").expect("a link");
     // Looking at it changes nothing; pressing the button does.
     let path = link.strip_prefix(&server.url("")).expect("a link to this server");
     for _ in 0..2 {
@@ -45,7 +45,7 @@ async fn whoever_runs_the_server_can_always_let_an_admin_in() {
 }
 
 #[tokio::test]
-async fn of_two_first_links_pressed_at_once_one_makes_the_admin() {
+async fn concurrent_first_links_create_one_admin() {
     let server = Server::start().await;
     let second = server.another().await;
     let press = |server: &Server| {
@@ -64,7 +64,7 @@ async fn of_two_first_links_pressed_at_once_one_makes_the_admin() {
 }
 
 #[tokio::test]
-async fn the_cookie_is_for_this_host_and_no_script() {
+async fn session_cookie_is_host_only_and_http_only() {
     let server =
         Server::start_with(|config| config.public_url = Some("https://treeline.example".parse().expect("a URL"))).await;
     let link = server.running.sign_in_link.clone().expect("a link");
@@ -80,7 +80,7 @@ async fn the_cookie_is_for_this_host_and_no_script() {
 }
 
 #[tokio::test]
-async fn another_site_cannot_act_for_a_person() {
+async fn cross_site_requests_with_cookie_are_refused() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let attempt = |headers: &[(&'static str, &str)]| {
@@ -106,7 +106,7 @@ async fn another_site_cannot_act_for_a_person() {
 }
 
 #[tokio::test]
-async fn signing_out_ends_the_session() {
+async fn sign_out_ends_the_session() {
     let server = Server::start().await;
     let admin = server.admin().await;
     let answer = admin.delete("/api/v1/session").await;
@@ -118,7 +118,7 @@ async fn signing_out_ends_the_session() {
 }
 
 #[tokio::test]
-async fn who_fails_to_sign_in_too_often_has_to_wait() {
+async fn repeated_sign_in_failures_are_throttled() {
     let server = Server::start().await;
     let link = server.running.sign_in_link.clone().expect("a link");
     let stranger = server.stranger();

@@ -15,21 +15,21 @@ fn reversed(mut ids: Vec<String>) -> Vec<String> {
 /// Creates three jobs of three items each, the oldest first, with the items in order of creation.
 async fn nine(server: &Server) -> Vec<Vec<String>> {
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for n in 0..3 {
         let items: Vec<Value> = (0..3).map(|i| json!({"payload": [n, i]})).collect();
         let made_job = job(server, json!({"type": "a", "items": items})).await;
-        made.push(all(server, &format!("/api/v1/items?sort=created_at&job={}", id(&made_job))).await);
+        created.push(all(server, &format!("/api/v1/items?sort=created_at&job={}", id(&made_job))).await);
     }
-    made
+    created
 }
 
 #[tokio::test]
-async fn items_come_newest_job_first_and_in_any_order_that_is_asked_for() {
+async fn item_list_sort_orders() {
     let server = Server::start().await;
-    let made = nine(&server).await;
-    let oldest_first: Vec<String> = made.concat();
-    let newest_jobs: Vec<String> = made.iter().rev().flatten().cloned().collect();
+    let created = nine(&server).await;
+    let oldest_first: Vec<String> = created.concat();
+    let newest_jobs: Vec<String> = created.iter().rev().flatten().cloned().collect();
     let newest_first = reversed(oldest_first.clone());
     let wanted = [("", &newest_jobs), ("&sort=-job", &newest_jobs), ("&sort=-created_at", &newest_first)];
     let wanted = [&wanted[..], &[("&sort=created_at", &oldest_first)]].concat();
@@ -45,11 +45,11 @@ async fn items_come_newest_job_first_and_in_any_order_that_is_asked_for() {
         check(path).await;
     }
     // The same while workers hold them, and when they are dead.
-    let held = claim(&server, "w", &["a"], 9).await;
+    let claimed = claim(&server, "w", &["a"], 9).await;
     for path in ["/api/v1/items?state=running&", "/api/v1/items?worker=w&"] {
         check(path).await;
     }
-    for one in &held {
+    for one in &claimed {
         let error = json!({"error": {"message": "broken"}, "retryable": false});
         server.post(&format!("/api/v1/assignments/{}/failure", id(one)), error).await.expect(200);
     }
@@ -63,15 +63,15 @@ async fn items_come_newest_job_first_and_in_any_order_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn what_waits_comes_newest_first_too() {
+async fn waiting_items_sort_newest_first() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let mut oldest_first = Vec::new();
     for _ in 0..4 {
         let later = json!({"payload": 1, "run_after": "2199-01-01T00:00:00Z"});
         let waits = json!([later, {"payload": 1, "serialize_key": "k"}, {"payload": 2, "serialize_key": "k"}]);
-        let made = job(&server, json!({"type": "a", "items": waits})).await;
-        oldest_first.push(all(&server, &format!("/api/v1/items?sort=created_at&job={}", id(&made))).await);
+        let created = job(&server, json!({"type": "a", "items": waits})).await;
+        oldest_first.push(all(&server, &format!("/api/v1/items?sort=created_at&job={}", id(&created))).await);
     }
     let deferred: Vec<String> = oldest_first.iter().map(|ids| ids[0].clone()).collect();
     // The very first of its key is not blocked.
@@ -87,26 +87,26 @@ async fn what_waits_comes_newest_first_too() {
 }
 
 #[tokio::test]
-async fn jobs_come_newest_first_or_oldest_first() {
+async fn job_list_sort_orders() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for n in 0..5 {
-        made.push(id(&job(&server, json!({"type": "a", "name": format!("job {n}")})).await).to_owned());
+        created.push(id(&job(&server, json!({"type": "a", "name": format!("job {n}")})).await).to_owned());
     }
     for filter in ["", "root=true&", "type=a&", "q=job&", "status=waiting&"] {
         for limit in [1, 2, 100] {
             let path = format!("/api/v1/jobs?{filter}limit={limit}");
-            assert_eq!(all(&server, &path).await, reversed(made.clone()), "{path}");
-            assert_eq!(all(&server, &format!("{path}&sort=-created_at")).await, reversed(made.clone()), "{path}");
-            assert_eq!(all(&server, &format!("{path}&sort=created_at")).await, made, "{path}");
+            assert_eq!(all(&server, &path).await, reversed(created.clone()), "{path}");
+            assert_eq!(all(&server, &format!("{path}&sort=-created_at")).await, reversed(created.clone()), "{path}");
+            assert_eq!(all(&server, &format!("{path}&sort=created_at")).await, created, "{path}");
         }
     }
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_cursor_belongs_to_its_order_and_an_unknown_order_names_the_known_ones() {
+async fn cursor_of_another_sort_order_is_refused() {
     let server = Server::start().await;
     nine(&server).await;
     for list in ["/api/v1/items?limit=1", "/api/v1/jobs?limit=1"] {
@@ -118,8 +118,8 @@ async fn a_cursor_belongs_to_its_order_and_an_unknown_order_names_the_known_ones
         let same = if list.contains("items") { "-job" } else { "-created_at" };
         server.get(&format!("{list}&sort={same}&cursor={cursor}")).await.expect(200);
         let problem = server.get(&format!("{list}&sort=colour")).await.expect_problem(400, "invalid_parameter");
-        let said = problem["errors"][0]["detail"].as_str().expect("a detail").to_owned();
-        assert!(said.contains("created_at") && said.contains("-created_at"), "{said}");
+        let detail = problem["errors"][0]["detail"].as_str().expect("a detail").to_owned();
+        assert!(detail.contains("created_at") && detail.contains("-created_at"), "{detail}");
         assert_eq!(problem["errors"][0]["pointer"], "?sort");
     }
     let filter = json!({"job": job(&server, json!({"type": "a"})).await["id"], "sort": "created_at"});

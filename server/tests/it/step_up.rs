@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_has_consequences_asks_for_a_recent_proof() {
+async fn sensitive_actions_require_recent_authentication() {
     let server = Server::start().await;
     let id = person(&server, "root", "admin").await;
     let root = server.sign_in("root@example.com", PASSWORD).await;
@@ -19,8 +19,8 @@ async fn what_has_consequences_asks_for_a_recent_proof() {
     age_sessions(&server).await;
 
     let token = json!({"service": "ci", "name": "t", "scopes": ["work"]});
-    let asked = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
-    assert_eq!(asked["methods"], json!(["password"]));
+    let challenged = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
+    assert_eq!(challenged["methods"], json!(["password"]));
     root.post("/api/v1/services", json!({"name": "x"})).await.expect_problem(403, "step_up_required");
     root.patch(&service, json!({"disabled": true})).await.expect_problem(403, "step_up_required");
     root.post("/api/v1/users", json!({"name": "x", "email": "x@y"})).await.expect_problem(403, "step_up_required");
@@ -37,8 +37,8 @@ async fn what_has_consequences_asks_for_a_recent_proof() {
     root.delete("/api/v1/job-types/a").await.expect_problem(403, "step_up_required");
     root.post("/api/v1/job-types/a/pause", json!({})).await.expect(200);
 
-    let wrong = json!({"password": "wrong wrong wrong"});
-    root.post("/api/v1/me/step-up", wrong).await.expect_problem(422, "invalid_body");
+    let wrong_password = json!({"password": "wrong wrong wrong"});
+    root.post("/api/v1/me/step-up", wrong_password).await.expect_problem(422, "invalid_body");
     root.post("/api/v1/me/step-up", json!({})).await.expect_problem(422, "invalid_body");
     root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
     root.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect(204);
@@ -47,8 +47,8 @@ async fn what_has_consequences_asks_for_a_recent_proof() {
     // A person with a second factor is asked for that one.
     let (app, codes) = set_up(&root).await;
     age_sessions(&server).await;
-    let asked = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
-    assert_eq!(asked["methods"], json!(["totp", "recovery_code"]));
+    let challenged = root.post("/api/v1/tokens", token.clone()).await.expect_problem(403, "step_up_required");
+    assert_eq!(challenged["methods"], json!(["totp", "recovery_code"]));
     root.post("/api/v1/me/step-up", json!({"password": PASSWORD})).await.expect_problem(422, "invalid_body");
     root.post("/api/v1/me/step-up", json!({"code": app.code(1)})).await.expect(204);
     root.post("/api/v1/tokens", token.clone()).await.expect(201);
@@ -60,41 +60,45 @@ async fn what_has_consequences_asks_for_a_recent_proof() {
 }
 
 #[tokio::test]
-async fn a_form_goes_on_after_the_proof_and_shows_nothing_that_was_typed() {
+async fn step_up_continues_the_form_without_revealing_input() {
     let server = Server::start().await;
     person(&server, "root", "admin").await;
     let root = server.sign_in("root@example.com", PASSWORD).await;
     age_sessions(&server).await;
     let fields =
         [("name", "Eve"), ("email", "eve@example.com"), ("role", "user"), ("password", "a-password-for-eve-only")];
-    let asked = root.form("/people", &fields).await;
-    assert_eq!(asked.status, 403, "{}", asked.text);
-    assert!(asked.text.contains("Confirm that it is you"), "{}", asked.text);
-    assert!(!asked.text.contains("a-password-for-eve-only") && !asked.text.contains("eve@"), "{}", asked.text);
-    let kept = asked.text.split("name=\"kept\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let kept = kept.expect("what was typed, sealed").to_owned();
+    let challenged = root.form("/people", &fields).await;
+    assert_eq!(challenged.status, 403, "{}", challenged.text);
+    assert!(challenged.text.contains("Confirm that it is you"), "{}", challenged.text);
+    assert!(
+        !challenged.text.contains("a-password-for-eve-only") && !challenged.text.contains("eve@"),
+        "{}",
+        challenged.text
+    );
+    let sealed_form = challenged.text.split("name=\"kept\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let sealed_form = sealed_form.expect("what was typed, sealed").to_owned();
 
-    let wrong = root.form("/step-up", &[("kept", &kept), ("password", "wrong wrong wrong")]).await;
-    assert_eq!(wrong.status, 422, "{}", wrong.text);
-    let confirmed = [("kept", kept.as_str()), ("password", PASSWORD)];
+    let wrong_password = root.form("/step-up", &[("kept", &sealed_form), ("password", "wrong wrong wrong")]).await;
+    assert_eq!(wrong_password.status, 422, "{}", wrong_password.text);
+    let confirmed = [("kept", sealed_form.as_str()), ("password", PASSWORD)];
     let on = root.form("/step-up", &confirmed).await;
     assert_eq!((on.status.as_u16(), on.headers["location"].to_str().ok()), (307, Some("/people")));
     // A browser sends the same form there.
-    let made = root.form("/people", &confirmed).await;
-    assert_eq!(made.status, 303, "{}", made.text);
+    let created = root.form("/people", &confirmed).await;
+    assert_eq!(created.status, 303, "{}", created.text);
     server.sign_in("eve@example.com", "a-password-for-eve-only").await;
 
     // The sealed form belongs to one session and one address.
     let other = server.sign_in("root@example.com", PASSWORD).await;
-    let stolen = other.form("/services", &[("kept", &kept)]).await;
+    let stolen = other.form("/services", &[("kept", &sealed_form)]).await;
     assert_eq!(stolen.status, 422, "{}", stolen.text);
-    let elsewhere = root.form("/services", &[("kept", &kept)]).await;
+    let elsewhere = root.form("/services", &[("kept", &sealed_form)]).await;
     assert_eq!(elsewhere.status, 422, "{}", elsewhere.text);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_proof_counts_for_its_own_session_and_stands_in_the_audit_log() {
+async fn step_up_is_per_session_and_audited() {
     let server = Server::start().await;
     person(&server, "root", "admin").await;
     let one = server.sign_in("root@example.com", PASSWORD).await;
@@ -116,19 +120,19 @@ async fn a_proof_counts_for_its_own_session_and_stands_in_the_audit_log() {
 }
 
 #[tokio::test]
-async fn a_first_password_is_set_after_a_recent_sign_in_alone() {
+async fn first_password_requires_recent_sign_in() {
     let server = Server::start().await;
     let root = server.admin().await;
     let new = json!({"name": "ada", "email": "ada@example.com", "role": "admin"});
-    let made = server.post("/api/v1/users", new).await.expect(201);
-    let ada = server.signed_in(made["sign_in_link"].as_str().expect("a link")).await;
+    let created = server.post("/api/v1/users", new).await.expect(201);
+    let ada = server.signed_in(created["sign_in_link"].as_str().expect("a link")).await;
     age_sessions(&server).await;
     // Else a password of a thief's choice would be the proof for everything else.
     let chosen = json!({"new_password": PASSWORD});
     ada.post("/api/v1/me/password", chosen.clone()).await.expect_problem(403, "step_up_required");
-    let asked = ada.form("/account/password", &[("new_password", PASSWORD)]).await;
-    assert!(asked.status == 403 && asked.text.contains("Sign in again"), "{}", asked.text);
-    let link = format!("/api/v1/users/{}/sign-in-link", made["id"].as_str().expect("an id"));
+    let challenged = ada.form("/account/password", &[("new_password", PASSWORD)]).await;
+    assert!(challenged.status == 403 && challenged.text.contains("Sign in again"), "{}", challenged.text);
+    let link = format!("/api/v1/users/{}/sign-in-link", created["id"].as_str().expect("an id"));
     root.post(&link, json!({})).await.expect_problem(403, "step_up_required");
     let link = server.post(&link, json!({})).await.expect(201);
     let ada = server.signed_in(link["url"].as_str().expect("a link")).await;

@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use crate::support::Server;
 
 #[tokio::test]
-async fn an_array_is_no_object() {
+async fn array_instead_of_object_is_refused() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"steps": ["one"]})).await.expect(201);
     let items = json!([{"payload": [1, [2]]}, {"payload": []}]);
     let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
     let job = format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
     let claim = json!({"worker_id": "w", "types": ["a"]});
-    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
-    assert_eq!(held["item"]["payload"], json!([1, [2]]), "a payload may be an array");
-    let of_held = |verb: &str| format!("/api/v1/assignments/{}/{verb}", held["id"].as_str().expect("an id"));
-    let item = format!("/api/v1/items/{}", held["item"]["id"].as_str().expect("an id"));
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    assert_eq!(claimed["item"]["payload"], json!([1, [2]]), "a payload may be an array");
+    let assignment_path = |verb: &str| format!("/api/v1/assignments/{}/{verb}", claimed["id"].as_str().expect("an id"));
+    let item = format!("/api/v1/items/{}", claimed["item"]["id"].as_str().expect("an id"));
     let upload = "0190a5e0-0000-7000-8000-000000000000";
     let push = json!({"kind": "push", "url": "https://a.example/", "auth": ["user", "password"]});
     let cases: Vec<(&str, String, Value, &str)> = vec![
@@ -51,12 +51,12 @@ async fn an_array_is_no_object() {
         ("PATCH", "/api/v1/job-types/a".into(), json!({"backoff": [1, 2, 2, true]}), "/backoff"),
         ("PATCH", "/api/v1/job-types/a".into(), json!({"executor": ["pull"]}), "/executor"),
         ("POST", "/api/v1/assignments".into(), json!(["w", ["a"]]), ""),
-        ("POST", of_held("heartbeat"), json!([]), ""),
-        ("POST", of_held("heartbeat"), json!({"progress": [1, 2, "x"]}), "/progress"),
-        ("POST", of_held("step"), json!(["one", 1]), ""),
-        ("POST", of_held("result"), json!([1]), ""),
-        ("POST", of_held("failure"), json!({"error": ["message"]}), "/error"),
-        ("POST", of_held("release"), json!([5]), ""),
+        ("POST", assignment_path("heartbeat"), json!([]), ""),
+        ("POST", assignment_path("heartbeat"), json!({"progress": [1, 2, "x"]}), "/progress"),
+        ("POST", assignment_path("step"), json!(["one", 1]), ""),
+        ("POST", assignment_path("result"), json!([1]), ""),
+        ("POST", assignment_path("failure"), json!({"error": ["message"]}), "/error"),
+        ("POST", assignment_path("release"), json!([5]), ""),
         ("POST", "/api/v1/assignments/finish".into(), json!({"endings": [[upload, 1]]}), "/endings/0"),
         ("POST", "/api/v1/assignments/finish".into(), json!({"endings": [], "claim": ["w"]}), "/claim"),
         ("POST", "/api/v1/assignments/heartbeat".into(), json!({"heartbeats": [[upload]]}), "/heartbeats/0"),
@@ -89,20 +89,20 @@ async fn an_array_is_no_object() {
 
     // Lines of a stream: the ones before are in.
     let items = format!("{job}/items");
-    for (place, bad) in ["[1]", "[]", "[[{\"payload\":1}]]", "5", "\"text\"", "null"].into_iter().enumerate() {
+    for (index, bad) in ["[1]", "[]", "[[{\"payload\":1}]]", "5", "\"text\"", "null"].into_iter().enumerate() {
         let lines = format!("{{\"payload\":[1]}}\n{bad}\n{{\"payload\":3}}\n");
         let answer = server.post_text(&items, "application/x-ndjson", lines).await;
         let problem = answer.expect_problem(422, "invalid_body");
         assert_eq!((&problem["line"], &problem["accepted"]), (&json!(2), &json!(1)), "{bad}: {problem}");
         let there = server.get(&job).await.expect(200)["item_count"].clone();
-        assert_eq!(there, json!(2 + place + 1), "{bad}");
+        assert_eq!(there, json!(2 + index + 1), "{bad}");
     }
-    server.post(&of_held("result"), json!({"result": [1]})).await.expect(200);
+    server.post(&assignment_path("result"), json!({"result": [1]})).await.expect(200);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn beside_a_token_the_cookie_plays_no_part() {
+async fn bearer_token_takes_precedence_over_cookie() {
     let server = Server::start().await;
     let ada = server.person("ada", "user").await;
     let both = |token: &str| {
@@ -113,15 +113,15 @@ async fn beside_a_token_the_cookie_plays_no_part() {
             .header("sec-fetch-site", "cross-site")
             .header("origin", "https://elsewhere.example")
     };
-    let made = both(crate::support::TOKEN).json(&json!({"name": "a"}));
-    crate::support::Answer::of(made).await.expect(201);
+    let created = both(crate::support::TOKEN).json(&json!({"name": "a"}));
+    crate::support::Answer::of(created).await.expect(201);
     let answer = crate::support::Answer::of(both("trl_unknown").json(&json!({"name": "b"}))).await;
     answer.expect_problem(401, "unauthenticated");
     // The caller is the token's, not the cookie's.
     let me = server.request(reqwest::Method::GET, "/api/v1/me").header("cookie", ada.cookie());
     assert_eq!(crate::support::Answer::of(me).await.expect(200)["name"], "bootstrap");
     // With the cookie alone the check stands.
-    let alone = server.with_cookie(ada.cookie()).elsewhere().request(reqwest::Method::DELETE, "/api/v1/me/sessions");
+    let alone = server.with_cookie(ada.cookie()).cross_site().request(reqwest::Method::DELETE, "/api/v1/me/sessions");
     let answer = crate::support::Answer::of(alone.header("sec-fetch-site", "cross-site")).await;
     answer.expect_problem(403, "forbidden");
     server.stop().await;

@@ -44,7 +44,7 @@ fn device(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn strangers_elsewhere_cannot_keep_anybody_out() {
+async fn failures_from_other_networks_do_not_lock_out_a_user() {
     let server = with_ada().await;
     for n in 0..40 {
         let address = format!("198.51.100.{}", n % 4);
@@ -63,7 +63,7 @@ async fn strangers_elsewhere_cannot_keep_anybody_out() {
 }
 
 #[tokio::test]
-async fn delays_grow_with_each_failure_over_all_servers() {
+async fn sign_in_delay_grows_across_servers() {
     let server = with_ada().await;
     let other = server.another_with(behind_a_proxy).await;
     for n in 0..10 {
@@ -90,7 +90,7 @@ async fn delays_grow_with_each_failure_over_all_servers() {
 }
 
 #[tokio::test]
-async fn a_device_that_signed_in_before_is_counted_apart() {
+async fn known_device_is_counted_separately() {
     let server = with_ada().await;
     let signed_in = try_from(&server, "203.0.113.9", ada(PASSWORD), None).await;
     let device = device(&signed_in);
@@ -110,7 +110,7 @@ async fn a_device_that_signed_in_before_is_counted_apart() {
 }
 
 #[tokio::test]
-async fn links_and_passwords_are_counted_apart() {
+async fn links_and_passwords_are_counted_separately() {
     let server = with_ada().await;
     let link = server.running.sign_in_link.clone().expect("a link");
     while try_from(&server, "203.0.113.9", ada("wrong horse"), None).await.status != StatusCode::TOO_MANY_REQUESTS {}
@@ -126,7 +126,7 @@ async fn links_and_passwords_are_counted_apart() {
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_passwords_holds_nobody_up() {
+async fn password_flood_does_not_block_others() {
     let server = with_ada().await;
     let guesses = (0..120).map(|n| {
         let server = &server;

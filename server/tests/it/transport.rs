@@ -13,10 +13,10 @@ use crate::support::{Server, TOKEN};
 
 /// Writes a self-signed certificate for this name to the two files. Returns it for clients to trust.
 fn certificate(name: &str, folder: &std::path::Path) -> rcgen::CertifiedKey<rcgen::KeyPair> {
-    let made = rcgen::generate_simple_self_signed([name.to_owned(), "127.0.0.1".to_owned()]).expect("a certificate");
-    std::fs::write(folder.join("cert.pem"), made.cert.pem()).expect("written");
-    std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).expect("written");
-    made
+    let created = rcgen::generate_simple_self_signed([name.to_owned(), "127.0.0.1".to_owned()]).expect("a certificate");
+    std::fs::write(folder.join("cert.pem"), created.cert.pem()).expect("written");
+    std::fs::write(folder.join("key.pem"), created.signing_key.serialize_pem()).expect("written");
+    created
 }
 
 fn client(pem: &str) -> reqwest::Client {
@@ -26,7 +26,7 @@ fn client(pem: &str) -> reqwest::Client {
 }
 
 #[tokio::test]
-async fn the_server_speaks_https_by_itself_and_takes_a_renewed_certificate() {
+async fn https_listener_reloads_renewed_certificate() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = certificate("localhost", folder.path());
     let server = Server::start_with(|config| {
@@ -55,9 +55,9 @@ async fn the_server_speaks_https_by_itself_and_takes_a_renewed_certificate() {
     let name = ServerName::try_from("localhost").expect("a name");
     let mut tls = TlsConnector::from(Arc::new(older)).connect(name, tcp).await.expect("a handshake");
     tls.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
-    let mut said = String::new();
-    let _ = tls.read_to_string(&mut said).await;
-    assert!(said.starts_with("HTTP/1.1 "), "{said}");
+    let mut printed = String::new();
+    let _ = tls.read_to_string(&mut printed).await;
+    assert!(printed.starts_with("HTTP/1.1 "), "{printed}");
 
     // Plain HTTP is no conversation.
     let plain = reqwest::Client::new().get(me.replace("https", "http")).timeout(Duration::from_secs(10)).send().await;
@@ -65,13 +65,13 @@ async fn the_server_speaks_https_by_itself_and_takes_a_renewed_certificate() {
 
     let second = certificate("localhost", folder.path());
     let renewed = client(&second.cert.pem());
-    let asking = async { while renewed.get(&me).bearer_auth(TOKEN).send().await.is_err() {} };
-    tokio::time::timeout(Duration::from_mins(1), asking).await.expect("it is taken within a minute");
+    let polling = async { while renewed.get(&me).bearer_auth(TOKEN).send().await.is_err() {} };
+    tokio::time::timeout(Duration::from_mins(1), polling).await.expect("it is taken within a minute");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn plaintext_on_an_address_that_others_reach_is_refused() {
+async fn plaintext_on_public_address_is_refused() {
     let refused = async |arguments: &[&str]| {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
@@ -90,7 +90,7 @@ async fn plaintext_on_an_address_that_others_reach_is_refused() {
 }
 
 #[tokio::test]
-async fn a_command_says_whether_the_server_is_ready() {
+async fn health_command_reports_readiness() {
     let health = async |arguments: &[&str]| {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
@@ -98,9 +98,9 @@ async fn a_command_says_whether_the_server_is_ready() {
             .output()
             .await
             .expect("the program runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(said.lines().count(), usize::from(!output.status.success()), "{said}");
-        (output.status.code(), said)
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(printed.lines().count(), usize::from(!output.status.success()), "{printed}");
+        (output.status.code(), printed)
     };
     let folder = tempfile::tempdir().expect("a folder");
     certificate("treeline.example", folder.path());
@@ -115,10 +115,10 @@ async fn a_command_says_whether_the_server_is_ready() {
     let tls = ["--listen", &address, "--tls-cert", &files[0], "--tls-key", &files[1]];
     assert_eq!(health(&tls).await, (Some(0), String::new()));
     server.stop().await;
-    let (code, said) = health(&tls).await;
+    let (code, printed) = health(&tls).await;
     assert_eq!(code, Some(1));
-    assert!(said.contains("no server answers at 127.0.0.1:"), "{said}");
-    let (code, said) = health(&["--listen", "127.0.0.1:0"]).await;
+    assert!(printed.contains("no server answers at 127.0.0.1:"), "{printed}");
+    let (code, printed) = health(&["--listen", "127.0.0.1:0"]).await;
     assert_eq!(code, Some(1));
-    assert!(said.contains("port 0"), "{said}");
+    assert!(printed.contains("port 0"), "{printed}");
 }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::{
+    fair_turns::until,
     support::{Api, Server},
-    turns::until,
 };
 
 fn id(value: &Value) -> String {
@@ -46,10 +46,10 @@ fn fatal(message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_succeeds_feeds_the_next_level_and_the_engine_seals_it() {
+async fn succeeded_items_feed_children_which_are_sealed_automatically() {
     let server = Server::start().await;
     types(&server, &["calculate", "send", "book"]).await;
-    let made = server
+    let new_tree = server
         .post(
             "/api/v1/jobs",
             json!({"type": "calculate", "key": "payroll", "sealed": true,
@@ -60,8 +60,8 @@ async fn what_succeeds_feeds_the_next_level_and_the_engine_seals_it() {
         )
         .await
         .expect(201);
-    let root = id(&made);
-    let refused = server.post(&format!("/api/v1/jobs/{}/seal", id(key(&made, "checks"))), json!({})).await;
+    let root = id(&new_tree);
+    let refused = server.post(&format!("/api/v1/jobs/{}/seal", id(key(&new_tree, "checks"))), json!({})).await;
     refused.expect_problem(409, "job_is_fed");
 
     for assignment in claim(&server, &["calculate"], 10, 0).await {
@@ -100,7 +100,7 @@ async fn what_succeeds_feeds_the_next_level_and_the_engine_seals_it() {
 }
 
 #[tokio::test]
-async fn a_feed_of_thousands_follows_and_nothing_completes_before() {
+async fn large_feed_is_propagated_before_completion() {
     let server = Server::start().await;
     types(&server, &["one", "many"]).await;
     let tree = json!({"type": "one", "sealed": true, "items": [{}],
@@ -132,7 +132,7 @@ fn site() -> Value {
 }
 
 #[tokio::test]
-async fn jobs_wait_for_each_other_and_are_given_what_came_out() {
+async fn dependent_job_waits_and_receives_results() {
     let server = Server::start().await;
     types(&server, &["site", "create", "deploy", "last"]).await;
     let root = id(&server.post("/api/v1/jobs", site()).await.expect(201));
@@ -158,7 +158,7 @@ async fn jobs_wait_for_each_other_and_are_given_what_came_out() {
 }
 
 #[tokio::test]
-async fn what_failed_is_repaired_by_a_person_and_the_tree_finishes() {
+async fn manual_retry_of_dead_items_completes_the_tree() {
     let server = Server::start().await;
     types(&server, &["site", "create", "deploy", "last"]).await;
     let root = id(&server.post("/api/v1/jobs", site()).await.expect(201));
@@ -200,7 +200,7 @@ async fn what_failed_is_repaired_by_a_person_and_the_tree_finishes() {
 }
 
 #[tokio::test]
-async fn a_serialize_key_lets_one_through_at_a_time_across_jobs_in_order() {
+async fn serialize_key_runs_one_item_at_a_time_in_order() {
     let server = Server::start().await;
     types(&server, &["a", "b"]).await;
     let item = |n: i64, key: &str| json!({"payload": n, "serialize_key": key});
@@ -247,7 +247,7 @@ async fn a_serialize_key_lets_one_through_at_a_time_across_jobs_in_order() {
 }
 
 #[tokio::test]
-async fn who_waits_for_several_hears_at_once_that_a_complete_one_was_cancelled() {
+async fn job_with_several_dependencies_fails_when_one_is_cancelled() {
     let server = Server::start().await;
     types(&server, &["a", "below", "slow", "last"]).await;
     let tree = json!({"type": "a", "key": "root", "sealed": true, "children": [
@@ -256,25 +256,25 @@ async fn who_waits_for_several_hears_at_once_that_a_complete_one_was_cancelled()
         {"type": "slow", "key": "slow", "sealed": true, "items": [{}]},
         {"type": "last", "key": "last", "sealed": true, "after": ["done", "slow"], "items": [{}]}]});
     let root = id(&server.post("/api/v1/jobs", tree).await.expect(201));
-    let held = claim(&server, &["a"], 1, 5).await;
-    finish(&server, &held[0], json!({})).await;
+    let claimed = claim(&server, &["a"], 1, 5).await;
+    finish(&server, &claimed[0], json!({})).await;
     let tree = until(&server, &root, |job| key(job, "done")["status"] == "completed").await;
     server.post(&format!("/api/v1/jobs/{}/cancel", id(key(&tree, "done"))), json!({})).await.expect(200);
-    let told = until(&server, &root, |job| key(job, "last")["counts"]["cancelled"] == 1).await;
-    assert_eq!(key(&told, "slow")["status"], "waiting", "what else it waits for has not even begun");
-    let held = claim(&server, &["slow"], 1, 5).await;
-    finish(&server, &held[0], json!({})).await;
+    let job = until(&server, &root, |job| key(job, "last")["counts"]["cancelled"] == 1).await;
+    assert_eq!(key(&job, "slow")["status"], "waiting", "what else it waits for has not even begun");
+    let claimed = claim(&server, &["slow"], 1, 5).await;
+    finish(&server, &claimed[0], json!({})).await;
     let done = until(&server, &root, |job| job["tree"]["status"] == "completed").await;
     assert_eq!((&done["tree"]["outcome"], &done["completion"]), (&json!("partial"), &json!(1)));
 }
 
 #[tokio::test]
-async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
+async fn cancelled_job_waits_for_running_items_and_ignores_their_results() {
     let server = Server::start().await;
     types(&server, &["a"]).await;
     let job = json!({"type": "a", "items": [{}, {}, {}, {}]});
     let root = id(&server.post("/api/v1/jobs", job).await.expect(201));
-    let held = claim(&server, &["a"], 3, 0).await;
+    let claimed = claim(&server, &["a"], 3, 0).await;
     let cancel = format!("/api/v1/jobs/{root}/cancel");
     let cancelled = server.post(&cancel, json!({})).await.expect(200);
     assert_eq!((&cancelled["status"], &cancelled["counts"]["cancelled"]), (&json!("cancelling"), &json!(1)));
@@ -283,7 +283,7 @@ async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
     server.post(&format!("/api/v1/jobs/{root}/items"), json!([{}])).await.expect_problem(409, "job_cancelled");
     assert_eq!(claim(&server, &["a"], 10, 0).await.len(), 0);
 
-    let path = |n: usize, verb: &str| format!("/api/v1/assignments/{}/{verb}", id(&held[n]));
+    let path = |n: usize, verb: &str| format!("/api/v1/assignments/{}/{verb}", id(&claimed[n]));
     assert_eq!(server.post(&path(0, "heartbeat"), json!({})).await.expect(200)["cancel"], true);
     for _ in 0..2 {
         let late = server.post(&path(0, "result"), json!({"result": {"n": 7}})).await;
@@ -297,12 +297,12 @@ async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
     let done = server.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
     assert_eq!((&done["status"], &done["outcome"]), (&json!("completed"), &json!("cancelled")));
     assert_eq!((&done["counts"]["cancelled"], &done["message"]), (&json!(4), &json!("Job cancelled")));
-    let attempts = server.get(&format!("/api/v1/items/{}/attempts", id(&held[0]["item"]))).await.expect(200);
+    let attempts = server.get(&format!("/api/v1/items/{}/attempts", id(&claimed[0]["item"]))).await.expect(200);
     assert_eq!(
         (&attempts["data"][0]["ended_as"], &attempts["data"][0]["result"]["n"]),
         (&json!("cancelled"), &json!(7))
     );
-    let retry = server.post(&format!("/api/v1/items/{}/retry", id(&held[1]["item"])), json!({})).await;
+    let retry = server.post(&format!("/api/v1/items/{}/retry", id(&claimed[1]["item"])), json!({})).await;
     retry.expect_problem(409, "job_cancelled");
 
     let whole = json!({"type": "a", "sealed": true, "items": []});
@@ -311,7 +311,7 @@ async fn a_cancelled_job_waits_for_what_runs_and_takes_nothing_more_from_it() {
 }
 
 #[tokio::test]
-async fn a_worker_gives_the_whole_tree_up() {
+async fn failure_with_cancel_tree_cancels_the_tree() {
     let server = Server::start().await;
     types(&server, &["site", "create", "deploy", "last"]).await;
     let root = id(&server.post("/api/v1/jobs", site()).await.expect(201));
@@ -337,7 +337,7 @@ async fn a_worker_gives_the_whole_tree_up() {
 }
 
 #[tokio::test]
-async fn one_item_is_cancelled_and_given_back() {
+async fn single_item_is_cancelled_and_retried() {
     let server = Server::start().await;
     types(&server, &["a"]).await;
     let job = json!({"type": "a", "sealed": true,

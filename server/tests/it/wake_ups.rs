@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::wake;
+use domain::broker_messages;
 use futures::StreamExt as _;
 use lapin::{
     BasicProperties,
@@ -29,14 +29,14 @@ async fn up(server: &Api) {
 
 /// A worker that consumes wake-ups polls only every ten seconds: whatever it does sooner was caused by a message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_listens_is_woken_by_the_message() {
+async fn broker_message_wakes_a_consuming_worker() {
     let vhost = rabbit::vhost().await;
     let server = Server::start_with(with(&vhost.url)).await;
     server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "mail"})).await.expect(201);
     let job = format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"));
     let (drain, worker) = worker(&server, &vhost.url, 0);
-    vhost.attached(QUEUE, 1).await;
+    vhost.wait_for_consumers(QUEUE, 1).await;
     let mut took = Vec::new();
     for n in 1..=12 {
         let began = Instant::now();
@@ -57,12 +57,12 @@ async fn a_worker_that_listens_is_woken_by_the_message() {
 /// After a long outage the broker delivers many outdated messages: a waiting worker receives them all and keeps its
 /// consumer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_that_lead_nowhere_deafen_nobody() {
+async fn useless_messages_do_not_stop_consumers() {
     const STALE: usize = 3_000;
     let vhost = rabbit::vhost().await;
     let server = Server::start_with(with(&vhost.url)).await;
     server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
-    vhost.serves(QUEUE).await;
+    vhost.wait_until_running(QUEUE).await;
     let (_connection, channel) = channel(&vhost.url).await;
     for _ in 0..STALE {
         let stale = json!({"item_id": Uuid::now_v7(), "job_id": Uuid::now_v7(), "type": "mail"}).to_string();
@@ -81,7 +81,7 @@ async fn messages_that_lead_nowhere_deafen_nobody() {
         assert!(began.elapsed() < Duration::from_secs(20), "still {}", vhost.queue(QUEUE).await["messages"]);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    vhost.attached(QUEUE, 1).await;
+    vhost.wait_for_consumers(QUEUE, 1).await;
     drain.begin();
     worker.await.expect("no panic").expect("the worker leaves");
     server.stop().await;
@@ -89,15 +89,15 @@ async fn messages_that_lead_nowhere_deafen_nobody() {
 
 /// RabbitMQ objects: exchange, quorum queue, persistent messages; announcements of dead letters and complete trees.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_published_is_what_the_contract_says() {
+async fn published_messages_match_the_contract() {
     let vhost = rabbit::vhost().await;
     let server = Server::start_with(with(&vhost.url)).await;
     server.put("/api/v1/job-types/mail", json!({"max_failures": 2, "backoff": {"min_seconds": 0}})).await.expect(201);
     up(&server).await;
     let (_connection, channel) = channel(&vhost.url).await;
-    let mut items = listen(&channel, wake::ITEMS, "mail").await;
-    let mut dead = listen(&channel, wake::DEAD, "mail").await;
-    let mut completed = listen(&channel, wake::COMPLETED, "mail").await;
+    let mut items = listen(&channel, broker_messages::ITEMS_EXCHANGE, "mail").await;
+    let mut dead = listen(&channel, broker_messages::DEAD_LETTERS, "mail").await;
+    let mut completed = listen(&channel, broker_messages::COMPLETED_TREES, "mail").await;
 
     let tree = json!({"type": "mail", "sealed": true, "items": [{"payload": 1}]});
     let job = server.post("/api/v1/jobs", tree).await.expect(201)["id"].clone();
@@ -111,11 +111,11 @@ async fn what_is_published_is_what_the_contract_says() {
 
     for attempt in 1..=2 {
         let claim = json!({"worker_id": "w", "item_ids": [wake_up["item_id"]]});
-        let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
-        assert_eq!(held["attempt"], attempt);
+        let claimed = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+        assert_eq!(claimed["attempt"], attempt);
         let failure = json!({"error": {"message": "no"}});
         server
-            .post(&format!("/api/v1/assignments/{}/failure", held["id"].as_str().expect("an id")), failure)
+            .post(&format!("/api/v1/assignments/{}/failure", claimed["id"].as_str().expect("an id")), failure)
             .await
             .expect(200);
         if attempt == 1 {
@@ -123,21 +123,21 @@ async fn what_is_published_is_what_the_contract_says() {
         }
     }
     assert_eq!(body(&next(&mut dead).await), wake_up);
-    let said = body(&next(&mut completed).await);
-    assert_eq!(said, json!({"job_id": job, "type": "mail", "completion": 1, "outcome": "failed"}));
+    let message = body(&next(&mut completed).await);
+    assert_eq!(message, json!({"job_id": job, "type": "mail", "completion": 1, "outcome": "failed"}));
 
     // A person gives it back; it succeeds, and the tree completes again.
     let item = format!("/api/v1/items/{}", wake_up["item_id"].as_str().expect("an id"));
     server.post(&format!("{item}/retry"), json!({"reason": "try again"})).await.expect(200);
     assert_eq!(body(&next(&mut items).await), wake_up);
     let claim = json!({"worker_id": "w", "types": ["mail"]});
-    let held = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
     server
-        .post(&format!("/api/v1/assignments/{}/result", held["id"].as_str().expect("an id")), json!({}))
+        .post(&format!("/api/v1/assignments/{}/result", claimed["id"].as_str().expect("an id")), json!({}))
         .await
         .expect(200);
-    let said = body(&next(&mut completed).await);
-    assert_eq!((&said["completion"], &said["outcome"]), (&json!(2), &json!("succeeded")));
+    let message = body(&next(&mut completed).await);
+    assert_eq!((&message["completion"], &message["outcome"]), (&json!(2), &json!("succeeded")));
 
     // Trees of several jobs, cancelled ones and empty ones complete too, each once.
     let two = json!({"type": "mail", "sealed": true, "children": [{"type": "mail", "key": "second", "sealed": true}]});
@@ -148,8 +148,8 @@ async fn what_is_published_is_what_the_contract_says() {
         .post(&format!("/api/v1/jobs/{}/cancel", open.as_str().expect("an id")), json!({"reason": "no"}))
         .await
         .expect(200);
-    let said = body(&next(&mut completed).await);
-    assert_eq!((&said["job_id"], &said["outcome"]), (&open, &json!("cancelled")));
+    let message = body(&next(&mut completed).await);
+    assert_eq!((&message["job_id"], &message["outcome"]), (&open, &json!("cancelled")));
     while broker_stats(&server).await["outbox_waiting"] != 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -158,13 +158,13 @@ async fn what_is_published_is_what_the_contract_says() {
 
 /// Lost wake-ups are republished, at most one per item per interval, and none while the queue is long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
+async fn lost_wake_ups_are_republished_unless_the_queue_is_long() {
     let vhost = rabbit::vhost().await;
     let server = Server::start_with(with(&vhost.url)).await;
     server.put("/api/v1/job-types/mail", json!({})).await.expect(201);
     up(&server).await;
     let (_connection, channel) = channel(&vhost.url).await;
-    let mut copies = listen(&channel, wake::ITEMS, "mail").await;
+    let mut copies = listen(&channel, broker_messages::ITEMS_EXCHANGE, "mail").await;
     server.post("/api/v1/jobs", json!({"type": "mail", "items": vec![json!({}); 20]})).await.expect(201);
     let mut last: HashMap<String, (Instant, usize)> = HashMap::new();
     while last.len() < 20 || last.values().any(|(_, times)| *times < 4) {
@@ -177,14 +177,14 @@ async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
     }
 
     let fill = vec![b'x'; 8];
-    vhost.serves(QUEUE).await;
+    vhost.wait_until_running(QUEUE).await;
     for _ in 0..10_000 {
         let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
         drop(channel.basic_publish("".into(), QUEUE.into(), options, &fill, properties).await.expect("sent"));
     }
     channel.wait_for_confirms().await.expect("confirmed");
     let horizon = async || -> i64 {
-        let of = "select extract(epoch from new_at)::bigint from wake_horizon";
+        let of = "select extract(epoch from new_at)::bigint from wake_up_horizon";
         sqlx::query_scalar(of).fetch_one(&server.running.app.pool).await.expect("the horizon")
     };
     let deep = async || {
@@ -213,7 +213,7 @@ async fn lost_wake_ups_are_sent_again_but_not_into_a_long_queue() {
 
 /// A queue of the same name with other arguments is used as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_with_other_arguments_is_used_as_it_is() {
+async fn queue_with_different_arguments_is_used_unchanged() {
     let vhost = rabbit::vhost().await;
     let (_connection, channel) = channel(&vhost.url).await;
     let durable = QueueDeclareOptions::durable();
@@ -234,7 +234,7 @@ async fn a_queue_with_other_arguments_is_used_as_it_is() {
 
 /// A server without a broker writes no outbox entries; servers with one find its items.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_without_a_broker_adds_is_named_by_one_with() {
+async fn items_added_without_broker_are_published_by_another_server() {
     let plain = Server::start().await;
     plain.put("/api/v1/job-types/mail", json!({})).await.expect(201);
     plain.post("/api/v1/jobs", json!({"type": "mail", "items": [{}, {}]})).await.expect(201);
@@ -248,7 +248,7 @@ async fn what_a_server_without_a_broker_adds_is_named_by_one_with() {
     let other = plain.another_with(with(&vhost.url)).await;
     up(&other).await;
     let (_connection, channel) = channel(&vhost.url).await;
-    vhost.serves(QUEUE).await;
+    vhost.wait_until_running(QUEUE).await;
     let options = BasicConsumeOptions::default();
     let mut queue =
         channel.basic_consume(QUEUE.into(), "".into(), options, FieldTable::default()).await.expect("consumes");

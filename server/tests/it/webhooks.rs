@@ -20,7 +20,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn every_message_is_as_the_document_describes_it() {
+async fn webhook_messages_match_their_schemas() {
     let (mut receiver, mut alerts, mut audit) =
         (Receiver::start().await, Receiver::start().await, Receiver::start().await);
     let secret = |url: String| -> Secret { url.parse().expect("a secret") };

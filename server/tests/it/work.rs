@@ -15,15 +15,15 @@ fn id(value: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_job_runs_from_claim_to_completion() {
+async fn job_runs_from_claim_to_completion() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"steps": ["half"]})).await.expect(201);
     let exact =
         r#"{"type":"a","name":"March","sealed":true,"items":[{"payload":{"n":9007199254740993,"x":1.10,"y":1e400}}]}"#;
-    let made = server.post_text("/api/v1/jobs", "application/json", exact).await;
-    let job = made.expect(201);
+    let created = server.post_text("/api/v1/jobs", "application/json", exact).await;
+    let job = created.expect(201);
     let path = format!("/api/v1/jobs/{}", id(&job));
-    assert_eq!(made.headers["location"], path.as_str());
+    assert_eq!(created.headers["location"], path.as_str());
     assert_eq!((&job["status"], &job["percent"], &job["item_count"]), (&json!("waiting"), &json!(0), &json!(1)));
 
     let answer =
@@ -33,25 +33,29 @@ async fn a_job_runs_from_claim_to_completion() {
     let claimed: Value = serde_json::from_str(&answer.text.replace("1e400", "0")).expect("JSON");
     let assignment = claimed["assignments"][0].clone();
     assert_eq!((&assignment["attempt"], &assignment["item"]["type"]), (&json!(1), &json!("a")));
-    let fence = format!("/api/v1/assignments/{}", id(&assignment));
+    let assignment_path = format!("/api/v1/assignments/{}", id(&assignment));
 
-    let beat = server
-        .post(&format!("{fence}/heartbeat"), json!({"progress": {"done": 3, "total": 10, "message": "reading"}}))
+    let heartbeat = server
+        .post(
+            &format!("{assignment_path}/heartbeat"),
+            json!({"progress": {"done": 3, "total": 10, "message": "reading"}}),
+        )
         .await
         .expect(200);
-    assert_eq!(beat["cancel"], false);
-    Answer::of(server.request(Method::POST, &format!("{fence}/heartbeat"))).await.expect(200);
+    assert_eq!(heartbeat["cancel"], false);
+    Answer::of(server.request(Method::POST, &format!("{assignment_path}/heartbeat"))).await.expect(200);
     let item_path = format!("/api/v1/items/{}", id(&assignment["item"]));
     let item: Value = serde_json::from_str(&server.get(&item_path).await.text.replace("1e400", "0")).expect("JSON");
     assert_eq!((&item["state"], &item["progress"]["done"]), (&json!("running"), &json!(3)));
-    assert!(!item.to_string().contains(id(&assignment)), "the fence is never shown");
-    server.post(&format!("{fence}/step"), json!({"name": "half", "data": {"at": 5}})).await.expect(200);
+    assert!(!item.to_string().contains(id(&assignment)), "the assignment id is never shown");
+    server.post(&format!("{assignment_path}/step"), json!({"name": "half", "data": {"at": 5}})).await.expect(200);
 
     let result = r#"{"result":{"total":1.10}}"#;
-    let ended = server.post_text(&format!("{fence}/result"), "application/json", result).await.expect(200);
+    let ended = server.post_text(&format!("{assignment_path}/result"), "application/json", result).await.expect(200);
     assert_eq!((&ended["item_state"], &ended["ended_as"]), (&json!("succeeded"), &json!("succeeded")));
-    server.post_text(&format!("{fence}/result"), "application/json", result).await.expect(200);
-    let closed = server.post(&format!("{fence}/heartbeat"), json!({})).await.expect_problem(409, "assignment_closed");
+    server.post_text(&format!("{assignment_path}/result"), "application/json", result).await.expect(200);
+    let closed =
+        server.post(&format!("{assignment_path}/heartbeat"), json!({})).await.expect_problem(409, "assignment_closed");
     assert_eq!((&closed["item_state"], &closed["ended_as"]), (&json!("succeeded"), &json!("succeeded")));
 
     let answer = server.get(&path).await;
@@ -71,7 +75,7 @@ async fn a_job_runs_from_claim_to_completion() {
 }
 
 #[tokio::test]
-async fn failing_uses_up_the_budget_and_leaves_a_dead_letter() {
+async fn failures_spend_the_retry_budget_and_end_in_the_dead_state() {
     let server = Server::start().await;
     let backoff = json!({"min_seconds": 0, "max_seconds": 0, "factor": 1});
     server.put("/api/v1/job-types/a", json!({"max_failures": 2, "backoff": backoff})).await.expect(201);
@@ -79,22 +83,24 @@ async fn failing_uses_up_the_budget_and_leaves_a_dead_letter() {
         .post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{"payload": 1}, {"payload": 2}]}))
         .await
         .expect(201);
-    let held = claim(&server, 1).await;
-    let fence = format!("/api/v1/assignments/{}", id(&held[0]));
-    server.post(&format!("{fence}/failure"), json!({"error": {}})).await.expect_problem(422, "invalid_body");
-    server.post(&format!("{fence}/result"), json!({"result": null})).await.expect_problem(422, "invalid_body");
+    let claimed = claim(&server, 1).await;
+    let path = format!("/api/v1/assignments/{}", id(&claimed[0]));
+    server.post(&format!("{path}/failure"), json!({"error": {}})).await.expect_problem(422, "invalid_body");
+    server.post(&format!("{path}/result"), json!({"result": null})).await.expect_problem(422, "invalid_body");
     let failure = json!({"error": {"message": "no such user", "kind": "lookup"}, "retryable": false});
-    let ended = server.post(&format!("{fence}/failure"), failure).await.expect(200);
+    let ended = server.post(&format!("{path}/failure"), failure).await.expect(200);
     assert_eq!(ended["item_state"], "dead");
 
-    let held = claim(&server, 5).await;
-    assert_eq!(held.len(), 1, "a dead item is not offered");
-    let fence = format!("/api/v1/assignments/{}", id(&held[0]));
-    let released = server.post(&format!("{fence}/release"), json!({})).await.expect(200);
+    let claimed = claim(&server, 5).await;
+    assert_eq!(claimed.len(), 1, "a dead item is not offered");
+    let path = format!("/api/v1/assignments/{}", id(&claimed[0]));
+    let released = server.post(&format!("{path}/release"), json!({})).await.expect(200);
     assert_eq!(released["ended_as"], "released");
-    let held = claim(&server, 5).await;
-    assert_eq!((held.len(), &held[0]["attempt"], &held[0]["item"]["failures"]), (1, &json!(2), &json!(0)));
-    Answer::of(server.request(Method::POST, &format!("/api/v1/assignments/{}/result", id(&held[0])))).await.expect(200);
+    let claimed = claim(&server, 5).await;
+    assert_eq!((claimed.len(), &claimed[0]["attempt"], &claimed[0]["item"]["failures"]), (1, &json!(2), &json!(0)));
+    Answer::of(server.request(Method::POST, &format!("/api/v1/assignments/{}/result", id(&claimed[0]))))
+        .await
+        .expect(200);
 
     let job = server.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200);
     assert_eq!((&job["outcome"], &job["message"]), (&json!("partial"), &json!("Job complete, 1 of 2 failed")));
@@ -106,7 +112,7 @@ async fn failing_uses_up_the_budget_and_leaves_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn items_come_as_an_array_or_as_a_stream() {
+async fn items_are_added_as_array_or_ndjson_stream() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
@@ -140,21 +146,24 @@ async fn items_come_as_an_array_or_as_a_stream() {
 }
 
 #[tokio::test]
-async fn many_endings_travel_together_and_bring_the_next_items() {
+async fn finish_batch_returns_next_assignments() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let items: Vec<Value> = (0..30).map(|n| json!({"payload": n})).collect();
     let job = server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
-    let mut held = claim(&server, 10).await;
-    assert_eq!(held.len(), 10);
-    let beats: Vec<Value> = held.iter().map(|it| json!({"assignment_id": id(it)})).collect();
-    let beats = server.post("/api/v1/assignments/heartbeat", json!({"heartbeats": beats})).await.expect(200);
-    assert!(beats["heartbeats"].as_array().is_some_and(|all| all.iter().all(|beat| beat["status"] == 200)), "{beats}");
+    let mut claimed = claim(&server, 10).await;
+    assert_eq!(claimed.len(), 10);
+    let heartbeats: Vec<Value> = claimed.iter().map(|it| json!({"assignment_id": id(it)})).collect();
+    let heartbeats = server.post("/api/v1/assignments/heartbeat", json!({"heartbeats": heartbeats})).await.expect(200);
+    assert!(
+        heartbeats["heartbeats"].as_array().is_some_and(|all| all.iter().all(|heartbeat| heartbeat["status"] == 200)),
+        "{heartbeats}"
+    );
 
     let mut rounds = 0;
-    while !held.is_empty() {
+    while !claimed.is_empty() {
         let mut endings: Vec<Value> =
-            held.iter().map(|it| json!({"assignment_id": id(it), "result": {"ok": true}})).collect();
+            claimed.iter().map(|it| json!({"assignment_id": id(it), "result": {"ok": true}})).collect();
         endings.push(json!({"assignment_id": "0190a5e0-0000-7000-8000-000000000000", "result": {}}));
         let body = json!({"endings": endings, "claim": {"worker_id": "w-1", "types": ["a"], "max": 10}});
         let finished = server.post("/api/v1/assignments/finish", body).await.expect(200);
@@ -162,7 +171,7 @@ async fn many_endings_travel_together_and_bring_the_next_items() {
             finished["endings"].as_array().expect("endings").iter().map(|e| e["status"].clone()).collect();
         let (last, good) = statuses.split_last().expect("endings");
         assert!(good.iter().all(|status| status == 200) && last == 404, "{finished}");
-        held = finished["assignments"].as_array().expect("assignments").clone();
+        claimed = finished["assignments"].as_array().expect("assignments").clone();
         rounds += 1;
     }
     assert_eq!(rounds, 3);
@@ -172,7 +181,7 @@ async fn many_endings_travel_together_and_bring_the_next_items() {
 }
 
 #[tokio::test]
-async fn a_poll_waits_for_news_of_another_server() {
+async fn long_poll_sees_changes_of_another_server() {
     let server = Server::start().await;
     let second = server.another().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
@@ -184,8 +193,8 @@ async fn a_poll_waits_for_news_of_another_server() {
     let poll = second
         .request(Method::GET, &format!("{path}?wait_seconds=20&children=false"))
         .header("if-none-match", format!("\"{version}\""));
-    let (news, _) = tokio::join!(Answer::of(poll), server.post(&items, json!([{"payload": 1}])));
-    assert!(news.expect(200)["version"].as_i64() > Some(version));
+    let (polled, _) = tokio::join!(Answer::of(poll), server.post(&items, json!([{"payload": 1}])));
+    assert!(polled.expect(200)["version"].as_i64() > Some(version));
     server.get(&format!("{path}?wait_seconds=31")).await.expect_problem(400, "invalid_parameter");
 
     let waiting = json!({"worker_id": "w-2", "types": ["a"], "max": 5, "wait_seconds": 20});

@@ -33,7 +33,7 @@ fn verbs(assignment: &str, item: &str) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn nobody_works_without_a_token_for_it() {
+async fn worker_operations_require_the_work_scope() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/pay", json!({"steps": ["charged"]})).await.expect(201);
     let items = json!([{"payload": {"iban": "CH93-secret"}}, {"payload": {"iban": "CH94-secret"}}]);
@@ -41,8 +41,8 @@ async fn nobody_works_without_a_token_for_it() {
     let job = job.as_str().expect("an id");
     let worker = server.service("worker", &["work"]).await;
     let claim = json!({"worker_id": "w", "types": ["pay"]});
-    let held = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
-    let assignment = held["id"].as_str().expect("an assignment");
+    let claimed = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    let assignment = claimed["id"].as_str().expect("an assignment");
     let items = server.get(&format!("/api/v1/items?job={job}&state=available")).await.expect(200);
     let waiting = items["data"][0]["id"].as_str().expect("an item");
     let before = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
@@ -65,7 +65,7 @@ async fn nobody_works_without_a_token_for_it() {
     let after = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
     assert_eq!((&before["counts"], &before["version"]), (&after["counts"], &after["version"]));
     assert_eq!(server.get("/api/v1/alerts?all=true").await.expect(200)["data"], json!([]));
-    let attempts = format!("/api/v1/items/{}/attempts", held["item"]["id"].as_str().expect("an item"));
+    let attempts = format!("/api/v1/items/{}/attempts", claimed["item"]["id"].as_str().expect("an item"));
     assert_eq!(server.get(&attempts).await.expect(200)["data"].as_array().map(Vec::len), Some(1));
     worker.post(&format!("/api/v1/assignments/{assignment}/result"), json!({})).await.expect(200);
 

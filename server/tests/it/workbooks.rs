@@ -36,7 +36,7 @@ async fn preview(caller: &Api, id: &str, sheet: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn what_is_known_of_a_workbook_is_not_found_out_again() {
+async fn workbook_analysis_is_cached() {
     let server = Server::start().await;
     let rows = "<row r=\"1\"><c r=\"A1\"><v>1</v></c></row>";
     let good = upload(&server, "good.xlsx", workbook(&[("one", rows), ("two", rows)], &[])).await;
@@ -44,14 +44,14 @@ async fn what_is_known_of_a_workbook_is_not_found_out_again() {
     assert!(none.as_str().is_some_and(|text| text.contains("\"one\"") && text.contains("\"two\"")), "{none}");
     let parts = [("xl/workbook.xml".to_owned(), "<workbook".to_owned())];
     let broken = upload(&server, "broken.xlsx", archive(&parts)).await;
-    let said = preview(&server, &broken, "").await;
+    let problem = preview(&server, &broken, "").await;
     // Without the files the same is said: they are not opened again.
     for id in [&good, &broken] {
         std::fs::remove_file(stored(&server, id)).expect("removed");
     }
     assert_eq!(preview(&server, &good, "none").await, none);
     assert_eq!(preview(&server, &good, "neither").await, none);
-    assert_eq!(preview(&server, &broken, "").await, said);
+    assert_eq!(preview(&server, &broken, "").await, problem);
     server.get(&format!("/api/v1/uploads/{good}/preview?sheet=two")).await.expect_problem(404, "not_found");
     server.stop().await;
 }
@@ -63,17 +63,17 @@ async fn faults(server: &Server) -> i64 {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_whole_file_is_found_out_once_whichever_sheet_is_asked_for() {
+async fn invalid_workbook_is_analyzed_once_for_all_sheets() {
     let server = Server::start().await;
     let parts = [("xl/workbook.xml".to_owned(), "<workbook".to_owned())];
     let broken = upload(&server, "broken.xlsx", archive(&parts)).await;
-    let said = preview(&server, &broken, "one").await;
-    assert!(said.as_str().is_some_and(|text| text.contains("it is damaged")), "{said}");
+    let problem = preview(&server, &broken, "one").await;
+    assert!(problem.as_str().is_some_and(|text| text.contains("it is damaged")), "{problem}");
     std::fs::remove_file(stored(&server, &broken)).expect("removed");
     for n in 0..20 {
-        assert_eq!(preview(&server, &broken, &format!("sheet{n}")).await, said);
+        assert_eq!(preview(&server, &broken, &format!("sheet{n}")).await, problem);
     }
-    assert_eq!(preview(&server, &broken, "").await, said);
+    assert_eq!(preview(&server, &broken, "").await, problem);
     assert_eq!(faults(&server).await, 1);
     // No sheet has such a name, and nothing is looked at for it.
     let long = format!("/api/v1/uploads/{broken}/preview?sheet={}", "s".repeat(32));
@@ -83,17 +83,17 @@ async fn what_is_wrong_with_the_whole_file_is_found_out_once_whichever_sheet_is_
 }
 
 #[tokio::test]
-async fn a_sheet_that_cannot_be_read_says_nothing_of_the_others() {
+async fn unreadable_sheet_does_not_affect_other_sheets() {
     let server = Server::start().await;
     let rows = "<row r=\"1\"><c r=\"A1\"><v>1</v></c></row><row r=\"2\"><c r=\"A2\"><v>2</v></c></row>";
     let twice = "<row r=\"1\"><c r=\"B1\"><v>1</v></c><c r=\"A1\"><v>1</v></c></row>";
     let mixed = upload(&server, "mixed.xlsx", workbook(&[("bad", twice), ("good", rows)], &[])).await;
-    let said = preview(&server, &mixed, "").await;
-    assert!(said.as_str().is_some_and(|text| text.contains("not in order")), "{said}");
+    let problem = preview(&server, &mixed, "").await;
+    assert!(problem.as_str().is_some_and(|text| text.contains("not in order")), "{problem}");
     assert_eq!(preview(&server, &mixed, "good").await, json!(null));
     // The first sheet by its name or without, and others that there are not, are answered by what is known.
     std::fs::remove_file(stored(&server, &mixed)).expect("removed");
-    assert_eq!(preview(&server, &mixed, "bad").await, said);
+    assert_eq!(preview(&server, &mixed, "bad").await, problem);
     let none = preview(&server, &mixed, "none").await;
     assert!(none.as_str().is_some_and(|text| text.contains("\"bad\"")), "{none}");
     assert_eq!(faults(&server).await, 1);
@@ -101,7 +101,7 @@ async fn a_sheet_that_cannot_be_read_says_nothing_of_the_others() {
 }
 
 #[tokio::test]
-async fn strings_that_would_fill_the_memory_are_refused() {
+async fn oversized_shared_strings_are_refused() {
     let server = Server::start_with(|config| config.files.xlsx_limit = "4MiB".parse().expect("a size")).await;
     let mut parts = Vec::new();
     for (name, content) in [
@@ -113,13 +113,13 @@ async fn strings_that_would_fill_the_memory_are_refused() {
         parts.push((name.to_owned(), content));
     }
     let id = upload(&server, "strings.xlsx", archive(&parts)).await;
-    let said = preview(&server, &id, "").await;
-    assert!(said.as_str().is_some_and(|text| text.contains("is larger inside than")), "{said}");
+    let problem = preview(&server, &id, "").await;
+    assert!(problem.as_str().is_some_and(|text| text.contains("is larger inside than")), "{problem}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn large_workbooks_of_others_do_not_keep_a_small_one_waiting() {
+async fn small_workbook_is_not_delayed_by_large_ones() {
     let server = Server::start().await;
     let slow = workbook(&[("s", &"<row><c><v>1</v></c></row>".repeat(MANY_ROWS))], &[]);
     let mut eves = Vec::new();
@@ -136,7 +136,7 @@ async fn large_workbooks_of_others_do_not_keep_a_small_one_waiting() {
         preview(eve, id, "").await;
         done.fetch_add(1, Ordering::Relaxed)
     });
-    let asked = async {
+    let requests = async {
         // Those of the others have begun.
         while done.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
@@ -144,6 +144,6 @@ async fn large_workbooks_of_others_do_not_keep_a_small_one_waiting() {
         assert_eq!(preview(&ada, &small, "").await, json!(null));
         assert!(done.load(Ordering::Relaxed) < eves.len(), "it had to wait for all of them");
     };
-    futures::join!(futures::future::join_all(large), asked);
+    futures::join!(futures::future::join_all(large), requests);
     server.stop().await;
 }

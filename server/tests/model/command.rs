@@ -38,7 +38,7 @@ pub(crate) struct NewJob {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Feed {
     pub(crate) each: bool,
-    pub(crate) lane: Option<u8>,
+    pub(crate) serialize_queue: Option<u8>,
     /// True if all its items have the same dedupe key: one is created, the others are duplicates.
     pub(crate) dedupe: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Feed {
 /// Item that is added from outside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewItem {
-    pub(crate) lane: Option<u8>,
+    pub(crate) serialize_queue: Option<u8>,
     pub(crate) dedupe: Option<u8>,
     pub(crate) priority: i16,
     /// True if its run_after is a day ahead.
@@ -102,7 +102,7 @@ pub(crate) enum Command {
         step: u8,
         data: u8,
     },
-    Beat {
+    Heartbeat {
         of: Pick,
         progress: bool,
     },
@@ -141,7 +141,7 @@ fn command() -> impl Strategy<Value = Command> {
         4 => (vec((at(), ending()), 1..4), option::of((1..16_u8, 1..5_u8)))
             .prop_map(|(ends, claim)| Command::Finish { ends, claim }),
         2 => (pick(), 0..4_u8, 0..2_u8).prop_map(|(of, step, data)| Command::Step { of, step, data }),
-        1 => (pick(), any::<bool>()).prop_map(|(of, progress)| Command::Beat { of, progress }),
+        1 => (pick(), any::<bool>()).prop_map(|(of, progress)| Command::Heartbeat { of, progress }),
         2 => at().prop_map(Command::CancelJob),
         3 => at().prop_map(Command::CancelItem),
         7 => (at(), any::<bool>(), prop::bool::weighted(0.7))
@@ -173,7 +173,7 @@ fn tree() -> impl Strategy<Value = NewTree> {
 
 fn job() -> impl Strategy<Value = NewJob> {
     let feed = (any::<bool>(), option::weighted(0.25, 0..2_u8), prop::bool::weighted(0.1))
-        .prop_map(|(each, lane, dedupe)| Feed { each, lane, dedupe });
+        .prop_map(|(each, serialize_queue, dedupe)| Feed { each, serialize_queue, dedupe });
     let place = (0..TYPES, any::<Index>(), option::weighted(0.5, feed));
     let after = (
         prop_oneof![3 => Just(0), 2 => Just(1), 1 => Just(2)].prop_flat_map(|n| vec(any::<Index>(), n)),
@@ -204,5 +204,11 @@ fn item() -> impl Strategy<Value = NewItem> {
         prop::bool::weighted(0.08),
         prop::bool::weighted(0.03),
     )
-        .prop_map(|(lane, dedupe, priority, later, stale)| NewItem { lane, dedupe, priority, later, stale })
+        .prop_map(|(serialize_queue, dedupe, priority, later, stale)| NewItem {
+            serialize_queue,
+            dedupe,
+            priority,
+            later,
+            stale,
+        })
 }

@@ -24,12 +24,12 @@ impl Model {
     }
 
     /// Number of open assignments of a type.
-    pub(crate) fn open_of(&self, job_type: usize) -> usize {
+    pub(crate) fn open_assignments(&self, job_type: usize) -> usize {
         let of = |item: &&crate::model::Item| self.jobs[item.job].job_type == job_type;
         self.items.iter().filter(of).filter(|item| item.phase == Phase::Running).count()
     }
 
-    pub(crate) fn hand_out(&mut self, at: usize) {
+    pub(crate) fn assign(&mut self, at: usize) {
         let item = &mut self.items[at];
         item.phase = Phase::Running;
         item.attempts += 1;
@@ -42,15 +42,15 @@ impl Model {
     pub(crate) fn end(&mut self, at: usize, ending: Ending) -> (bool, Option<&'static str>) {
         let job = self.items[at].job;
         let once = self.jobs[job].job_type == ONCE;
-        if self.items[at].cancel_asked {
+        if self.items[at].cancel_requested {
             self.items[at].ended_as.push("cancelled");
-            self.over(at, End::Cancelled);
+            self.finish(at, End::Cancelled);
             return (true, matches!(ending, Ending::Result(_)).then_some("job_cancelled"));
         }
         match ending {
             Ending::Result(list) => {
                 self.items[at].ended_as.push("succeeded");
-                self.over(at, End::Succeeded);
+                self.finish(at, End::Succeeded);
                 self.feed(at, list);
             }
             Ending::Failure { retryable, later, cancel_tree } => {
@@ -58,7 +58,7 @@ impl Model {
                 item.ended_as.push("failed");
                 item.failures += 1;
                 if once || cancel_tree || !retryable || item.failures >= self.jobs[job].max_failures {
-                    self.over(at, End::Dead);
+                    self.finish(at, End::Dead);
                 } else {
                     item.phase = if later { Phase::Retryable } else { Phase::Due };
                 }
@@ -94,10 +94,10 @@ impl Model {
     /// `cancellation` for one item.
     pub(crate) fn cancel_item(&mut self, at: usize) -> Option<&'static str> {
         match self.items[at].phase {
-            Phase::Over(End::Cancelled | End::Skipped) => {}
-            Phase::Over(_) => return Some("item_final"),
-            Phase::Running => self.items[at].cancel_asked = true,
-            _ => self.over(at, End::Cancelled),
+            Phase::Final(End::Cancelled | End::Skipped) => {}
+            Phase::Final(_) => return Some("item_final"),
+            Phase::Running => self.items[at].cancel_requested = true,
+            _ => self.finish(at, End::Cancelled),
         }
         None
     }
@@ -107,7 +107,7 @@ impl Model {
         if self.jobs[job].cancelled {
             return vec![None];
         }
-        let again = self.jobs[job].cancel_asked;
+        let again = self.jobs[job].cancel_requested;
         if self.cancel_job(job) {
             vec![None]
         } else if again {
@@ -126,7 +126,7 @@ impl Model {
         }
         match item.phase {
             // Cancelled with its job, or singly: the first refuses already.
-            Phase::Over(End::Dead | End::Expired | End::Cancelled) | Phase::Retryable | Phase::Scheduled => {
+            Phase::Final(End::Dead | End::Expired | End::Cancelled) | Phase::Retryable | Phase::Scheduled => {
                 if item.stale && !renew {
                     refusals.push(Some("item_expired"));
                 }
@@ -142,8 +142,8 @@ impl Model {
         if restart {
             item.step = None;
         }
-        if matches!(was, Phase::Over(_)) {
-            self.give_back(at);
+        if matches!(was, Phase::Final(_)) {
+            self.retry_manually(at);
         } else {
             item.phase = Phase::Due;
         }
@@ -154,10 +154,10 @@ impl Model {
     pub(crate) fn seal(&mut self, job: usize) -> Answers {
         if self.jobs[job].feed.is_some() {
             let mut answers = vec![Some("job_is_fed")];
-            answers.extend(self.jobs[job].cancel_asked.then_some(Some("job_cancelled")));
+            answers.extend(self.jobs[job].cancel_requested.then_some(Some("job_cancelled")));
             return answers;
         }
-        if self.jobs[job].cancel_asked {
+        if self.jobs[job].cancel_requested {
             // Sealed by its cancellation: no change, or nothing that may be changed.
             return vec![None, Some("job_cancelled")];
         }
@@ -166,7 +166,7 @@ impl Model {
     }
 
     /// `sealing`, `dedupe-key` and `cancellation`: reasons to refuse items. Empty if they are accepted.
-    pub(crate) fn refuses(&self, job: usize, seal: bool, is_double: bool) -> Answers {
+    pub(crate) fn refusals_of_items(&self, job: usize, seal: bool, is_duplicate: bool) -> Answers {
         let this = &self.jobs[job];
         let mut refusals: Answers = Vec::new();
         if this.cancelled || self.under_cancel(job) {
@@ -178,7 +178,7 @@ impl Model {
         if seal && this.feed.is_some() {
             refusals.push(Some("job_is_fed"));
         }
-        if is_double {
+        if is_duplicate {
             refusals.push(Some("duplicate"));
         }
         refusals

@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Scheduled,
     Retryable,
     Running,
-    Over(End),
+    Final(End),
 }
 
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) enum Phase {
 pub(crate) struct Item {
     pub(crate) job: usize,
     pub(crate) phase: Phase,
-    pub(crate) lane: Option<usize>,
+    pub(crate) serialize_queue: Option<usize>,
     pub(crate) dedupe: Option<String>,
     pub(crate) priority: i16,
     /// True if its run_after is ahead.
@@ -42,7 +42,7 @@ pub(crate) struct Item {
     pub(crate) source: Option<usize>,
     pub(crate) attempts: usize,
     pub(crate) failures: usize,
-    pub(crate) cancel_asked: bool,
+    pub(crate) cancel_requested: bool,
     /// True if a step or progress was reported since it was claimed.
     pub(crate) touched: bool,
     pub(crate) step: Option<(u8, u8)>,
@@ -65,14 +65,14 @@ pub(crate) struct Job {
     pub(crate) cancelled: bool,
     pub(crate) complete: bool,
     /// True if its dependencies ended as required: it is not held again.
-    pub(crate) let_go: bool,
+    pub(crate) unblocked: bool,
     pub(crate) after_failed: bool,
     pub(crate) started: bool,
     pub(crate) reopened: bool,
     /// True if one of its items was ever final.
     pub(crate) ended: bool,
     /// True if its cancellation or that of an ancestor was requested, complete or not.
-    pub(crate) cancel_asked: bool,
+    pub(crate) cancel_requested: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,7 @@ pub(crate) struct Model {
     pub(crate) jobs: Vec<Job>,
     pub(crate) items: Vec<Item>,
     /// Items in each serialize queue, in order of acceptance.
-    pub(crate) lanes: Vec<Vec<usize>>,
+    pub(crate) serialize_queues: Vec<Vec<usize>>,
     /// Items that joined a serialize queue since this was last cleared.
     pub(crate) joined: Vec<(usize, usize)>,
 }
@@ -137,35 +137,41 @@ impl Model {
     }
 
     /// Returns true if `after` holds its items.
-    pub(crate) fn held(&self, job: usize) -> bool {
-        !self.jobs[job].let_go
+    pub(crate) fn waits_for_dependencies(&self, job: usize) -> bool {
+        !self.jobs[job].unblocked
     }
 
     /// State of an item: the first that applies.
     pub(crate) fn state(&self, at: usize) -> &'static str {
         let item = &self.items[at];
         match item.phase {
-            Phase::Over(End::Succeeded) => "succeeded",
-            Phase::Over(End::Dead) => "dead",
-            Phase::Over(End::Cancelled | End::Skipped) => "cancelled",
-            Phase::Over(End::Expired) => "expired",
+            Phase::Final(End::Succeeded) => "succeeded",
+            Phase::Final(End::Dead) => "dead",
+            Phase::Final(End::Cancelled | End::Skipped) => "cancelled",
+            Phase::Final(End::Expired) => "expired",
             Phase::Running => "running",
             Phase::Retryable => "retryable",
             Phase::Scheduled => "scheduled",
-            Phase::Due if self.held(item.job) => "blocked",
-            Phase::Due if item.lane.is_some_and(|lane| self.lanes[lane].first() != Some(&at)) => "blocked",
+            Phase::Due if self.waits_for_dependencies(item.job) => "blocked",
+            Phase::Due
+                if item
+                    .serialize_queue
+                    .is_some_and(|serialize_queue| self.serialize_queues[serialize_queue].first() != Some(&at)) =>
+            {
+                "blocked"
+            }
             Phase::Due => "available",
         }
     }
 
-    pub(crate) fn is_over(&self, item: usize) -> bool {
-        matches!(self.items[item].phase, Phase::Over(_))
+    pub(crate) fn is_final(&self, item: usize) -> bool {
+        matches!(self.items[item].phase, Phase::Final(_))
     }
 
     /// `completion`, over the items of some jobs.
     pub(crate) fn outcome(&self, jobs: &[usize], cancelled: bool) -> &'static str {
         let ends: Vec<Phase> = jobs.iter().flat_map(|&job| self.items_of(job)).map(|at| self.items[at].phase).collect();
-        let succeeded = ends.iter().filter(|&&end| end == Phase::Over(End::Succeeded)).count();
+        let succeeded = ends.iter().filter(|&&end| end == Phase::Final(End::Succeeded)).count();
         if cancelled {
             "cancelled"
         } else if succeeded == ends.len() {
@@ -180,13 +186,19 @@ impl Model {
     // ---- What happens ----------------------------------------------------------------------------
 
     /// Adds an item to a job that accepts it.
-    pub(crate) fn add(&mut self, job: usize, new: NewItem, lane: Option<usize>, dedupe: Option<String>) -> usize {
+    pub(crate) fn add(
+        &mut self,
+        job: usize,
+        new: NewItem,
+        serialize_queue: Option<usize>,
+        dedupe: Option<String>,
+    ) -> usize {
         let at = self.items.len();
         let phase = if new.later { Phase::Scheduled } else { Phase::Due };
         self.items.push(Item {
             job,
             phase,
-            lane,
+            serialize_queue,
             dedupe,
             priority: new.priority,
             later: new.later,
@@ -194,7 +206,7 @@ impl Model {
             source: None,
             attempts: 0,
             failures: 0,
-            cancel_asked: false,
+            cancel_requested: false,
             touched: false,
             step: None,
             ended_as: Vec::new(),
@@ -207,28 +219,28 @@ impl Model {
     fn accept(&mut self, at: usize) {
         let job = self.items[at].job;
         if self.jobs[job].after_failed {
-            self.over(at, End::Skipped);
+            self.finish(at, End::Skipped);
         } else if self.items[at].stale {
-            self.over(at, End::Expired);
-        } else if !self.held(job) {
-            self.join(at);
+            self.finish(at, End::Expired);
+        } else if !self.waits_for_dependencies(job) {
+            self.enqueue(at);
         }
     }
 
-    fn join(&mut self, at: usize) {
-        if let Some(lane) = self.items[at].lane {
-            self.lanes[lane].push(at);
-            self.joined.push((lane, at));
+    fn enqueue(&mut self, at: usize) {
+        if let Some(serialize_queue) = self.items[at].serialize_queue {
+            self.serialize_queues[serialize_queue].push(at);
+            self.joined.push((serialize_queue, at));
         }
     }
 
     /// Makes an item final: it leaves its serialize queue.
-    pub(crate) fn over(&mut self, at: usize, end: End) {
-        self.items[at].phase = Phase::Over(end);
+    pub(crate) fn finish(&mut self, at: usize, end: End) {
+        self.items[at].phase = Phase::Final(end);
         let job = self.items[at].job;
         self.jobs[job].ended = true;
-        for lane in &mut self.lanes {
-            lane.retain(|&other| other != at);
+        for serialize_queue in &mut self.serialize_queues {
+            serialize_queue.retain(|&other| other != at);
         }
     }
 
@@ -239,19 +251,25 @@ impl Model {
             let job = &self.jobs[child];
             let Some(feed) = job.feed.filter(|_| job.parent == Some(parent) && !job.cancelled) else { continue };
             let n = if feed.each { list } else { Some(1) };
-            let plain = NewItem { lane: feed.lane, dedupe: None, priority: 0, later: false, stale: false };
+            let plain = NewItem {
+                serialize_queue: feed.serialize_queue,
+                dedupe: None,
+                priority: 0,
+                later: false,
+                stale: false,
+            };
             for _ in 0..n.unwrap_or(1) {
                 let dedupe = (feed.dedupe && n.is_some()).then(|| "fed".to_owned());
                 if dedupe.is_some() && self.items_of(child).any(|other| self.items[other].dedupe == dedupe) {
                     continue;
                 }
                 if n.is_some() {
-                    let at = self.add(child, plain, feed.lane.map(usize::from), dedupe);
+                    let at = self.add(child, plain, feed.serialize_queue.map(usize::from), dedupe);
                     self.items[at].source = Some(source);
                 } else {
                     let at = self.add(child, plain, None, None);
                     self.items[at].source = Some(source);
-                    self.over(at, End::Dead);
+                    self.finish(at, End::Dead);
                 }
             }
         }
@@ -269,16 +287,16 @@ impl Model {
         // Also one that is complete itself, while something below it is not (`completion`).
         self.jobs[job].cancelled = true;
         for at in self.subtree(job) {
-            self.jobs[at].cancel_asked = true;
+            self.jobs[at].cancel_requested = true;
         }
         for &at in &open {
             let job = &mut self.jobs[at];
-            (job.cancelled, job.sealed, job.let_go, job.after_failed) = (true, true, true, false);
+            (job.cancelled, job.sealed, job.unblocked, job.after_failed) = (true, true, true, false);
             for item in self.items_of(at).collect::<Vec<_>>() {
                 match self.items[item].phase {
-                    Phase::Over(_) => {}
-                    Phase::Running => self.items[item].cancel_asked = true,
-                    _ => self.over(item, End::Cancelled),
+                    Phase::Final(_) => {}
+                    Phase::Running => self.items[item].cancel_requested = true,
+                    _ => self.finish(item, End::Cancelled),
                 }
             }
         }
@@ -286,10 +304,10 @@ impl Model {
     }
 
     /// `manual-retry`: retries a final item, and reopens what depends on it.
-    pub(crate) fn give_back(&mut self, at: usize) {
+    pub(crate) fn retry_manually(&mut self, at: usize) {
         let item = &mut self.items[at];
         item.failures = 0;
-        item.cancel_asked = false;
+        item.cancel_requested = false;
         item.phase = if item.later { Phase::Scheduled } else { Phase::Due };
         self.reopen(self.items[at].job);
         self.accept(at);
@@ -309,11 +327,14 @@ impl Model {
                 self.reopen(other);
             }
             // What was let go is not held again; what `after` cancelled because of this waits again.
-            if self.jobs[other].after.contains(&job) && self.held(other) && !self.jobs[other].cancelled {
-                if self.jobs[other].after_failed && !self.stands_failed(other) {
+            if self.jobs[other].after.contains(&job)
+                && self.waits_for_dependencies(other)
+                && !self.jobs[other].cancelled
+            {
+                if self.jobs[other].after_failed && !self.dependency_failed(other) {
                     self.jobs[other].after_failed = false;
                     for item in self.items_of(other).collect::<Vec<_>>() {
-                        if self.items[item].phase == Phase::Over(End::Skipped) {
+                        if self.items[item].phase == Phase::Final(End::Skipped) {
                             let later = self.items[item].later;
                             self.items[item].phase = if later { Phase::Scheduled } else { Phase::Due };
                             self.accept(item);
@@ -326,7 +347,7 @@ impl Model {
     }
 
     /// `after`: returns true if a job that it waits for ended otherwise than required.
-    fn stands_failed(&self, job: usize) -> bool {
+    fn dependency_failed(&self, job: usize) -> bool {
         let waits = &self.jobs[job];
         let ended_otherwise =
             |dep: usize| self.jobs[dep].complete && self.outcome(&[dep], self.jobs[dep].cancelled) != "succeeded";
@@ -334,8 +355,8 @@ impl Model {
     }
 
     /// Applies automatic consequences (`completion`, `feeding`, `after`).
-    pub(crate) fn settle(&mut self) {
-        while (0..self.jobs.len()).any(|job| self.settle_one(job)) {}
+    pub(crate) fn propagate(&mut self) {
+        while (0..self.jobs.len()).any(|job| self.propagate_job(job)) {}
         for tree in 0..self.trees.len() {
             let complete = self.jobs_of(tree).all(|job| self.jobs[job].complete);
             if complete && !self.trees[tree].complete {
@@ -345,28 +366,28 @@ impl Model {
         }
     }
 
-    fn settle_one(&mut self, job: usize) -> bool {
+    fn propagate_job(&mut self, job: usize) -> bool {
         let this = &self.jobs[job];
         if this.cancelled {
-            let done = !this.complete && self.items_of(job).all(|item| self.is_over(item));
+            let done = !this.complete && self.items_of(job).all(|item| self.is_final(item));
             self.jobs[job].complete |= done;
             return done;
         }
         let waited_for = this.after.iter().all(|&dep| self.jobs[dep].complete);
-        if self.held(job) && !this.after_failed && self.stands_failed(job) {
+        if self.waits_for_dependencies(job) && !this.after_failed && self.dependency_failed(job) {
             self.jobs[job].after_failed = true;
             for item in self.items_of(job).collect::<Vec<_>>() {
-                if !self.is_over(item) {
-                    self.over(item, End::Skipped);
+                if !self.is_final(item) {
+                    self.finish(item, End::Skipped);
                 }
             }
             return true;
         }
-        if self.held(job) && !this.after_failed && waited_for {
-            self.jobs[job].let_go = true;
+        if self.waits_for_dependencies(job) && !this.after_failed && waited_for {
+            self.jobs[job].unblocked = true;
             for item in self.items_of(job).collect::<Vec<_>>() {
-                if !self.is_over(item) {
-                    self.join(item);
+                if !self.is_final(item) {
+                    self.enqueue(item);
                 }
             }
             return true;
@@ -379,8 +400,8 @@ impl Model {
             (self.jobs[job].sealed, self.jobs[job].sealed_by_feed) = (true, true);
             return true;
         }
-        let ready = this.let_go || (this.after_failed && waited_for);
-        let done = !this.complete && this.sealed && ready && self.items_of(job).all(|item| self.is_over(item));
+        let ready = this.unblocked || (this.after_failed && waited_for);
+        let done = !this.complete && this.sealed && ready && self.items_of(job).all(|item| self.is_final(item));
         self.jobs[job].complete |= done;
         done
     }

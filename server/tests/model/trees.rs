@@ -9,32 +9,32 @@ use crate::{
     command::{Feed, NewItem, NewTree},
     ending::{Answers, ONCE},
     model::{Job, Tree},
-    words::told,
+    wire_format::expect_answer,
     world::{AHEAD, Outcome, World},
 };
 
 /// Time in the distant past.
-const GONE: &str = "2020-01-01T00:00:00Z";
+const IN_THE_PAST: &str = "2020-01-01T00:00:00Z";
 
 /// Position of a job in a new tree.
-struct Place {
+struct JobPosition {
     parent: Option<usize>,
     feed: Option<Feed>,
     after: Vec<usize>,
     sealed: bool,
 }
 
-struct LaidOut {
-    places: Vec<Place>,
+struct TreeLayout {
+    positions: Vec<JobPosition>,
     /// True if feeds and `after` together form a cycle.
-    is_circle: bool,
+    has_cycle: bool,
     /// True if two items of one job have the same dedupe key (`dedupe-key`).
-    has_doubles: bool,
+    has_duplicates: bool,
 }
 
-fn lay_out(new: &NewTree) -> LaidOut {
+fn compute_layout(new: &NewTree) -> TreeLayout {
     let n = new.jobs.len();
-    let places: Vec<Place> = (0..n)
+    let positions: Vec<JobPosition> = (0..n)
         .map(|at| {
             let job = &new.jobs[at];
             let parent = (at > 0).then(|| job.parent.index(at.max(1)));
@@ -45,15 +45,15 @@ fn lay_out(new: &NewTree) -> LaidOut {
             after.retain(|&dep| dep != at);
             after.sort_unstable();
             after.dedup();
-            Place { parent, feed, after, sealed: job.sealed && feed.is_none() }
+            JobPosition { parent, feed, after, sealed: job.sealed && feed.is_none() }
         })
         .collect();
     // What must come before each job; one that comes before itself is in a circle.
-    let mut before: Vec<Vec<usize>> = places
+    let mut before: Vec<Vec<usize>> = positions
         .iter()
-        .map(|place| {
-            let mut before = place.after.clone();
-            before.extend(place.parent.filter(|_| place.feed.is_some()));
+        .map(|position| {
+            let mut before = position.after.clone();
+            before.extend(position.parent.filter(|_| position.feed.is_some()));
             before
         })
         .collect();
@@ -65,19 +65,19 @@ fn lay_out(new: &NewTree) -> LaidOut {
             before[at].dedup();
         }
     }
-    let is_circle = (0..n).any(|at| before[at].contains(&at));
-    let has_doubles = new.jobs.iter().any(|job| {
+    let has_cycle = (0..n).any(|at| before[at].contains(&at));
+    let has_duplicates = new.jobs.iter().any(|job| {
         let mut keys: Vec<u8> = job.items.iter().filter_map(|item| item.dedupe).collect();
         let all = keys.len();
         keys.sort_unstable();
         keys.dedup();
         keys.len() < all
     });
-    LaidOut { places, is_circle, has_doubles }
+    TreeLayout { positions, has_cycle, has_duplicates }
 }
 
 /// Items of a job that waits for others have no run_after here: which of the two holds them first is not tested.
-fn unheld(item: NewItem, waits: bool) -> NewItem {
+fn without_start_time(item: NewItem, waits: bool) -> NewItem {
     NewItem { later: item.later && !waits, ..item }
 }
 
@@ -86,8 +86,8 @@ fn feed_rule(feed: Feed, tag: &str) -> Value {
     if feed.each {
         rule["each"] = json!("/result/list");
     }
-    if let Some(lane) = feed.lane {
-        rule["serialize_key"] = json!(format!("{tag}-{lane}"));
+    if let Some(serialize_queue) = feed.serialize_queue {
+        rule["serialize_key"] = json!(format!("{tag}-{serialize_queue}"));
     }
     if feed.dedupe {
         rule["dedupe_key"] = json!("fed");
@@ -104,10 +104,10 @@ fn by_key(tree: &Value, key: &str) -> Option<String> {
 }
 
 impl World<'_> {
-    fn body_of(&self, item: NewItem, mark: usize) -> Value {
+    fn item_body(&self, item: NewItem, mark: usize) -> Value {
         let mut body = json!({"payload": {"mark": mark}, "priority": item.priority});
-        if let Some(lane) = item.lane {
-            body["serialize_key"] = json!(format!("{}-{lane}", self.tag));
+        if let Some(serialize_queue) = item.serialize_queue {
+            body["serialize_key"] = json!(format!("{}-{serialize_queue}", self.tag));
         }
         if let Some(key) = item.dedupe {
             body["dedupe_key"] = json!(format!("d{key}"));
@@ -116,66 +116,68 @@ impl World<'_> {
             body["run_after"] = json!(AHEAD);
         }
         if item.stale {
-            body["expires_at"] = json!(GONE);
+            body["expires_at"] = json!(IN_THE_PAST);
         }
         body
     }
 
     pub(crate) async fn add(&mut self, job: usize, items: &[NewItem], seal: bool, skip: bool) -> Outcome {
-        let mut taken: Vec<String> =
+        let mut used_keys: Vec<String> =
             self.model.items_of(job).filter_map(|item| self.model.items[item].dedupe.clone()).collect();
         let mut fresh = Vec::new();
         let mut bodies = Vec::new();
         let waits = !self.model.jobs[job].after.is_empty();
-        let items: Vec<NewItem> = items.iter().map(|item| unheld(*item, waits)).collect();
+        let items: Vec<NewItem> = items.iter().map(|item| without_start_time(*item, waits)).collect();
         for item in &items {
             let key = item.dedupe.map(|key| format!("d{key}"));
-            if key.as_ref().is_some_and(|key| taken.contains(key)) {
-                bodies.push(self.body_of(*item, usize::MAX >> 16));
+            if key.as_ref().is_some_and(|key| used_keys.contains(key)) {
+                bodies.push(self.item_body(*item, usize::MAX >> 16));
                 continue;
             }
-            bodies.push(self.body_of(*item, self.model.items.len() + fresh.len()));
-            taken.extend(key.clone());
+            bodies.push(self.item_body(*item, self.model.items.len() + fresh.len()));
+            used_keys.extend(key.clone());
             fresh.push((*item, key));
         }
-        let doubles = items.len() - fresh.len();
+        let duplicates = items.len() - fresh.len();
         let also = if skip { "&on_duplicate=skip" } else { "" };
         let path = format!("/api/v1/jobs/{}/items?seal={seal}{also}", self.job_ids[job]);
-        let refusals = self.model.refuses(job, seal, doubles > 0 && !skip);
+        let refusals = self.model.refusals_of_items(job, seal, duplicates > 0 && !skip);
         let answer = self.api.post(&path, Value::Array(bodies)).await;
         if !refusals.is_empty() {
-            return told(&answer, &refusals);
+            return expect_answer(&answer, &refusals);
         }
-        told(&answer, &vec![None])?;
+        expect_answer(&answer, &vec![None])?;
         self.model.jobs[job].sealed |= seal;
-        let right = json!({"accepted": fresh.len(), "duplicates": doubles, "sealed": self.model.jobs[job].sealed});
-        if answer.json() != right {
-            return Err(format!("added {} instead of {right}", answer.text));
+        let expected =
+            json!({"accepted": fresh.len(), "duplicates": duplicates, "sealed": self.model.jobs[job].sealed});
+        if answer.json() != expected {
+            return Err(format!("added {} instead of {expected}", answer.text));
         }
         for (item, key) in fresh {
-            self.model.add(job, item, item.lane.map(usize::from), key);
+            self.model.add(job, item, item.serialize_queue.map(usize::from), key);
         }
         Ok(())
     }
 
     pub(crate) async fn create(&mut self, new: &NewTree) -> Outcome {
-        let laid_out = lay_out(new);
+        let layout = compute_layout(new);
         let first = self.model.jobs.len();
         let tree = self.model.trees.len();
         let mut mark = self.model.items.len();
         let mut bodies = Vec::new();
         for (at, job) in new.jobs.iter().enumerate() {
-            let place = &laid_out.places[at];
-            let items: Vec<NewItem> = job.items.iter().map(|item| unheld(*item, !place.after.is_empty())).collect();
-            let items: Vec<Value> = items.iter().enumerate().map(|(n, i)| self.body_of(*i, mark + n)).collect();
+            let position = &layout.positions[at];
+            let items: Vec<NewItem> =
+                job.items.iter().map(|item| without_start_time(*item, !position.after.is_empty())).collect();
+            let items: Vec<Value> = items.iter().enumerate().map(|(n, i)| self.item_body(*i, mark + n)).collect();
             mark += items.len();
             let mut body = json!({"type": self.types[job.job_type], "key": format!("j{at}"), "items": items,
-                "sealed": place.sealed, "children": []});
-            if let Some(feed) = place.feed {
+                "sealed": position.sealed, "children": []});
+            if let Some(feed) = position.feed {
                 body["feed"] = feed_rule(feed, &self.tag);
             }
-            if !place.after.is_empty() {
-                body["after"] = json!(place.after.iter().map(|dep| format!("j{dep}")).collect::<Vec<_>>());
+            if !position.after.is_empty() {
+                body["after"] = json!(position.after.iter().map(|dep| format!("j{dep}")).collect::<Vec<_>>());
                 body["after_outcome"] = json!(if job.after_any { "any" } else { "succeeded" });
             }
             if let Some(max) = job.max_failures.filter(|_| job.job_type != ONCE) {
@@ -188,22 +190,23 @@ impl World<'_> {
         }
         // Children stand behind their parents: put together from the end.
         for at in (1..bodies.len()).rev() {
-            let parent = laid_out.places[at].parent.unwrap_or(0);
+            let parent = layout.positions[at].parent.unwrap_or(0);
             let child = bodies.remove(at);
             bodies[parent]["children"].as_array_mut().expect("a list").insert(0, child);
         }
         let root_key = new.dedupe.map(|key| (new.jobs[0].job_type, key));
         let mut refusals: Answers = Vec::new();
-        if laid_out.is_circle {
+        if layout.has_cycle {
             refusals.push(Some("cycle"));
         }
-        if laid_out.has_doubles || root_key.is_some_and(|key| self.dedupe.iter().any(|other| (other.0, other.1) == key))
+        if layout.has_duplicates
+            || root_key.is_some_and(|key| self.dedupe.iter().any(|other| (other.0, other.1) == key))
         {
             refusals.push(Some("duplicate"));
         }
         let answer = self.api.post("/api/v1/jobs", bodies.remove(0)).await;
         if !refusals.is_empty() {
-            return told(&answer, &refusals);
+            return expect_answer(&answer, &refusals);
         }
         if answer.status != 201 {
             return Err(format!("{} {}", answer.status, answer.text));
@@ -211,26 +214,26 @@ impl World<'_> {
         self.dedupe.extend(root_key.map(|(job_type, key)| (job_type, key, tree)));
         let root = answer.json();
         for (at, job) in new.jobs.iter().enumerate() {
-            let place = &laid_out.places[at];
+            let position = &layout.positions[at];
             let budget = job.max_failures.map_or(3, usize::from);
             self.model.jobs.push(Job {
                 tree,
                 job_type: job.job_type,
-                parent: place.parent.map(|parent| first + parent),
-                feed: place.feed,
-                after: place.after.iter().map(|dep| first + dep).collect(),
+                parent: position.parent.map(|parent| first + parent),
+                feed: position.feed,
+                after: position.after.iter().map(|dep| first + dep).collect(),
                 after_any: job.after_any,
                 max_failures: if job.job_type == ONCE { 1 } else { budget },
-                sealed: place.sealed,
+                sealed: position.sealed,
                 sealed_by_feed: false,
                 cancelled: false,
                 complete: false,
-                let_go: place.after.is_empty(),
+                unblocked: position.after.is_empty(),
                 after_failed: false,
                 started: false,
                 reopened: false,
                 ended: false,
-                cancel_asked: false,
+                cancel_requested: false,
             });
             let id = by_key(&root, &format!("j{at}")).ok_or("a job is missing in the answer")?;
             self.job_ids.push(id);
@@ -238,9 +241,9 @@ impl World<'_> {
         self.model.trees.push(Tree::default());
         for (at, job) in new.jobs.iter().enumerate() {
             for item in &job.items {
-                let item = unheld(*item, !laid_out.places[at].after.is_empty());
+                let item = without_start_time(*item, !layout.positions[at].after.is_empty());
                 let key = item.dedupe.map(|key| format!("d{key}"));
-                self.model.add(first + at, item, item.lane.map(usize::from), key);
+                self.model.add(first + at, item, item.serialize_queue.map(usize::from), key);
             }
         }
         Ok(())

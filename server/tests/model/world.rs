@@ -17,7 +17,7 @@ use crate::{
     ending::{Answers, ONCE},
     model::{Model, Phase},
     support::Api,
-    words::{body_of, told},
+    wire_format::{ending_body, expect_answer},
 };
 
 /// Time in the distant future.
@@ -25,7 +25,7 @@ pub(crate) const AHEAD: &str = "2099-01-01T00:00:00Z";
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
 /// Assignment that was claimed.
-pub(crate) struct Given {
+pub(crate) struct ClaimedAssignment {
     pub(crate) id: String,
     item: usize,
     /// Its ending, and the response to its worker.
@@ -42,11 +42,11 @@ pub(crate) struct World<'a> {
     /// Part of every key, so that sequences are independent.
     pub(crate) tag: String,
     pub(crate) model: Model,
-    pub(crate) given: Vec<Given>,
+    pub(crate) claimed: Vec<ClaimedAssignment>,
     /// Ids of jobs, of items (once seen), and of the roots.
     pub(crate) job_ids: Vec<String>,
     pub(crate) item_ids: Vec<Option<String>>,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Dedupe keys of roots: type, key and tree.
     pub(crate) dedupe: Vec<(usize, u8, usize)>,
     paused: [bool; TYPES],
@@ -54,19 +54,19 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(api: &'a Api, pool: &'a PgPool, types: &'a [String; TYPES], patience: Duration) -> Self {
+    pub(crate) fn new(api: &'a Api, pool: &'a PgPool, types: &'a [String; TYPES], timeout: Duration) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let model = Model { lanes: vec![Vec::new(); 2], ..Model::default() };
+        let model = Model { serialize_queues: vec![Vec::new(); 2], ..Model::default() };
         Self {
             api,
             pool,
             types,
             tag: format!("s{}", NEXT.fetch_add(1, Ordering::Relaxed)),
             model,
-            given: Vec::new(),
+            claimed: Vec::new(),
             job_ids: Vec::new(),
             item_ids: Vec::new(),
-            patience,
+            timeout,
             dedupe: Vec::new(),
             paused: [false; TYPES],
             caps: [None; TYPES],
@@ -88,53 +88,53 @@ impl<'a> World<'a> {
     /// Runs a sequence, then ends its remaining work.
     pub(crate) async fn run(&mut self, commands: &[Command]) -> Outcome {
         for (n, command) in commands.iter().enumerate() {
-            let context = |what: String| format!("command {n}, {command:?}: {what}");
+            let context = |difference: String| format!("command {n}, {command:?}: {difference}");
             self.perform(command).await.map_err(context)?;
-            self.model.settle();
-            self.agree().await.map_err(context)?;
+            self.model.propagate();
+            self.wait_until_equal().await.map_err(context)?;
         }
-        self.give_up().await.map_err(|what| format!("at the end: {what}"))
+        self.clean_up().await.map_err(|difference| format!("at the end: {difference}"))
     }
 
     /// Cancels every tree and ends every assignment: nothing remains for the next sequence.
-    async fn give_up(&mut self) -> Outcome {
+    async fn clean_up(&mut self) -> Outcome {
         for kind in 0..TYPES as u8 {
             self.perform(&Command::Resume(kind)).await?;
             self.perform(&Command::Cap(kind, None)).await?;
         }
         for tree in 0..self.model.trees.len() {
             let root = self.model.root(tree);
-            if self.is_there(root) {
+            if self.exists(root) {
                 self.cancel_job(root).await?;
-                self.model.settle();
+                self.model.propagate();
             }
         }
         for at in self.open() {
             self.end(at, Ending::Release { later: false }).await?;
         }
-        self.model.settle();
-        self.agree().await?;
-        self.look_back().await
+        self.model.propagate();
+        self.wait_until_equal().await?;
+        self.check_history().await
     }
 
     async fn perform(&mut self, command: &Command) -> Outcome {
-        let jobs: Vec<usize> = (0..self.model.jobs.len()).filter(|&job| self.is_there(job)).collect();
+        let jobs: Vec<usize> = (0..self.model.jobs.len()).filter(|&job| self.exists(job)).collect();
         let items: Vec<usize> =
-            (0..self.model.items.len()).filter(|&item| self.is_there(self.model.items[item].job)).collect();
+            (0..self.model.items.len()).filter(|&item| self.exists(self.model.items[item].job)).collect();
         match command {
             Command::Create(tree) => self.create(tree).await,
-            Command::Pause(kind) => self.turn(*kind, true).await,
-            Command::Resume(kind) => self.turn(*kind, false).await,
+            Command::Pause(kind) => self.set_paused(*kind, true).await,
+            Command::Resume(kind) => self.set_paused(*kind, false).await,
             Command::Cap(kind, cap) => {
                 let path = format!("/api/v1/job-types/{}", self.types[usize::from(*kind)]);
-                told(&self.api.patch(&path, json!({"concurrency": cap})).await, &vec![None])?;
+                expect_answer(&self.api.patch(&path, json!({"concurrency": cap})).await, &vec![None])?;
                 self.caps[usize::from(*kind)] = *cap;
                 Ok(())
             }
             Command::Claim { types, max } => {
                 let body = self.claim_body(*types, *max);
                 let answer = self.api.post("/api/v1/assignments", body).await;
-                told(&answer, &vec![None])?;
+                expect_answer(&answer, &vec![None])?;
                 self.take(&answer.json()["assignments"], *types, *max, true)
             }
             _ if jobs.is_empty() => Ok(()),
@@ -142,7 +142,7 @@ impl<'a> World<'a> {
             Command::Seal(job) => {
                 let job = *job.get(&jobs);
                 let answer = self.api.post(&format!("/api/v1/jobs/{}/seal", self.job_ids[job]), json!({})).await;
-                told(&answer, &self.model.seal(job))
+                expect_answer(&answer, &self.model.seal(job))
             }
             Command::Delete(job) => self.delete(*job.get(&jobs)).await,
             Command::CancelJob(job) => self.cancel_job(*job.get(&jobs)).await,
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
             Command::CancelItem(item) => {
                 let item = *item.get(&items);
                 let answer = self.api.post(&self.item_path(item, "/cancel"), json!({})).await;
-                told(&answer, &vec![self.model.cancel_item(item)])
+                expect_answer(&answer, &vec![self.model.cancel_item(item)])
             }
             Command::Retry { item, restart, renew } => {
                 let item = *item.get(&items);
@@ -159,7 +159,7 @@ impl<'a> World<'a> {
                     body["expires_at"] = json!(AHEAD);
                 }
                 let answer = self.api.post(&self.item_path(item, "/retry"), body).await;
-                told(&answer, &self.model.retry(item, *restart, *renew))
+                expect_answer(&answer, &self.model.retry(item, *restart, *renew))
             }
             Command::End(pick, ending) => match self.pick(*pick) {
                 Some(at) => self.end(at, *ending).await,
@@ -170,15 +170,15 @@ impl<'a> World<'a> {
                 Some(at) => self.step(at, *step, *data).await,
                 None => Ok(()),
             },
-            Command::Beat { of, progress } => match self.pick(*of) {
-                Some(at) => self.beat(at, *progress).await,
+            Command::Heartbeat { of, progress } => match self.pick(*of) {
+                Some(at) => self.heartbeat(at, *progress).await,
                 None => Ok(()),
             },
         }
     }
 
     /// Returns true if the tree of a job was not deleted.
-    pub(crate) fn is_there(&self, job: usize) -> bool {
+    pub(crate) fn exists(&self, job: usize) -> bool {
         !self.model.trees[self.model.jobs[job].tree].removed
     }
 
@@ -188,25 +188,25 @@ impl<'a> World<'a> {
         let answer = self.api.delete(&path).await;
         let (tree, is_root) = (self.model.jobs[job].tree, self.model.jobs[job].parent.is_none());
         if !is_root {
-            return told(&answer, &vec![Some("not_root")]);
+            return expect_answer(&answer, &vec![Some("not_root")]);
         }
         if !self.model.trees[tree].complete {
-            return told(&answer, &vec![Some("job_not_complete")]);
+            return expect_answer(&answer, &vec![Some("job_not_complete")]);
         }
-        told(&answer, &vec![None])?;
+        expect_answer(&answer, &vec![None])?;
         self.model.trees[tree].removed = true;
         self.dedupe.retain(|key| key.2 != tree);
-        told(&self.api.get(&path).await, &vec![Some("job_removed")])
+        expect_answer(&self.api.get(&path).await, &vec![Some("job_removed")])
     }
 
     /// Open assignments.
     fn open(&self) -> Vec<usize> {
-        (0..self.given.len()).filter(|&at| self.given[at].ended.is_none()).collect()
+        (0..self.claimed.len()).filter(|&at| self.claimed[at].ended.is_none()).collect()
     }
 
     fn pick(&self, pick: Pick) -> Option<usize> {
-        let there = |at: &usize| self.is_there(self.model.items[self.given[*at].item].job);
-        let from: Vec<usize> = if pick.any { (0..self.given.len()).filter(there).collect() } else { self.open() };
+        let there = |at: &usize| self.exists(self.model.items[self.claimed[*at].item].job);
+        let from: Vec<usize> = if pick.any { (0..self.claimed.len()).filter(there).collect() } else { self.open() };
         (!from.is_empty()).then(|| *pick.at.get(&from))
     }
 
@@ -214,17 +214,17 @@ impl<'a> World<'a> {
         format!("/api/v1/items/{}{verb}", self.item_ids[item].as_deref().unwrap_or("unseen"))
     }
 
-    async fn turn(&mut self, kind: u8, paused: bool) -> Outcome {
+    async fn set_paused(&mut self, kind: u8, paused: bool) -> Outcome {
         let verb = if paused { "pause" } else { "resume" };
         let path = format!("/api/v1/job-types/{}/{verb}", self.types[usize::from(kind)]);
-        told(&self.api.post(&path, json!({})).await, &vec![None])?;
+        expect_answer(&self.api.post(&path, json!({})).await, &vec![None])?;
         self.paused[usize::from(kind)] = paused;
         Ok(())
     }
 
     async fn cancel_job(&mut self, job: usize) -> Outcome {
         let answer = self.api.post(&format!("/api/v1/jobs/{}/cancel", self.job_ids[job]), json!({})).await;
-        told(&answer, &self.model.cancel(job))
+        expect_answer(&answer, &self.model.cancel(job))
     }
 
     // ---- Work out --------------------------------------------------------------------------------
@@ -244,42 +244,43 @@ impl<'a> World<'a> {
             })
             .collect();
         let kind_of = |world: &Self, item: usize| world.model.jobs[world.model.items[item].job].job_type;
-        let room = |world: &Self, kind: usize| {
-            world.caps[kind].map_or(usize::MAX, |cap| usize::from(cap).saturating_sub(world.model.open_of(kind)))
+        let free_slots = |world: &Self, kind: usize| {
+            world.caps[kind]
+                .map_or(usize::MAX, |cap| usize::from(cap).saturating_sub(world.model.open_assignments(kind)))
         };
         let all: usize = (0..TYPES)
-            .map(|kind| legal.iter().filter(|&&item| kind_of(self, item) == kind).count().min(room(self, kind)))
+            .map(|kind| legal.iter().filter(|&&item| kind_of(self, item) == kind).count().min(free_slots(self, kind)))
             .sum();
         let got = assignments.as_array().ok_or("no assignments in the answer")?;
         if exactly && got.len() != all.min(usize::from(max)) {
             return Err(format!("claimed {} where {} of {legal:?} may be had", got.len(), all.min(usize::from(max))));
         }
-        let mut taken = Vec::new();
+        let mut taken_items = Vec::new();
         for assignment in got {
             let id = assignment["item"]["id"].as_str().unwrap_or_default();
-            let known = self.item_ids.iter().position(|known| known.as_deref() == Some(id));
+            let position = self.item_ids.iter().position(|known_id| known_id.as_deref() == Some(id));
             // One that was fed a moment ago is not known by its id yet: it cannot be had in the same breath.
-            let item = known.ok_or_else(|| format!("claimed {id}, which was never seen"))?;
-            if !legal.contains(&item) || taken.contains(&item) || room(self, kind_of(self, item)) == 0 {
+            let item = position.ok_or_else(|| format!("claimed {id}, which was never seen"))?;
+            if !legal.contains(&item) || taken_items.contains(&item) || free_slots(self, kind_of(self, item)) == 0 {
                 return Err(format!("claimed item {item}, which is {}", self.model.state(item)));
             }
-            taken.push(item);
-            self.model.hand_out(item);
+            taken_items.push(item);
+            self.model.assign(item);
             let now = &self.model.items[item];
-            let told = (assignment["attempt"].as_u64(), assignment["item"]["failures"].as_u64());
-            if told != (Some(now.attempts as u64), Some(now.failures as u64)) {
-                return Err(format!("handed out item {item} as attempt and failures {told:?}"));
+            let received = (assignment["attempt"].as_u64(), assignment["item"]["failures"].as_u64());
+            if received != (Some(now.attempts as u64), Some(now.failures as u64)) {
+                return Err(format!("handed out item {item} as attempt and failures {received:?}"));
             }
             let id = assignment["id"].as_str().unwrap_or_default().to_owned();
-            self.given.push(Given { id, item, ended: None, cancelled: false });
+            self.claimed.push(ClaimedAssignment { id, item, ended: None, cancelled: false });
         }
         // Higher priorities first, within a type.
-        for &left in legal.iter().filter(|&item| exactly && !taken.contains(item)) {
+        for &left in legal.iter().filter(|&item| exactly && !taken_items.contains(item)) {
             let worse = |&&item: &&usize| {
                 kind_of(self, item) == kind_of(self, left)
                     && self.model.items[item].priority < self.model.items[left].priority
             };
-            if let Some(item) = taken.iter().find(worse) {
+            if let Some(item) = taken_items.iter().find(worse) {
                 return Err(format!("claimed item {item} before item {left}, whose priority is higher"));
             }
         }
@@ -287,29 +288,29 @@ impl<'a> World<'a> {
     }
 
     async fn end(&mut self, at: usize, ending: Ending) -> Outcome {
-        let (verb, body) = body_of(ending);
-        let answer = self.api.post(&format!("/api/v1/assignments/{}/{verb}", self.given[at].id), body).await;
-        let right = self.ended(at, ending);
-        told(&answer, &right)
+        let (verb, body) = ending_body(ending);
+        let answer = self.api.post(&format!("/api/v1/assignments/{}/{verb}", self.claimed[at].id), body).await;
+        let expected = self.ended(at, ending);
+        expect_answer(&answer, &expected)
     }
 
     /// Applies an ending and returns the possible responses to the worker (`fencing`).
     fn ended(&mut self, at: usize, ending: Ending) -> Answers {
-        let given = &self.given[at];
-        match given.ended {
+        let claimed = &self.claimed[at];
+        match claimed.ended {
             None => {
-                let cancelled = self.model.items[given.item].cancel_asked;
-                let (closed, answer) = self.model.end(given.item, ending);
+                let cancelled = self.model.items[claimed.item].cancel_requested;
+                let (closed, answer) = self.model.end(claimed.item, ending);
                 if closed {
-                    (self.given[at].ended, self.given[at].cancelled) = (Some(ending), cancelled);
+                    (self.claimed[at].ended, self.claimed[at].cancelled) = (Some(ending), cancelled);
                 }
                 vec![answer]
             }
-            Some(Ending::Result(_)) if given.cancelled && matches!(ending, Ending::Result(_)) => {
+            Some(Ending::Result(_)) if claimed.cancelled && matches!(ending, Ending::Result(_)) => {
                 vec![Some("job_cancelled")]
             }
             Some(before) if before == ending => vec![None],
-            Some(_) if given.cancelled => vec![None, Some("job_cancelled"), Some("assignment_closed")],
+            Some(_) if claimed.cancelled => vec![None, Some("job_cancelled"), Some("assignment_closed")],
             Some(Ending::Release { .. }) if matches!(ending, Ending::Release { .. }) => {
                 vec![None, Some("assignment_closed")]
             }
@@ -334,12 +335,12 @@ impl<'a> World<'a> {
             }
         }
         // In the order in which they were handed out, as several may feed one job.
-        chosen.sort_by_key(|&(at, _)| self.given[at].id.clone());
+        chosen.sort_by_key(|&(at, _)| self.claimed[at].id.clone());
         let endings: Vec<Value> = chosen
             .iter()
             .map(|&(at, ending)| {
-                let mut body = body_of(ending).1;
-                body["assignment_id"] = json!(self.given[at].id);
+                let mut body = ending_body(ending).1;
+                body["assignment_id"] = json!(self.claimed[at].id);
                 body
             })
             .collect();
@@ -348,13 +349,13 @@ impl<'a> World<'a> {
             body["claim"] = self.claim_body(types, max);
         }
         let answer = self.api.post("/api/v1/assignments/finish", body).await;
-        told(&answer, &vec![None])?;
+        expect_answer(&answer, &vec![None])?;
         let answer = answer.json();
         for (n, &(at, ending)) in chosen.iter().enumerate() {
-            let right = self.ended(at, ending);
+            let expected = self.ended(at, ending);
             let code = answer["endings"][n]["code"].as_str();
-            if !right.contains(&code) {
-                return Err(format!("ending {n} was answered {code:?} instead of {right:?}"));
+            if !expected.contains(&code) {
+                return Err(format!("ending {n} was answered {code:?} instead of {expected:?}"));
             }
         }
         match claim {
@@ -364,26 +365,26 @@ impl<'a> World<'a> {
     }
 
     async fn step(&mut self, at: usize, step: u8, data: u8) -> Outcome {
-        let path = format!("/api/v1/assignments/{}/step", self.given[at].id);
+        let path = format!("/api/v1/assignments/{}/step", self.claimed[at].id);
         let answer = self.api.post(&path, json!({"name": format!("s{step}"), "data": {"n": data}})).await;
-        let right = if self.given[at].ended.is_some() {
+        let expected = if self.claimed[at].ended.is_some() {
             vec![Some("assignment_closed"), Some("unknown_step")]
         } else {
-            vec![self.model.step(self.given[at].item, step, data)]
+            vec![self.model.step(self.claimed[at].item, step, data)]
         };
-        told(&answer, &right)
+        expect_answer(&answer, &expected)
     }
 
-    async fn beat(&mut self, at: usize, progress: bool) -> Outcome {
+    async fn heartbeat(&mut self, at: usize, progress: bool) -> Outcome {
         let body = if progress { json!({"progress": {"done": 1, "total": 2}}) } else { json!({}) };
-        let answer = self.api.post(&format!("/api/v1/assignments/{}/heartbeat", self.given[at].id), body).await;
-        if self.given[at].ended.is_some() {
-            return told(&answer, &vec![Some("assignment_closed")]);
+        let answer = self.api.post(&format!("/api/v1/assignments/{}/heartbeat", self.claimed[at].id), body).await;
+        if self.claimed[at].ended.is_some() {
+            return expect_answer(&answer, &vec![Some("assignment_closed")]);
         }
-        told(&answer, &vec![None])?;
-        let item = &mut self.model.items[self.given[at].item];
+        expect_answer(&answer, &vec![None])?;
+        let item = &mut self.model.items[self.claimed[at].item];
         item.touched |= progress;
-        if answer.json()["cancel"] != json!(item.cancel_asked) || item.phase != Phase::Running {
+        if answer.json()["cancel"] != json!(item.cancel_requested) || item.phase != Phase::Running {
             return Err(format!("the heartbeat was answered {}", answer.text));
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result, ensure};
 
 use super::Dist;
-use crate::{places, setup, step};
+use crate::{paths, setup, step};
 
 /// Limit of a script, in seconds.
 const LIMIT: &str = "600";
@@ -24,7 +24,7 @@ pub(crate) fn all(dist: &Dist, binaries: &Path) -> Result<()> {
 
 /// Makes everything again from the same programs; the checksums must be the same.
 fn same_twice(dist: &Dist, binaries: &Path) -> Result<()> {
-    let again = Dist::new(places::target()?.join("dist-again"), binaries)?;
+    let again = Dist::new(paths::target()?.join("dist-again"), binaries)?;
     again.make()?;
     let sums = |dist: &Dist| fs::read_to_string(dist.folder.join("SHA256SUMS"));
     let (first, second) = (sums(dist)?, sums(&again)?);
@@ -37,9 +37,9 @@ fn same_twice(dist: &Dist, binaries: &Path) -> Result<()> {
 /// Lints and renders the chart, and checks the Compose file.
 fn chart(dist: &Dist) -> Result<()> {
     setup::python()?;
-    let requirements = places::root().join("packaging/verify/requirements.txt");
+    let requirements = paths::root().join("packaging/verify/requirements.txt");
     let wanted = fs::read_to_string(&requirements)?;
-    let python = places::target()?.join("dist-python");
+    let python = paths::target()?.join("dist-python");
     let mark = python.join("installed-from");
     if !fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         let mut create = Command::new("python3");
@@ -51,19 +51,19 @@ fn chart(dist: &Dist) -> Result<()> {
         fs::write(&mark, wanted)?;
     }
     let mut check = Command::new(python.join("bin/python"));
-    check.arg(places::root().join("packaging/verify/chart.py"));
+    check.arg(paths::root().join("packaging/verify/chart.py"));
     let chart =
-        places::files_below(&dist.folder).into_iter().find(|file| file.extension().is_some_and(|end| end == "tgz"));
+        paths::files_below(&dist.folder).into_iter().find(|file| file.extension().is_some_and(|end| end == "tgz"));
     check.arg(chart.context("there is no chart")?).arg(dist.folder.join("compose.yaml"));
     step::show("check the chart and the Compose file", check)
 }
 
 /// Runs a script of `packaging/verify` in a mount namespace of its own.
 fn script(dist: &Dist, name: &str) -> Result<()> {
-    let work = places::target()?.join("dist-verify");
+    let work = paths::target()?.join("dist-verify");
     fs::create_dir_all(&work)?;
     let mut command =
         setup::as_root(&["timeout", "--kill-after=30", LIMIT, "unshare", "--mount", "--propagation=private"]);
-    command.arg(places::root().join("packaging/verify").join(name)).arg(&dist.folder).arg(&work);
+    command.arg(paths::root().join("packaging/verify").join(name)).arg(&dist.folder).arg(&work);
     step::show(&format!("verify/{name}"), command)
 }

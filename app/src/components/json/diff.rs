@@ -97,13 +97,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changed_is_told_apart_from_what_did_not() {
+    fn changed_lines_are_marked() {
         let texts = |text: &str| -> Vec<String> { lines(text).iter().map(Line::text).collect() };
         let (old, new) = (texts(r#"{"zip":"00917","n":1}"#), texts(r#"{"zip":10115,"n":1,"x":true}"#));
-        let told: Vec<Change<'_>> =
+        let marked: Vec<Change<'_>> =
             compare(&old, &new).expect("short").into_iter().filter(|c| !matches!(c, Change::Same(_))).collect();
         assert_eq!(
-            told,
+            marked,
             [
                 Change::Removed("  \"zip\": \"00917\""),
                 Change::Added("  \"zip\": 10115"),

@@ -112,23 +112,23 @@ pub fn summary(text: &str, most: usize) -> String {
 /// are shown as escapes.
 fn readable(token: &str) -> String {
     let Ok(text) = serde_json::from_str::<String>(token) else { return token.to_owned() };
-    let mut shown = String::with_capacity(text.len() + 2);
-    shown.push('"');
+    let mut escaped = String::with_capacity(text.len() + 2);
+    escaped.push('"');
     for c in text.chars() {
         match c {
-            '"' => shown.push_str("\\\""),
-            '\\' => shown.push_str("\\\\"),
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
+            '"' => escaped.push_str("\\\""),
+            '\\' => escaped.push_str("\\\\"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
             c if is_unseen(c) => {
-                let _ = write!(shown, "\\u{:04x}", u32::from(c));
+                let _ = write!(escaped, "\\u{:04x}", u32::from(c));
             }
-            c => shown.push(c),
+            c => escaped.push(c),
         }
     }
-    shown.push('"');
-    shown
+    escaped.push('"');
+    escaped
 }
 
 /// Returns true for characters that are invisible or change the text direction.
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_read_and_what_is_unseen_is_not_hidden() {
+    fn escapes_are_decoded_and_control_characters_shown() {
         assert_eq!(readable(r#""\u00fc\ud83c\udf32""#), "\"ü🌲\"");
         assert_eq!(readable("\"a\\u202eb\\u0000\""), "\"a\\u202eb\\u0000\"");
         assert_eq!(readable(r#""\ud800""#), r#""\ud800""#, "what is no text stays as it is");

@@ -8,8 +8,8 @@ use leptos::prelude::*;
 
 use super::name;
 use crate::components::{
+    action_form::RefusedAction,
     confirm::{Confirm, canceling},
-    deed::Refused,
     state::icon,
 };
 
@@ -23,15 +23,15 @@ pub struct Actions {
     /// Name of the form to open.
     pub open: Option<String>,
     /// Name of the refused form, and its problem.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedAction>,
     /// Last action.
-    pub did: Option<String>,
+    pub flash: Option<String>,
 }
 
 impl Actions {
     /// Flash message after the last action, shown once.
-    pub(super) fn told(&self) -> Option<AnyView> {
-        let text = match self.did.as_deref()? {
+    pub(super) fn flash(&self) -> Option<AnyView> {
+        let text = match self.flash.as_deref()? {
             "canceled" => "Rows that had not started will not run. What is done stays done.",
             _ => return None,
         };

@@ -4,7 +4,7 @@ use domain::{Job, JobStatus, api::ErrorGroup, progress::grouped};
 use leptos::prelude::*;
 
 use super::{FEW, counted};
-use crate::components::{moment::ago, state::icon};
+use crate::components::{state::icon, timestamp::ago};
 
 /// Maximum number of groups on a page; the download has every row.
 const MOST: usize = 10;

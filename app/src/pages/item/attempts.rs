@@ -8,8 +8,8 @@ use leptos::prelude::*;
 
 use super::ended;
 use crate::components::{
-    moment::{clock, exact, since},
     state::icon,
+    timestamp::{clock, exact, since},
 };
 
 pub(super) fn card(item: &Item, attempts: &[Attempt]) -> AnyView {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_told_to_the_millisecond() {
+    fn durations_are_shown_in_milliseconds() {
         assert_eq!(length(912), "912 ms");
         assert_eq!(length(1_903), "1.903 s");
         assert_eq!(length(180_004), "3 min 0.004 s");

@@ -7,27 +7,27 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::Deeds;
+use super::Actions;
 use crate::{
-    components::{copied::copied, json, moment::clock},
-    pages::dead::rows_of,
+    components::{copyable_id::copyable_id, json, timestamp::clock},
+    pages::dead_letters::rows_of,
 };
 
-pub(super) fn card(item: &Item, deeds: &Deeds) -> AnyView {
+pub(super) fn card(item: &Item, actions: &Actions) -> AnyView {
     let fact = |term: &'static str, value: AnyView| view! { <dt>{term}</dt> <dd>{value}</dd> };
-    let job = deeds.job.clone().unwrap_or_else(|| "Open job".to_owned());
+    let job = actions.job.clone().unwrap_or_else(|| "Open job".to_owned());
     let found = |name: &'static str, key: &str| {
         let there = rows_of("/items", List::Items, vec![Term::is(name, key)]);
         view! { <a class="mono" href=there>{key.to_owned()}</a> }.into_any()
     };
-    let kind = if deeds.staff {
+    let kind = if actions.staff {
         view! { <a href=format!("/types/{}", item.job_type)>{item.job_type.clone()}</a> }.into_any()
     } else {
         item.job_type.clone().into_any()
     };
-    let owner = deeds.owner.clone().map(|owner| {
+    let owner = actions.owner.clone().map(|owner| {
         let there = rows_of("/jobs", List::Jobs, vec![Term::is("owner", &owner)]);
-        let name = if deeds.staff { view! { <a href=there>{owner}</a> }.into_any() } else { owner.into_any() };
+        let name = if actions.staff { view! { <a href=there>{owner}</a> }.into_any() } else { owner.into_any() };
         fact("Owner", name)
     });
     let fed = item.fed_by.map(|id| {
@@ -40,7 +40,7 @@ pub(super) fn card(item: &Item, deeds: &Deeds) -> AnyView {
             </div>
             <div class="card-body">
                 <dl class="kv">
-                    {fact("Item ID", copied("item-id", "item ID", item.id.to_string()))} {fact("Job", view! { <a href=format!("/jobs/{}", item.job_id)>{job}</a> }.into_any())}
+                    {fact("Item ID", copyable_id("item-id", "item ID", item.id.to_string()))} {fact("Job", view! { <a href=format!("/jobs/{}", item.job_id)>{job}</a> }.into_any())}
                     {fact("Job type", kind)} {owner} {item.row.map(|row| fact("File row", grouped(row).into_any()))}
                     {fact("Position", grouped(item.seq).into_any())}
                     {item.run_after.map(|at| fact("Starts after", clock(at).into_any()))}
@@ -58,8 +58,8 @@ pub(super) fn card(item: &Item, deeds: &Deeds) -> AnyView {
 }
 
 /// Link to a worker, for readers who may see workers.
-pub(super) fn worker(name: &str, deeds: &Deeds) -> AnyView {
-    if deeds.staff {
+pub(super) fn worker(name: &str, actions: &Actions) -> AnyView {
+    if actions.staff {
         view! { <a class="mono" href="/workers">{name.to_owned()}</a> }.into_any()
     } else {
         view! { <span class="mono">{name.to_owned()}</span> }.into_any()

@@ -7,15 +7,16 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use crate::components::{moment::exact, state::icon};
+use crate::components::{state::icon, timestamp::exact};
 
 /// Number of attempts that have a link.
 const LINKS: usize = 5;
 
 pub(super) fn card(item_id: Uuid, log: &LogTail) -> AnyView {
-    let shown = &log.attempts[log.attempts.len().saturating_sub(LINKS)..];
+    let linked_attempts = &log.attempts[log.attempts.len().saturating_sub(LINKS)..];
     let links = (log.attempts.len() > 1).then(|| {
-        let links = shown.iter().map(|&attempt| link(item_id, attempt, attempt == log.attempt)).collect_view();
+        let links =
+            linked_attempts.iter().map(|&attempt| link(item_id, attempt, attempt == log.attempt)).collect_view();
         view! { <nav class="seg-control" aria-label="Attempt">{links}</nav> }
     });
     let first = log.lines.first().map_or(1, |line| line.line);

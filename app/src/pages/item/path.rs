@@ -7,7 +7,7 @@ use domain::{
 use leptos::prelude::*;
 
 use super::attempts::took;
-use crate::components::{moment::since, state::icon};
+use crate::components::{state::icon, timestamp::since};
 
 /// Maximum number of attempts; of more, the last ones are shown.
 const MOST: usize = 4;
@@ -24,7 +24,7 @@ struct Step {
 pub(super) fn steps(item: &Item, attempts: &[Attempt]) -> AnyView {
     let steps = of(item, attempts);
     let last = steps.len().saturating_sub(1);
-    let drawn = steps
+    let rendered = steps
         .into_iter()
         .enumerate()
         .map(|(at, step)| {
@@ -44,7 +44,7 @@ pub(super) fn steps(item: &Item, attempts: &[Attempt]) -> AnyView {
             }
         })
         .collect_view();
-    view! { <ol class="path" aria-label="What happened so far">{drawn}</ol> }.into_any()
+    view! { <ol class="path" aria-label="What happened so far">{rendered}</ol> }.into_any()
 }
 
 fn of(item: &Item, attempts: &[Attempt]) -> Vec<Step> {

@@ -1,44 +1,44 @@
 //! Reasons why a job does not progress, as sentences. An estimate would be wrong too often.
 
 use domain::{
-    hold::{Held, Hold},
     progress::grouped,
+    waiting_reason::{WaitingItems, WaitingReason},
 };
 use leptos::prelude::*;
 
-use crate::components::{moment::clock, state::icon};
+use crate::components::{state::icon, timestamp::clock};
 
 /// One line for every type whose items are blocked or unclaimed. Empty if there are none.
-pub fn holds(held: &[Held]) -> Vec<AnyView> {
-    held.iter().filter_map(line).collect()
+pub fn holds(waiting: &[WaitingItems]) -> Vec<AnyView> {
+    waiting.iter().filter_map(line).collect()
 }
 
-fn line(held: &Held) -> Option<AnyView> {
-    let name = held.job_type.clone();
-    let waiting = held.waiting();
+fn line(waiting: &WaitingItems) -> Option<AnyView> {
+    let name = waiting.job_type.clone();
+    let sentence = waiting.sentence();
     let open_type = || {
-        view! { <a class="btn btn-sm" href=format!("/types/{}", held.job_type)>{format!("Open {}", held.job_type)}</a> }
+        view! { <a class="btn btn-sm" href=format!("/types/{}", waiting.job_type)>{format!("Open {}", waiting.job_type)}</a> }
             .into_any()
     };
-    let (title, text, way) = match &held.hold {
-        Hold::Ours | Hold::Shared => return None,
-        Hold::Paused => (
-            format!("{waiting}: {name} is paused"),
+    let (title, text, action) = match &waiting.waiting_reason {
+        WaitingReason::BuiltinExecutor | WaitingReason::Queued => return None,
+        WaitingReason::Paused => (
+            format!("{sentence}: {name} is paused"),
             "They start when somebody resumes the job type.".into_any(),
             Some(open_type()),
         ),
-        Hold::Away { target, until } => (
-            format!("{waiting}: {target} does not answer"),
+        WaitingReason::TargetUnavailable { target, until } => (
+            format!("{sentence}: {target} does not answer"),
             view! { "It is asked again at " {clock(*until)} "." }.into_any(),
             Some(open_type()),
         ),
-        Hold::Capped { open, cap } => (
-            format!("{waiting} for a free slot"),
+        WaitingReason::AtConcurrencyLimit { open, cap } => (
+            format!("{sentence} for a free slot"),
             format!("{} of {} slots of {name} are in use.", grouped(*open), grouped(*cap)).into_any(),
             None,
         ),
-        Hold::Unasked(since) => (
-            format!("{waiting} in {name}"),
+        WaitingReason::NoWorker(since) => (
+            format!("{sentence} in {name}"),
             match since {
                 Some(at) => view! { "No worker has asked for them since " {clock(*at)} "." }.into_any(),
                 None => "No worker has asked for them yet.".into_any(),
@@ -46,7 +46,7 @@ fn line(held: &Held) -> Option<AnyView> {
             Some(view! { <a class="btn btn-sm" href="/workers">"Workers"</a> }.into_any()),
         ),
     };
-    let stuck = held.hold.is_stuck();
+    let stuck = waiting.waiting_reason.is_stuck();
     Some(
         view! {
             <div class=if stuck { "notice notice-warn" } else { "notice notice-info" }>
@@ -55,7 +55,7 @@ fn line(held: &Held) -> Option<AnyView> {
                     <strong>{title}</strong>
                     <p>{text}</p>
                 </div>
-                {way.map(|way| view! { <div class="actions">{way}</div> })}
+                {action.map(|action| view! { <div class="actions">{action}</div> })}
             </div>
         }
         .into_any(),
@@ -63,18 +63,22 @@ fn line(held: &Held) -> Option<AnyView> {
 }
 
 /// The same for uploaders: only problems that do not resolve themselves, without operator terms and links.
-pub fn holds_of_import(held: &[Held]) -> Vec<AnyView> {
-    let stuck = held.iter().filter_map(|held| {
-        let why = match &held.hold {
-            Hold::Paused => view! { "This kind of work is paused for now." }.into_any(),
-            Hold::Unasked(None) => view! { "Nobody has begun to work on files of this kind." }.into_any(),
-            Hold::Unasked(Some(at)) => {
+pub fn holds_of_import(waiting: &[WaitingItems]) -> Vec<AnyView> {
+    let stuck = waiting.iter().filter_map(|waiting| {
+        let why = match &waiting.waiting_reason {
+            WaitingReason::Paused => view! { "This kind of work is paused for now." }.into_any(),
+            WaitingReason::NoWorker(None) => view! { "Nobody has begun to work on files of this kind." }.into_any(),
+            WaitingReason::NoWorker(Some(at)) => {
                 view! { "Nobody has worked on files of this kind since " {clock(*at)} "." }.into_any()
             }
-            Hold::Away { .. } => view! { "What works on files of this kind does not answer at the moment." }.into_any(),
-            Hold::Ours | Hold::Shared | Hold::Capped { .. } => return None,
+            WaitingReason::TargetUnavailable { .. } => {
+                view! { "What works on files of this kind does not answer at the moment." }.into_any()
+            }
+            WaitingReason::BuiltinExecutor | WaitingReason::Queued | WaitingReason::AtConcurrencyLimit { .. } => {
+                return None;
+            }
         };
-        let rows = match held.count {
+        let rows = match waiting.count {
             1 => "1 row waits. ".to_owned(),
             n => format!("{} rows wait. ", grouped(n)),
         };

@@ -7,9 +7,9 @@ use domain::{Job, Time};
 use leptos::prelude::*;
 
 use crate::{
-    components::moment::{Clock, clock},
+    components::timestamp::{Clock, clock},
+    job_view::display_name,
     pace::duration,
-    reading::called,
 };
 
 /// Maximum number of jobs on one axis; deeper ones have their own pages.
@@ -18,7 +18,7 @@ const MOST: usize = 40;
 /// Times at which a job waited and worked, in seconds from the start of the axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Span {
-    made: f64,
+    created: f64,
     started: Option<f64>,
     ended: f64,
     open: bool,
@@ -27,13 +27,13 @@ struct Span {
 /// The axis with a line per job. `None` if nothing has started.
 pub(super) fn timeline(job: &Job) -> Option<AnyView> {
     let now = use_context::<Clock>().map_or(job.updated_at, |clock| clock.now);
-    let jobs = job.walk();
+    let jobs = job.subtree();
     job.started_at?;
     let begin = jobs.iter().map(|job| job.created_at).min()?;
     let span = |job: &Job| {
         let end = job.completed_at.unwrap_or(now);
         Span {
-            made: job.created_at.seconds_since(begin),
+            created: job.created_at.seconds_since(begin),
             started: job.started_at.map(|at| at.seconds_since(begin)),
             ended: end.seconds_since(begin).max(0.0),
             open: job.completed_at.is_none(),
@@ -88,7 +88,7 @@ fn end_of(job: &Job, now: Time) -> AnyView {
 
 fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
     let percent = |seconds: f64| format!("{:.2}%", (seconds / whole * 100.0).clamp(0.0, 100.0));
-    let waited = span.started.unwrap_or(span.ended) - span.made;
+    let waited = span.started.unwrap_or(span.ended) - span.created;
     let worked = span.started.map(|started| span.ended - started);
     let tail = if span.open { " so far" } else { "" };
     let long = |seconds: f64| if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
@@ -101,7 +101,7 @@ fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
     view! {
         <tr role="row">
             <th scope="row" role="rowheader" class="name">
-                <a href=format!("/jobs/{}", job.id)>{called(job)}</a>
+                <a href=format!("/jobs/{}", job.id)>{display_name(job)}</a>
             </th>
             <td role="cell" data-label="Started">
                 {job.started_at.map_or_else(|| "Not started".into_any(), |at| clock(at).into_any())}
@@ -109,7 +109,7 @@ fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
             <td role="cell" class="timeline-axis bar-cell">
                 <svg class="bar bar-2" aria-hidden="true" focusable="false">
                     <rect class="track" width="100%" height="100%" />
-                    <rect class="timeline-wait" x=percent(span.made) width=percent(waited) y="40%" height="20%" />
+                    <rect class="timeline-wait" x=percent(span.created) width=percent(waited) y="40%" height="20%" />
                     {at_work}
                 </svg>
             </td>

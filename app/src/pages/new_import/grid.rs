@@ -101,7 +101,7 @@ pub(super) fn start(check: &FileCheck) -> String {
 }
 
 /// Fields that carry edits whose rows are not shown as fields.
-pub(super) fn carried(edits: &[RowEdit], form: &ImportForm) -> AnyView {
+pub(super) fn hidden_edits(edits: &[RowEdit], form: &ImportForm) -> AnyView {
     let edits = (!edits.is_empty()).then(|| {
         let text = serde_json::to_string(edits).unwrap_or_default();
         view! { <input type="hidden" name="edits" value=text /> }
@@ -148,7 +148,7 @@ pub(super) fn section(check: &FileCheck, form: &ImportForm) -> AnyView {
                 </span>
             </div>
             {names}
-            {carried(&hidden, form)}
+            {hidden_edits(&hidden, form)}
             <div class="table-wrap sheet-wrap" tabindex="0" role="region" aria-labelledby="rows-heading">
                 <table class="sheet">
                     <thead>

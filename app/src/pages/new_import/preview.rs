@@ -201,9 +201,9 @@ pub(super) fn columns_that_do_not_fit(preview: &Preview, form: &ImportForm) -> O
     if form.check.is_some() && !form.edits.is_empty() {
         check.findings.retain(|finding| finding.kind != FindingKind::Mismatch);
     }
-    let is_said = form.check.is_some() && check.findings.is_empty();
+    let is_listed = form.check.is_some() && check.findings.is_empty();
     let bad = preview.rows.iter().filter(|row| row.problem.is_some()).count();
-    (!is_said).then(|| columns_of(&check, bad))
+    (!is_listed).then(|| columns_of(&check, bad))
 }
 
 /// `bad`: number of shown rows that could not be read.

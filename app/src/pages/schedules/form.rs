@@ -7,7 +7,7 @@ use domain::{
 use leptos::prelude::*;
 
 use crate::components::{
-    deed::{field_fault, reason, trouble},
+    action_form::{field_fault, problem_notice, reason},
     form::{Field, choice},
     text_area::text_area,
 };
@@ -106,7 +106,7 @@ pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: 
         .judged(problem, "/catch_up_window_seconds");
     view! {
         <form class="form" method="post" action=action id="schedule-form">
-            {problem.map(trouble)}
+            {problem.map(problem_notice)}
             {is_new.then(patterns)}
             <div class="fields">{name.view()}</div>
             <div class="fields">{cron.view()} {zone(typed, problem)}</div>

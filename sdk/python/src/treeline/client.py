@@ -32,7 +32,7 @@ class Client:
     """Client of one server, with one token.
 
     `url` and `token` default to the environment variables `TREELINE_URL` and `TREELINE_TOKEN`. Calls that can be
-    repeated without doing anything twice are sent again for `patience` seconds while the server is busy or away;
+    repeated without doing anything twice are sent again for `retry_timeout` seconds while the server is busy or away;
     other calls only if the server surely did nothing.
     """
 
@@ -41,14 +41,14 @@ class Client:
         url: str | None = None,
         token: str | None = None,
         *,
-        patience: float = 30.0,
+        retry_timeout: float = 30.0,
         timeout: float = 40.0,
         http: httpx.Client | None = None,
     ) -> None:
         base = (url or os.environ.get("TREELINE_URL") or "http://127.0.0.1:3000").rstrip("/")
         token = token or os.environ.get("TREELINE_TOKEN")
         self.url = base
-        self.patience = patience
+        self.retry_timeout = retry_timeout
         self._http = http or httpx.Client(timeout=timeout)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -75,14 +75,14 @@ class Client:
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         idempotent: bool | None = None,
-        patience: float | None = None,
+        retry_timeout: float | None = None,
     ) -> Any:
         """Sends any request of the API and returns the JSON of its response, or `None`.
 
         `path` begins after `/api/v1`. `idempotent` says that the request may be sent twice; by default this is true of
         GET, PUT, and DELETE, and of requests with an `Idempotency-Key`. Raises `ApiError` and `ConnectionFailed`.
         """
-        response = self._send(method, path, body, params, headers, idempotent, patience)
+        response = self._send(method, path, body, params, headers, idempotent, retry_timeout)
         return response.json() if response.content else None
 
     def _send(
@@ -93,7 +93,7 @@ class Client:
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         idempotent: bool | None = None,
-        patience: float | None = None,
+        retry_timeout: float | None = None,
         content: bytes | None = None,
     ) -> httpx.Response:
         sent = {**self._headers, **(headers or {})}
@@ -103,7 +103,7 @@ class Client:
             content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
             sent["Content-Type"] = "application/json"
         given = {name: value for name, value in (params or {}).items() if value is not None}
-        deadline = time.monotonic() + (self.patience if patience is None else patience)
+        deadline = time.monotonic() + (self.retry_timeout if retry_timeout is None else retry_timeout)
         tries = 0
         while True:
             tries += 1
@@ -374,11 +374,11 @@ class Client:
         return cast(list[t.AssignmentEndingResult], answer["endings"])
 
     def heartbeat(
-        self, heartbeats: Sequence[Mapping[str, Any]], *, patience: float = 0.0
+        self, heartbeats: Sequence[Mapping[str, Any]], *, retry_timeout: float = 0.0
     ) -> list[t.AssignmentHeartbeatResult]:
         """Extends the leases of assignments."""
         answer = self.request(
-            "POST", "/assignments/heartbeat", body={"heartbeats": list(heartbeats)}, idempotent=True, patience=patience
+            "POST", "/assignments/heartbeat", body={"heartbeats": list(heartbeats)}, idempotent=True, retry_timeout=retry_timeout
         )
         return cast(list[t.AssignmentHeartbeatResult], answer["heartbeats"])
 
@@ -394,7 +394,7 @@ class Client:
 
     def log(self, assignment_id: str, lines: Sequence[Mapping[str, Any]]) -> Any:
         """Adds lines to the log of an attempt."""
-        return self.request("POST", f"/assignments/{assignment_id}/logs", body={"lines": list(lines)}, patience=5)
+        return self.request("POST", f"/assignments/{assignment_id}/logs", body={"lines": list(lines)}, retry_timeout=5)
 
 
 def _query(params: Mapping[str, Any]) -> dict[str, str]:

@@ -40,12 +40,12 @@ fn strangers_elsewhere_lock_nobody_out() {
         attempts.begin(&fresh, now).expect("a fresh address always has a few tries");
     }
     attempts.begin(&fresh, now).expect_err("and fewer than usual");
-    attempts.begin(&Key::own("device 1"), now).expect("a known device is counted apart");
+    attempts.begin(&Key::of_device_or_session("device 1"), now).expect("a known device is counted apart");
     attempts.begin(&Key::of_link(Some(from(1))), now).expect("so are links");
 }
 
 #[test]
-fn what_succeeds_costs_nothing() {
+fn successful_attempts_cost_nothing() {
     let attempts = Attempts::default();
     let (now, here) = (Instant::now(), Key::of_password("ada@example.com", Some(from(1))));
     for _ in 0..200 {
@@ -55,7 +55,7 @@ fn what_succeeds_costs_nothing() {
 }
 
 #[test]
-fn households_of_ipv6_are_one_address() {
+fn an_ipv6_network_counts_as_one_address() {
     let one = |text: &str| Key::of_link(Some(text.parse().expect("an address")));
     assert_eq!(one("2001:db8:1:2::1"), one("2001:db8:1:2:ffff::9"));
     assert_ne!(one("2001:db8:1:2::1"), one("2001:db8:1:3::1"));
@@ -66,17 +66,19 @@ fn households_of_ipv6_are_one_address() {
 fn a_full_memory_forgets_the_oldest() {
     let attempts = Attempts::default();
     let start = Instant::now();
-    let (old, young) = (Key::own("old"), Key::own("young"));
+    let (old, young) = (Key::of_device_or_session("old"), Key::of_device_or_session("young"));
     for _ in 0..10 {
         attempts.begin(&old, start).expect("still free");
     }
-    for n in 0..ROOM as u64 {
-        attempts.begin(&Key::own(&n.to_string()), start + Duration::from_millis(n / 50)).expect("free");
+    for n in 0..MAX_COUNTERS as u64 {
+        attempts
+            .begin(&Key::of_device_or_session(&n.to_string()), start + Duration::from_millis(n / 50))
+            .expect("free");
         if n == 40_000 {
             (0..10).for_each(|_| attempts.begin(&young, start + Duration::from_millis(801)).expect("free"));
         }
     }
-    assert!(attempts.len() <= ROOM, "{}", attempts.len());
+    assert!(attempts.len() <= MAX_COUNTERS, "{}", attempts.len());
     let now = start + Duration::from_millis(1_001);
     attempts.begin(&old, now).expect("forgotten");
     attempts.begin(&young, now).expect_err("remembered");
@@ -84,7 +86,7 @@ fn a_full_memory_forgets_the_oldest() {
 
 /// Bound computed in docs/identity.md: three of a million codes are valid at any moment.
 #[test]
-fn whoever_knows_the_password_tries_few_codes_from_however_many_addresses() {
+fn someone_with_the_password_can_try_few_codes_from_any_number_of_addresses() {
     let tried = |addresses: u8, device: Option<&str>, hours: u64, every: usize| {
         let attempts = Attempts::default();
         let keys = |n| Key::of_code("password ada", Some(from(n)), device);
@@ -112,9 +114,9 @@ fn whoever_knows_the_password_tries_few_codes_from_however_many_addresses() {
 }
 
 #[test]
-fn what_other_servers_saw_counts_here() {
+fn failures_on_other_servers_count_here() {
     let attempts = Attempts::default();
-    let (now, keys) = (Instant::now(), Key::own("device 1"));
+    let (now, keys) = (Instant::now(), Key::of_device_or_session("device 1"));
     attempts.learn(keys[0], 12.0, Duration::from_secs(1), now);
     let wait = attempts.begin(&keys, now).expect_err("too often elsewhere");
     assert_eq!(wait, Duration::from_secs(19));

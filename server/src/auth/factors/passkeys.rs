@@ -6,7 +6,7 @@
 
 use domain::{
     Code, Document, Problem,
-    factors::{NewPasskey, Passkey, PasskeyAnswer, PasskeyMade, PasskeyOptions, fault_of_passkey_name},
+    factors::{NewPasskey, Passkey, PasskeyAnswer, PasskeyMade, PasskeyOptions, passkey_name_problem},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use url::Url;
@@ -22,7 +22,7 @@ use webauthn_rs::{
 use super::{added, lock, person, removed, require_way_in};
 use crate::{
     App,
-    auth::{Caller, Hash, envelope, hash_of, look_for_changes, people::deed, step_up},
+    auth::{Caller, Hash, envelope, hash_of, look_for_changes, people::audit_row, step_up},
     config::PublicUrl,
     error::{Error, Result},
     store::{
@@ -36,7 +36,7 @@ use crate::{
 const MINUTES: i64 = 5;
 
 /// Longest browser answer that is read, in bytes.
-const LONGEST_ANSWER: usize = 16 * 1024;
+const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
 /// Maximum number of passkeys per person.
 const MOST: usize = 25;
@@ -83,15 +83,15 @@ pub async fn start_registration(app: &App, caller: &Caller) -> Result<PasskeyOpt
     person(caller)?;
     step_up::require(app, caller).await?;
     let party = relying_party(&app.public_url)?;
-    let known = store::list_passkeys(&app.pool, caller.owner_id).await?;
-    if known.len() >= MOST {
+    let passkeys = store::list_passkeys(&app.pool, caller.owner_id).await?;
+    if passkeys.len() >= MOST {
         return Err(Error::refuse(Code::Forbidden, format!("A person has at most {MOST} passkeys. Remove one first.")));
     }
-    let known = known.iter().map(|row| Ok(stored(row)?.cred_id().clone())).collect::<Result<_>>()?;
+    let passkeys = passkeys.iter().map(|row| Ok(stored(row)?.cred_id().clone())).collect::<Result<_>>()?;
     let email = crate::store::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
     let account = email.unwrap_or_else(|| caller.name.clone());
     let (options, ceremony) = party
-        .start_passkey_registration(caller.owner_id, &account, &caller.name, Some(known))
+        .start_passkey_registration(caller.owner_id, &account, &caller.name, Some(passkeys))
         .map_err(|error| broken(&error))?;
     let mut options = serde_json::to_value(options.public_key).map_err(|error| Error::Broken(error.to_string()))?;
     // Discoverable, so that the sign-in page needs no account name.
@@ -112,13 +112,13 @@ pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) ->
         return Err(over());
     }
     let answer: RegisterPublicKeyCredential = read(&new.credential)?;
-    let made = relying_party(&app.public_url)?
+    let created = relying_party(&app.public_url)?
         .finish_passkey_registration(&answer, &state.ceremony)
         .map_err(|error| fault(&format!("this passkey cannot be accepted: {error:?}")))?;
-    let credential = serde_json::to_string(&made).map_err(|error| Error::Broken(error.to_string()))?;
-    let credential_id: Vec<u8> = made.cred_id().clone();
+    let credential = serde_json::to_string(&created).map_err(|error| Error::Broken(error.to_string()))?;
+    let credential_id: Vec<u8> = created.cred_id().clone();
     let (pool, by, id, challenge) = (app.pool.clone(), caller.clone(), Uuid::now_v7(), fingerprint(&state.ceremony)?);
-    let made = in_task("registering a passkey", async move {
+    let created = in_task("registering a passkey", async move {
         let mut tx = pool.begin().await?;
         lock(&mut tx, by.owner_id).await?;
         let before = store::summary(&mut *tx, by.owner_id).await?;
@@ -129,14 +129,14 @@ pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) ->
             .await?
             .ok_or_else(|| Error::refuse(Code::Duplicate, "This passkey is registered already."))?;
         let recovery_codes = added(&mut tx, &by, &before).await?;
-        log::record(&mut tx, &deed(&by, "user.passkey_add", by.owner_id, None, Some(name.clone()))).await?;
+        log::record(&mut tx, &audit_row(&by, "user.passkey_add", by.owner_id, None, Some(name.clone()))).await?;
         crate::store::commit(tx).await?;
         let passkey = Passkey { id, name, created_at: created_at.into(), last_used_at: None };
         Ok(PasskeyMade { passkey, recovery_codes })
     })
     .await?;
     look_for_changes(app).await?;
-    Ok(made)
+    Ok(created)
 }
 
 /// Renames one of the caller's passkeys.
@@ -160,7 +160,7 @@ pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
         let mut tx = pool.begin().await?;
         lock(&mut tx, by.owner_id).await?;
         if let Some(name) = store::remove_passkey(&mut tx, by.owner_id, id).await? {
-            log::record(&mut tx, &deed(&by, "user.passkey_remove", by.owner_id, None, Some(name))).await?;
+            log::record(&mut tx, &audit_row(&by, "user.passkey_remove", by.owner_id, None, Some(name))).await?;
             require_way_in(&again, &mut tx, by.owner_id).await?;
             removed(&mut tx, by.owner_id).await?;
         }
@@ -233,7 +233,7 @@ fn stored(row: &PasskeyRow) -> Result<webauthn_rs::prelude::Passkey> {
 
 /// Parses a browser document.
 fn read<T: DeserializeOwned>(document: &Document) -> Result<T> {
-    if document.text().len() > LONGEST_ANSWER {
+    if document.text().len() > MAX_ANSWER_BYTES {
         return Err(fault("expected at most 16 KiB"));
     }
     serde_json::from_str(document.text())
@@ -241,7 +241,7 @@ fn read<T: DeserializeOwned>(document: &Document) -> Result<T> {
 }
 
 fn check_name(name: &str) -> Result<()> {
-    match fault_of_passkey_name(name) {
+    match passkey_name_problem(name) {
         Some(fault) => Err(Problem::invalid_body([("/name".to_owned(), fault.to_owned())]).into()),
         None => Ok(()),
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{lock, person};
 use crate::{
     App,
-    auth::{Caller, Hash, hash_of, people::deed, step_up},
+    auth::{Caller, Hash, hash_of, people::audit_row, step_up},
     error::Result,
     store::{Tx, audit as log, factors as store},
     task::in_task,
@@ -37,7 +37,7 @@ pub async fn renew(app: &App, caller: &Caller) -> Result<RecoveryCodes> {
             return Err(Problem::invalid_body([(String::new(), detail)]).into());
         }
         let codes = replace(&mut tx, by.owner_id).await?;
-        log::record(&mut tx, &deed(&by, "user.recovery_codes", by.owner_id, None, None)).await?;
+        log::record(&mut tx, &audit_row(&by, "user.recovery_codes", by.owner_id, None, None)).await?;
         crate::store::commit(tx).await?;
         Ok(codes)
     })
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_is_known_however_it_is_typed() {
+    fn a_code_matches_in_any_spelling() {
         let (owner, code) = (Uuid::now_v7(), new_code());
         assert_eq!(code.len(), 19);
         assert_ne!(code, new_code());

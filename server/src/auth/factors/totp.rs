@@ -5,7 +5,7 @@
 
 use domain::{
     Code, Problem,
-    factors::{RecoveryCodes, TotpStarted, fault_of_passkey_name},
+    factors::{RecoveryCodes, TotpStarted, passkey_name_problem},
 };
 use qrcode::{EcLevel, QrCode, render::svg};
 use totp_rs::{Algorithm, Builder, Totp};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{added, lock, person, removed};
 use crate::{
     App,
-    auth::{Caller, look_for_changes, people::deed, step_up},
+    auth::{Caller, look_for_changes, people::audit_row, step_up},
     error::{Error, Result},
     store::{audit as log, factors as store},
     task::in_task,
@@ -44,7 +44,7 @@ pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
         Ok(person)
     })
     .await?;
-    shown(&secret, person.email.as_deref().unwrap_or(&person.name))
+    totp_started(&secret, person.email.as_deref().unwrap_or(&person.name))
 }
 
 /// Returns the secret of a pending setup, to show it again. `None` if there is none, it is confirmed, or it is an hour
@@ -55,7 +55,7 @@ pub async fn pending(app: &App, caller: &Caller) -> Result<Option<TotpStarted>> 
     let Some((sealed, false)) = store::find_totp(&app.pool, caller.owner_id).await? else { return Ok(None) };
     let secret = open(app, caller.owner_id, &sealed)?;
     let email = crate::store::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
-    shown(&secret, email.as_deref().unwrap_or(&caller.name)).map(Some)
+    totp_started(&secret, email.as_deref().unwrap_or(&caller.name)).map(Some)
 }
 
 /// Completes the setup with a valid code from the app. Returns recovery codes with the first factor.
@@ -76,7 +76,7 @@ pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryC
             return Err(not_begun());
         }
         let codes = added(&mut tx, &by, &before).await?;
-        log::record(&mut tx, &deed(&by, "user.totp_add", by.owner_id, None, None)).await?;
+        log::record(&mut tx, &audit_row(&by, "user.totp_add", by.owner_id, None, None)).await?;
         crate::store::commit(tx).await?;
         Ok(codes)
     })
@@ -89,7 +89,7 @@ pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryC
 pub async fn rename(app: &App, caller: &Caller, name: &str) -> Result<()> {
     person(caller)?;
     let name = name.trim();
-    if let Some(fault) = fault_of_passkey_name(name) {
+    if let Some(fault) = passkey_name_problem(name) {
         return Err(Problem::invalid_body([("/name".to_owned(), fault.to_owned())]).into());
     }
     let renamed = store::rename_totp(&app.pool, caller.owner_id, name).await?;
@@ -105,7 +105,7 @@ pub async fn remove(app: &App, caller: &Caller) -> Result<()> {
         let mut tx = pool.begin().await?;
         lock(&mut tx, by.owner_id).await?;
         if store::remove_totp(&mut tx, by.owner_id).await? {
-            log::record(&mut tx, &deed(&by, "user.totp_remove", by.owner_id, None, None)).await?;
+            log::record(&mut tx, &audit_row(&by, "user.totp_remove", by.owner_id, None, None)).await?;
             removed(&mut tx, by.owner_id).await?;
         }
         crate::store::commit(tx).await?;
@@ -172,20 +172,20 @@ fn check(secret: &[u8], code: &str) -> Result<Option<i64>> {
 }
 
 /// Setup data of a secret, as an app needs it.
-fn shown(secret: &[u8], account: &str) -> Result<TotpStarted> {
+fn totp_started(secret: &[u8], account: &str) -> Result<TotpStarted> {
     let totp = totp(secret, account)?;
     let broken = |why: String| Error::Broken(format!("a TOTP secret cannot be shown: {why}"));
     let otpauth_url = totp.to_url().map_err(|error| broken(error.to_string()))?;
     let code =
         QrCode::with_error_correction_level(&otpauth_url, EcLevel::M).map_err(|error| broken(error.to_string()))?;
-    let drawn = code
+    let svg = code
         .render::<svg::Color<'_>>()
         .min_dimensions(220, 220)
         .dark_color(svg::Color("#000"))
         .light_color(svg::Color("#fff"))
         .build();
     // Drop the XML declaration, which is invalid inside a page.
-    let qr_svg = drawn.find("<svg").map_or_else(String::new, |at| drawn[at..].to_owned());
+    let qr_svg = svg.find("<svg").map_or_else(String::new, |at| svg[at..].to_owned());
     Ok(TotpStarted { secret: totp.secret().to_base32(), otpauth_url, qr_svg })
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_app_gets_a_uri_and_a_picture() {
-        let started = shown(&[7; SECRET_BYTES], "ada:l@example.com").expect("shown");
+        let started = totp_started(&[7; SECRET_BYTES], "ada:l@example.com").expect("shown");
         assert!(started.otpauth_url.starts_with("otpauth://totp/Treeline:ada%20l%40example.com?"), "{started:?}");
         assert!(started.qr_svg.starts_with("<svg") && !started.qr_svg.contains("style="), "{}", started.qr_svg);
         assert_eq!(started.secret.len(), 32);
@@ -211,8 +211,8 @@ mod tests {
         let step = check(&secret, &current).expect("checked").expect("right");
         assert!(step.abs_diff(i64::try_from(now / 30).expect("small")) <= 1);
         assert_eq!(check(&secret, &spaced).expect("checked"), Some(step));
-        for wrong in ["", "12345", "abcdef", "1234567", &code(now - 3_600), "١٢٣٤٥٦"] {
-            assert_eq!(check(&secret, wrong).expect("checked"), None, "{wrong}");
+        for invalid in ["", "12345", "abcdef", "1234567", &code(now - 3_600), "١٢٣٤٥٦"] {
+            assert_eq!(check(&secret, invalid).expect("checked"), None, "{invalid}");
         }
     }
 }

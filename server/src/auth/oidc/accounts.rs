@@ -7,19 +7,19 @@ use std::net::IpAddr;
 
 use domain::{
     Code,
-    account::{fault_of_email, fault_of_name},
+    account::{email_problem, name_problem},
 };
 use uuid::Uuid;
 
 use super::{Identity, refused};
 use crate::{
     App,
-    auth::{Caller, Role, look_for_changes, people::deed, second_stage},
+    auth::{Caller, Role, look_for_changes, people::audit_row, second_stage},
     config::identity::Provider,
     error::{Error, Result},
     store::{
         Tx, audit as log,
-        federation::{self as store, NewPerson},
+        federated_accounts::{self as store, NewPerson},
         people,
     },
     task::in_task,
@@ -70,20 +70,20 @@ pub(super) async fn link(app: &App, provider: &Provider, caller: &Caller, identi
             }
             None => store::insert_link(&mut tx, &identity.issuer, &identity.subject, by.owner_id).await?,
         }
-        log::record(&mut tx, &deed(&by, "user.link_provider", by.owner_id, None, Some(detail))).await?;
+        log::record(&mut tx, &audit_row(&by, "user.link_provider", by.owner_id, None, Some(detail))).await?;
         Ok(crate::store::commit(tx).await?)
     })
     .await
 }
 
 async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, address: Option<IpAddr>) -> Result<Uuid> {
-    let verified = identity.email.as_deref().filter(|email| identity.email_verified && fault_of_email(email).is_none());
-    let known = match identity.email.as_deref() {
+    let verified = identity.email.as_deref().filter(|email| identity.email_verified && email_problem(email).is_none());
+    let existing = match identity.email.as_deref() {
         Some(email) => store::find_by_email(tx, email).await?,
         None => None,
     };
     let detail = format!("{}: {}", provider.name, identity.subject);
-    if let Some(store::Addressee { id: owner_id, name, .. }) = known {
+    if let Some(store::Addressee { id: owner_id, name, .. }) = existing {
         if verified.is_none() || !provider.links_verified_email {
             return Err(refused(
                 "An account here has this email address, and it is not connected with the provider. Sign in to it another \
@@ -93,7 +93,7 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
         store::insert_link(tx, &identity.issuer, &identity.subject, owner_id).await?;
         let by = second_stage::caller(owner_id, name, address);
         let detail = format!("{detail}, by the verified email address");
-        log::record(tx, &deed(&by, "user.link_provider", owner_id, None, Some(detail))).await?;
+        log::record(tx, &audit_row(&by, "user.link_provider", owner_id, None, Some(detail))).await?;
         return Ok(owner_id);
     }
     let role = match provider.role_of(&identity.groups) {
@@ -104,13 +104,13 @@ async fn first_time(tx: &mut Tx, provider: &Provider, identity: &Identity, addre
     // Most providers let people choose their names. A name that looks like an email address could be mistaken for it.
     let name = identity.name.as_deref().filter(|name| !name.contains('@'));
     let names = [name, verified, Some(identity.subject.as_str())];
-    let name = names.into_iter().flatten().find(|name| fault_of_name(name).is_none()).unwrap_or("Somebody");
+    let name = names.into_iter().flatten().find(|name| name_problem(name).is_none()).unwrap_or("Somebody");
     let new = NewPerson { name, email: verified, email_by_provider: true, role: role.as_str() };
     let owner_id = create(tx, new).await?;
     store::insert_link(tx, &identity.issuer, &identity.subject, owner_id).await?;
     let by = second_stage::caller(owner_id, name.to_owned(), address);
     let detail = format!("{}, by the provider {detail}", role.as_str());
-    log::record(tx, &deed(&by, "user.create", owner_id, None, Some(detail))).await?;
+    log::record(tx, &audit_row(&by, "user.create", owner_id, None, Some(detail))).await?;
     Ok(owner_id)
 }
 
@@ -141,6 +141,6 @@ async fn set_role(tx: &mut Tx, provider: &Provider, owner_id: Uuid, role: Role, 
     people::update(tx, owner_id, Some(role.as_str()), None, None).await?;
     let by = second_stage::caller(owner_id, person.name, address);
     let detail = format!("{} → {}, by groups of {}", person.role, role.as_str(), provider.name);
-    log::record(tx, &deed(&by, "user.role", owner_id, None, Some(detail))).await?;
+    log::record(tx, &audit_row(&by, "user.role", owner_id, None, Some(detail))).await?;
     Ok(people::count_change(tx).await?)
 }

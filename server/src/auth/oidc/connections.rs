@@ -14,11 +14,11 @@ use crate::{
     auth::{
         Caller,
         factors::{lock, person, require_way_in},
-        people::deed,
+        people::audit_row,
         step_up,
     },
     error::Result,
-    store::{audit as log, federation as store},
+    store::{audit as log, federated_accounts as store},
     task::in_task,
 };
 
@@ -56,7 +56,7 @@ pub async fn disconnect(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
                 require_way_in(&app, &mut tx, by.owner_id).await?;
             }
             let detail = format!("{issuer}: {subject}");
-            log::record(&mut tx, &deed(&by, "user.unlink_provider", by.owner_id, None, Some(detail))).await?;
+            log::record(&mut tx, &audit_row(&by, "user.unlink_provider", by.owner_id, None, Some(detail))).await?;
         }
         Ok(crate::store::commit(tx).await?)
     })

@@ -31,9 +31,9 @@ use crate::{
 
 /// Time for which metadata and keys are cached. Unknown keys trigger a new fetch, at most once a minute; an unreachable
 /// provider is retried after a few seconds.
-const REMEMBERED: Duration = Duration::from_hours(1);
-const AGAIN_AFTER: Duration = Duration::from_mins(1);
-const UNREACHABLE_FOR: Duration = Duration::from_secs(5);
+const CACHE_LIFETIME: Duration = Duration::from_hours(1);
+const REFETCH_INTERVAL: Duration = Duration::from_mins(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Accepted signatures of ID tokens: asymmetric ones only, so that knowing the client secret does not allow forgery.
 const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
@@ -86,7 +86,7 @@ pub(super) type Client = openidconnect::Client<
 /// Recently fetched provider metadata, by name. Each entry has its own lock, so that concurrent requests share one
 /// fetch.
 #[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Fetched>>>>>);
+pub struct ProviderCache(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Fetched>>>>>);
 
 /// Result of a fetch; `None` if the provider was unreachable.
 #[derive(Debug)]
@@ -119,19 +119,21 @@ pub(super) fn client(app: &App, provider: &Provider, metadata: &CoreProviderMeta
     Ok(Client::from_provider_metadata(metadata, id, secret).set_redirect_uri(redirect).set_auth_type(auth))
 }
 
-/// Returns metadata and keys of a provider. `again`: fetches even if they are cached, at most once a minute.
-pub(super) async fn metadata(app: &App, provider: &Provider, again: bool) -> Result<Arc<CoreProviderMetadata>> {
+/// Returns metadata and keys of a provider. `refetch`: fetches even if they are cached, at most once a minute.
+pub(super) async fn metadata(app: &App, provider: &Provider, refetch: bool) -> Result<Arc<CoreProviderMetadata>> {
     let unreachable = || refused("The provider cannot be reached at the moment. Try again later, or use another way.");
     let entry = {
-        let mut known = app.auth.providers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(provider.name.clone()).or_default())
+        let mut cached = app.auth.providers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(cached.entry(provider.name.clone()).or_default())
     };
     let mut entry = entry.lock().await;
     match &*entry {
-        Some(Fetched { at, metadata: Some(known) }) if at.elapsed() < if again { AGAIN_AFTER } else { REMEMBERED } => {
-            return Ok(Arc::clone(known));
+        Some(Fetched { at, metadata: Some(cached) })
+            if at.elapsed() < if refetch { REFETCH_INTERVAL } else { CACHE_LIFETIME } =>
+        {
+            return Ok(Arc::clone(cached));
         }
-        Some(Fetched { at, metadata: None }) if at.elapsed() < UNREACHABLE_FOR => return Err(unreachable()),
+        Some(Fetched { at, metadata: None }) if at.elapsed() < RETRY_INTERVAL => return Err(unreachable()),
         _ => {}
     }
     let issuer = IssuerUrl::new(provider.issuer.clone()).map_err(|error| Error::Broken(error.to_string()))?;

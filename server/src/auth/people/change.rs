@@ -5,12 +5,12 @@
 use domain::{Code, Problem};
 use uuid::Uuid;
 
-use super::deed;
+use super::audit_row;
 use crate::{
     auth::{Caller, Role, proxy_header},
     error::{Error, Result},
     store::{
-        Tx, audit as log, federation,
+        Tx, audit as log, federated_accounts,
         people::{self as store, PersonRow},
         shares,
     },
@@ -39,21 +39,21 @@ impl Change {
         let mut after = store::find(&mut **tx, id).await?.ok_or_else(none)?;
         if before.role != after.role {
             let detail = format!("{} → {}", before.role, after.role);
-            log::record(tx, &deed(by, "user.role", id, reason.clone(), Some(detail))).await?;
+            log::record(tx, &audit_row(by, "user.role", id, reason.clone(), Some(detail))).await?;
         }
         if before.email != after.email {
             let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));
             // Links may have gone to the old address, and sessions may belong to its reader. The session of the request
             // continues.
             store::void_links(tx, id).await?;
-            federation::remove_proxy_email(tx, id, from).await?;
+            federated_accounts::remove_proxy_email(tx, id, from).await?;
             let ended = store::end_sessions(tx, id, None, Some(by.credential_id)).await?;
             let detail = format!("{from} → {to}; sessions ended: {ended}");
-            log::record(tx, &deed(by, "user.email", id, reason.clone(), Some(detail))).await?;
+            log::record(tx, &audit_row(by, "user.email", id, reason.clone(), Some(detail))).await?;
         }
         if before.disabled != after.disabled {
             let action = if after.disabled { "user.disable" } else { "user.enable" };
-            log::record(tx, &deed(by, action, id, reason.clone(), None)).await?;
+            log::record(tx, &audit_row(by, action, id, reason.clone(), None)).await?;
         }
         if after.disabled {
             store::end_sessions(tx, id, None, None).await?;

@@ -5,13 +5,13 @@ use domain::{
     id::Uuid,
 };
 
-use super::{HowToAdd, NOTHING};
+use super::{AddItemsQuery, NOTHING};
 use crate::{
     App,
     auth::Caller,
     error::{Error, Result},
     http::idempotency,
-    jobs::{KeyMove, key_reused},
+    jobs::{KeyAdvance, key_reused},
     store::idempotency::KeyName,
 };
 
@@ -20,28 +20,28 @@ pub(super) struct Array<'a> {
     pub(super) app: &'a App,
     pub(super) caller: &'a Caller,
     pub(super) job_id: Uuid,
-    pub(super) how: HowToAdd,
+    pub(super) query: AddItemsQuery,
 }
 
 /// Number of attempts if another server moves the key at the same time.
-pub(super) const TRIES: usize = 20;
+pub(super) const MAX_ATTEMPTS: usize = 20;
 
 impl Array<'_> {
-    pub(super) async fn add(&self, items: Vec<NewItem>, key: Option<KeyMove>) -> Result<Added> {
-        let adding = self.how.adding(self.how.seal.unwrap_or(false), key, None);
+    pub(super) async fn add(&self, items: Vec<NewItem>, key: Option<KeyAdvance>) -> Result<Added> {
+        let adding = self.query.adding(self.query.seal.unwrap_or(false), key, None);
         self.app.engine.add_items(self.caller, self.job_id, items, adding).await
     }
 
     /// Adds all items or none, once: a repeat gets the first response.
     pub(super) async fn add_once(&self, items: Vec<NewItem>, name: KeyName, text: &str) -> Result<Added> {
-        let call = self.how.call(self.job_id);
+        let call = self.query.call(self.job_id);
         let fingerprint = idempotency::fingerprint(text);
-        for _ in 0..TRIES {
-            if let Some(known) = self.app.engine.known_adding(&name, &call).await? {
-                let same = known.done && known.fingerprint == fingerprint;
-                return if same { Ok(known.added) } else { Err(key_reused().into()) };
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some(stored) = self.app.engine.earlier_call(&name, &call).await? {
+                let same = stored.done && stored.fingerprint == fingerprint;
+                return if same { Ok(stored.added) } else { Err(key_reused().into()) };
             }
-            let key = KeyMove {
+            let key = KeyAdvance {
                 name: name.clone(),
                 call: call.clone(),
                 from: None,

@@ -10,12 +10,12 @@ use crate::{
     App,
     error::Result,
     http::idempotency::{chained, fingerprint},
-    jobs::{KeyMove, key_reused},
+    jobs::{KeyAdvance, key_reused},
     store::idempotency::KeyName,
 };
 
 /// Progress of a stream and of its key.
-pub(super) struct Resuming {
+pub(super) struct StreamProgress {
     name: KeyName,
     call: String,
     /// Number of committed lines, and the fingerprint of the stream up to there.
@@ -30,30 +30,30 @@ pub(super) struct Resuming {
 }
 
 /// Kind of a line.
-pub(super) enum Passed {
+pub(super) enum LineKind {
     /// Line committed by an earlier request.
     Committed,
     /// New line, with the fingerprint of the stream up to and including it.
     New([u8; 32]),
 }
 
-impl Resuming {
+impl StreamProgress {
     /// Progress of the key before the first line.
     pub(super) async fn begin(app: &App, name: KeyName, call: String) -> Result<Self> {
-        let known = app.engine.known_adding(&name, &call).await?;
+        let stored = app.engine.earlier_call(&name, &call).await?;
         let chain = fingerprint(&format!("\"{call}\""));
-        let mut resuming = Self { name, call, committed: None, added: NOTHING, done: false, chain, passed: 0 };
-        if let Some(known) = known {
-            let before = known.fingerprint.try_into().map_err(|_| key_reused())?;
-            resuming.committed = Some((known.lines, before));
-            resuming.added = known.added;
-            resuming.done = known.done;
+        let mut progress = Self { name, call, committed: None, added: NOTHING, done: false, chain, passed: 0 };
+        if let Some(stored) = stored {
+            let before = stored.fingerprint.try_into().map_err(|_| key_reused())?;
+            progress.committed = Some((stored.lines, before));
+            progress.added = stored.added;
+            progress.done = stored.done;
             // A stream without items has nothing to compare except its beginning.
-            if known.lines == 0 && before != chain {
+            if stored.lines == 0 && before != chain {
                 return Err(key_reused().into());
             }
         }
-        Ok(resuming)
+        Ok(progress)
     }
 
     /// Reads the progress of the key again; the progress of reading stays.
@@ -69,18 +69,18 @@ impl Resuming {
     }
 
     /// Takes the next line that is not blank. 422 if the stream differs from the earlier one.
-    pub(super) fn pass(&mut self, line: i64, text: &str) -> Result<Option<Passed>> {
+    pub(super) fn pass(&mut self, line: i64, text: &str) -> Result<Option<LineKind>> {
         self.chain = chained(self.chain, text);
         let before = std::mem::replace(&mut self.passed, line);
-        let Some((lines, fingerprint)) = self.committed else { return Ok(Some(Passed::New(self.chain))) };
+        let Some((lines, fingerprint)) = self.committed else { return Ok(Some(LineKind::New(self.chain))) };
         if line < lines {
-            return Ok(Some(Passed::Committed));
+            return Ok(Some(LineKind::Committed));
         }
         if line == lines {
-            return if self.chain == fingerprint { Ok(Some(Passed::Committed)) } else { Err(key_reused().into()) };
+            return if self.chain == fingerprint { Ok(Some(LineKind::Committed)) } else { Err(key_reused().into()) };
         }
         // A line after the end of a complete stream, or a stream without a line at the key's last line.
-        if self.done || before < lines { Err(key_reused().into()) } else { Ok(Some(Passed::New(self.chain))) }
+        if self.done || before < lines { Err(key_reused().into()) } else { Ok(Some(LineKind::New(self.chain))) }
     }
 
     /// Returns true if committed lines have not been read again yet.
@@ -93,9 +93,9 @@ impl Resuming {
     }
 
     /// Move of the key that is committed with a batch.
-    pub(super) fn moving(&self, batch: &Batch, before: Added, last: bool) -> KeyMove {
+    pub(super) fn key_move(&self, batch: &Batch, before: Added, last: bool) -> KeyAdvance {
         let end = batch.lines.last().copied().zip(batch.chain.last().copied());
-        KeyMove {
+        KeyAdvance {
             name: self.name.clone(),
             call: self.call.clone(),
             from: self.committed,

@@ -71,9 +71,9 @@ fn one_media_type(of: &mut Value, wanted: &str) {
         schema(&mut header["schema"]);
     }
     let Some(content) = of.get_mut("content").and_then(Value::as_object_mut) else { return };
-    let kept = std::iter::once(wanted).chain(PREFERRED).find(|name| content.contains_key(*name)).map(str::to_owned);
-    if let Some(kept) = kept {
-        content.retain(|name, _| *name == kept);
+    let chosen = std::iter::once(wanted).chain(PREFERRED).find(|name| content.contains_key(*name)).map(str::to_owned);
+    if let Some(chosen) = chosen {
+        content.retain(|name, _| *name == chosen);
     }
     for media in content.values_mut() {
         if let Some(fields) = media.as_object_mut() {

@@ -88,9 +88,13 @@ fn schemas(document: &mut Value) {
 fn without_default(property: &mut Value) {
     let Some(fields) = property.as_object_mut() else { return };
     let Some(default) = fields.remove("default").filter(|default| !default.is_null()) else { return };
-    let said = fields.get("description").and_then(Value::as_str).map(|said| format!("{said} ")).unwrap_or_default();
-    if !said.to_lowercase().contains("default") {
-        fields.insert("description".to_owned(), Value::from(format!("{said}Default: `{default}`.")));
+    let description = fields
+        .get("description")
+        .and_then(Value::as_str)
+        .map(|description| format!("{description} "))
+        .unwrap_or_default();
+    if !description.to_lowercase().contains("default") {
+        fields.insert("description".to_owned(), Value::from(format!("{description}Default: `{default}`.")));
     }
 }
 

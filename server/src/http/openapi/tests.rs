@@ -18,7 +18,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 #[test]
-fn what_a_request_may_hold_is_bounded() {
+fn request_schemas_are_bounded() {
     let found = unbounded(&document());
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -28,8 +28,11 @@ fn every_operation_and_parameter_is_described() {
     let document = document();
     for (path, operation) in operations(&document) {
         let id = operation["operationId"].as_str().expect("an id");
-        let said = operation["description"].as_str().is_some_and(|text| !text.is_empty());
-        assert!(said, "{path} ({id}): the doc comment of the handler is one line; add a blank line and a description");
+        let is_described = operation["description"].as_str().is_some_and(|text| !text.is_empty());
+        assert!(
+            is_described,
+            "{path} ({id}): the doc comment of the handler is one line; add a blank line and a description"
+        );
     }
 }
 
@@ -53,14 +56,17 @@ fn every_operation_says_how_it_is_refused_under_load() {
         for (path, operation) in operations(&document) {
             for (status, code) in [("429", "too_many_requests"), ("503", "busy")] {
                 let answer = &operation["responses"][status];
-                let said = answer["description"].as_str().unwrap_or_default();
-                assert!(said.contains(&format!("`{code}`")), "{path}: {status} does not name the code {code}: {said}");
+                let description = answer["description"].as_str().unwrap_or_default();
+                assert!(
+                    description.contains(&format!("`{code}`")),
+                    "{path}: {status} does not name the code {code}: {description}"
+                );
                 assert_eq!(answer["headers"]["Retry-After"]["schema"]["type"], "integer", "{path} {status}");
                 let schema = &answer["content"][domain::problem::MEDIA_TYPE]["schema"]["$ref"];
                 assert_eq!(schema, "#/components/schemas/Problem", "{path} {status}");
             }
-            let said = operation["responses"]["507"]["description"].as_str();
-            if said.is_some_and(|said| said.contains("`insufficient_storage`")) {
+            let description = operation["responses"]["507"]["description"].as_str();
+            if description.is_some_and(|description| description.contains("`insufficient_storage`")) {
                 uploads += 1;
             }
         }
@@ -87,7 +93,7 @@ fn an_email_address_is_the_same_to_the_document_and_the_server() {
         "a@-b.de",
         "a@b@c.de",
     ] {
-        let is_taken = domain::account::fault_of_email(address).is_none();
+        let is_taken = domain::account::email_problem(address).is_none();
         assert_eq!(schema.is_valid(&json!(address)), is_taken, "{address}");
     }
 }
@@ -113,7 +119,7 @@ fn every_list_can_be_paged() {
 }
 
 #[test]
-fn what_may_be_left_out_has_no_default() {
+fn optional_fields_have_no_default() {
     let document = document();
     for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
         for (field, of) in schema["properties"].as_object().into_iter().flatten() {
@@ -246,18 +252,18 @@ fn unbounded(document: &Value) -> Vec<String> {
 /// Constraints that a schema lacks.
 fn lacks(schema: &Value) -> Vec<&'static str> {
     let Some(keywords) = schema.as_object() else { return Vec::new() };
-    let says = |all: &[&str]| all.iter().any(|keyword| keywords.contains_key(*keyword));
+    let has_keyword = |all: &[&str]| all.iter().any(|keyword| keywords.contains_key(*keyword));
     let is = |kind: &str| of_type(keywords, kind);
     let mut lacks = Vec::new();
-    if is("string") && !says(&["enum", "const", "format", "pattern", "maxLength"]) {
+    if is("string") && !has_keyword(&["enum", "const", "format", "pattern", "maxLength"]) {
         lacks.push("text without a bound (maxLength, pattern, enum or format)");
     }
-    let has_both = says(&["minimum", "exclusiveMinimum"]) && says(&["maximum", "exclusiveMaximum"]);
-    if (is("integer") || is("number")) && !says(&["enum", "const"]) && !has_both {
+    let has_both = has_keyword(&["minimum", "exclusiveMinimum"]) && has_keyword(&["maximum", "exclusiveMaximum"]);
+    if (is("integer") || is("number")) && !has_keyword(&["enum", "const"]) && !has_both {
         lacks.push("a number without minimum and maximum");
     }
     if is("array") {
-        if !says(&["maxItems"]) {
+        if !has_keyword(&["maxItems"]) {
             lacks.push("a list without maxItems");
         }
         lacks.extend(self::lacks(&schema["items"]));

@@ -131,7 +131,7 @@ pub(super) fn add(document: &mut Value) {
         parameters.push(header("Idempotency-Key", "The id of the item, on every attempt"));
     }
     let answers = |pairs: &[(&str, &str)]| -> Value {
-        pairs.iter().map(|(status, said)| ((*status).to_owned(), json!({"description": said}))).collect()
+        pairs.iter().map(|(status, description)| ((*status).to_owned(), json!({"description": description}))).collect()
     };
     let tried_again = [
         ("2XX", "Received"),

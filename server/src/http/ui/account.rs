@@ -24,7 +24,7 @@ use crate::{
         extract::Path,
         session::with_cookies,
     },
-    store::part::Part,
+    store::pagination::PageRange,
 };
 
 /// Number of sessions on a page.
@@ -71,7 +71,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
             let account = page::Account { done, ..account };
             signed.visit.page(StatusCode::OK, move || page::page(&account))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -86,7 +86,8 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
     let providers = &app.config.identity.oidc_providers.0;
     let providers = providers.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect();
     let asks_current = people::asks_current(app, caller).await?;
-    let found = sessions::list(app, caller, caller.owner_id, Part::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
+    let found =
+        sessions::list(app, caller, caller.owner_id, PageRange::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
     let (sessions, next) = cut(found, ROWS, |session| session.id);
     let paged = list.page(sessions, next);
     let next = paged.next_cursor.map(|cursor| address("/account", &[("cursor", &cursor)]));
@@ -120,7 +121,7 @@ pub(super) async fn end_session(State(app): State<App>, signed: Signed, id: Resu
     let ended = async { sessions::end_some(&app, &signed.caller, signed.caller.owner_id, Some(id?.0)).await };
     match ended.await {
         Ok(_) => see_other("/account?done=session"),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -128,7 +129,7 @@ pub(super) async fn end_session(State(app): State<App>, signed: Signed, id: Resu
 pub(super) async fn end_others(State(app): State<App>, signed: Signed) -> Response {
     match sessions::end_some(&app, &signed.caller, signed.caller.owner_id, None).await {
         Ok(_) => see_other("/account?done=sessions"),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -136,13 +137,13 @@ pub(super) async fn end_others(State(app): State<App>, signed: Signed) -> Respon
 pub(super) async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
     let problem: Problem = match in_the_form(error) {
         Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     match read(app, signed, &SessionList::default()).await {
         Ok(account) => {
             let account = page::Account { problem: Some(problem), ..account };
             signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::page(&account))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }

@@ -99,26 +99,26 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     }
     let list = AuditList::read(query.as_deref());
     let AuditList { actor, action, since, job, .. } = list.clone();
-    let mut shown = page::Audit { filter: page::Filter { actor, action, since, job }, ..page::Audit::default() };
-    match find(&app, &signed.caller, &list, &mut shown).await {
-        Ok(()) => signed.visit.page(StatusCode::OK, move || page::page(&shown)),
+    let mut page_data = page::Audit { filter: page::Filter { actor, action, since, job }, ..page::Audit::default() };
+    match find(&app, &signed.caller, &list, &mut page_data).await {
+        Ok(()) => signed.visit.page(StatusCode::OK, move || page::page(&page_data)),
         // An invalid filter gets the same page with the typed text.
         Err(Error::Problem(problem)) if problem.status == 400 => {
-            shown.problem = Some(problem.detail);
-            signed.visit.page(StatusCode::BAD_REQUEST, move || page::page(&shown))
+            page_data.problem = Some(problem.detail);
+            signed.visit.page(StatusCode::BAD_REQUEST, move || page::page(&page_data))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
-async fn find(app: &App, caller: &Caller, list: &AuditList, shown: &mut page::Audit) -> Result<()> {
+async fn find(app: &App, caller: &Caller, list: &AuditList, page_data: &mut page::Audit) -> Result<()> {
     let found = app.engine.audit(caller, list.query()?).await?;
     let (entries, next) = cut(found, ROWS, |entry| (entry.at, entry.id));
     let paged = list.page(entries, next);
-    shown.next = paged.next_cursor.map(|cursor| {
+    page_data.next = paged.next_cursor.map(|cursor| {
         let AuditList { actor, action, since, job, .. } = list;
         address("/audit", &[("actor", actor), ("action", action), ("since", since), ("job", job), ("cursor", &cursor)])
     });
-    shown.entries = paged.data;
+    page_data.entries = paged.data;
     Ok(())
 }

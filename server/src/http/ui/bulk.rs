@@ -2,8 +2,8 @@
 //! other. Its operation starts under its own idempotency key, so a form sent twice starts one operation.
 
 use app::{
-    components::deed::Refused,
-    pages::bulk::{self as pages, Asking, Edited, Shown, list_of},
+    components::action_form::RefusedAction,
+    pages::bulk::{self as pages, Edited, NewOperationForm, OperationPageData, list_of},
 };
 use axum::{
     extract::{RawQuery, State},
@@ -18,10 +18,9 @@ use domain::{
 use uuid::Uuid;
 
 use super::{
-    Signed,
-    asked::{Pages, now},
-    edits,
+    Signed, edits,
     form::{Fields, in_the_form},
+    list_request::{Pages, now},
     pairs, see_other,
 };
 use crate::{
@@ -29,13 +28,13 @@ use crate::{
     auth::Caller,
     error::{Error, Result},
     http::{
-        bulk::wanted,
+        bulk::bulk_selection,
         cursor::{Paged as _, cut},
         extract::Path,
         idempotency::{Key, fingerprint},
     },
     jobs::KeyedCall,
-    store::part::Part,
+    store::pagination::PageRange,
 };
 
 /// `GET /bulk`
@@ -44,7 +43,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
     let found = async {
         let (limit, before) = (pages.rows()?, pages.place::<Uuid>()?);
         let (found, next) =
-            cut(app.engine.list_bulk(&signed.caller, Part::newest(before, limit + 1)).await?, limit, |one| one.id);
+            cut(app.engine.list_bulk(&signed.caller, PageRange::newest(before, limit + 1)).await?, limit, |one| one.id);
         let page = pages.page(found, next);
         let next = page.next_cursor.map(|cursor| super::address("/bulk", &[("cursor", &cursor)]));
         let first = pages.first();
@@ -64,8 +63,8 @@ pub(super) async fn new(signed: Signed, RawQuery(query): RawQuery) -> Response {
         }
     }
     let (action, target) = read_what(&what).unwrap_or((BulkAction::Retry, BulkTarget::Items));
-    let asking = Asking { action, target, q, fault: None, problem: None };
-    signed.visit.page(StatusCode::OK, move || pages::new_page(&asking))
+    let new_operation = NewOperationForm { action, target, q, fault: None, problem: None };
+    signed.visit.page(StatusCode::OK, move || pages::new_page(&new_operation))
 }
 
 /// Parses the form's choice, such as `retry items`.
@@ -82,15 +81,15 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
         _ => read_what(fields.text("what")),
     };
     let (action, target) = what.unwrap_or((BulkAction::Retry, BulkTarget::Items));
-    let mut asking = Asking { action, target, q: meant(&fields), fault: None, problem: None };
-    let filter = match filter(target, &asking.q) {
+    let mut new_operation = NewOperationForm { action, target, q: filter_text(&fields), fault: None, problem: None };
+    let filter = match filter(target, &new_operation.q) {
         Ok(filter) => filter,
         Err(fault) => {
-            let nothing = fields.given("selection").is_some() && asking.q.is_empty();
+            let nothing = fields.given("selection").is_some() && new_operation.q.is_empty();
             let detail = "Nothing was selected: go back and tick some, or say here which are meant";
             let fault = if nothing { Fault { at: 0, detail: detail.to_owned() } } else { fault };
-            asking.fault = Some(fault);
-            return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_page(&asking));
+            new_operation.fault = Some(fault);
+            return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_page(&new_operation));
         }
     };
     let new = NewBulk {
@@ -105,15 +104,15 @@ pub(super) async fn preview(State(app): State<App>, signed: Signed, fields: Fiel
     match begin(&app, &signed.caller, new, None).await {
         Ok(id) => see_other(&format!("/bulk/{id}")),
         Err(Error::Problem(problem)) if matches!(problem.status, 400 | 404 | 409 | 422) => {
-            asking.problem = Some(*problem);
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_page(&asking))
+            new_operation.problem = Some(*problem);
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_page(&new_operation))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
 /// Filter of a form: the typed one, that of the list if all its rows are selected, or the ids of the selected rows.
-fn meant(fields: &Fields) -> String {
+fn filter_text(fields: &Fields) -> String {
     if fields.ticked("all") {
         return fields.text("matching").to_owned();
     }
@@ -139,7 +138,7 @@ fn filter(target: BulkTarget, text: &str) -> Result<Document, Fault> {
 }
 
 async fn begin(app: &App, caller: &Caller, new: NewBulk, key: Option<KeyedCall>) -> Result<Uuid> {
-    let wanted = wanted(new.target, &new.filter)?;
+    let wanted = bulk_selection(new.target, &new.filter)?;
     Ok(app.engine.create_bulk(caller, new, wanted, key).await?.id)
 }
 
@@ -150,22 +149,22 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
     id: Result<Path<Uuid>>,
 ) -> Response {
-    let asked = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, value)| value);
-    let (did, stops) = (asked("did"), asked("open").is_some_and(|open| open == "cancel"));
-    let drawn = match id {
-        Ok(Path(id)) => shown(&app, &signed.caller, id).await,
+    let parameter = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let (flash, stops) = (parameter("did"), parameter("open").is_some_and(|open| open == "cancel"));
+    let rendered = match id {
+        Ok(Path(id)) => page_data(&app, &signed.caller, id).await,
         Err(error) => Err(error),
     };
-    signed.answer(drawn.map(|shown| move || pages::page(&Shown { did, stops, ..shown })))
+    signed.answer(rendered.map(|page_data| move || pages::page(&OperationPageData { flash, stops, ..page_data })))
 }
 
-async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
+async fn page_data(app: &App, caller: &Caller, id: Uuid) -> Result<OperationPageData> {
     let one = app.engine.bulk(caller, id).await?;
-    Ok(Shown {
+    Ok(OperationPageData {
         own: one.owner.kind == caller.kind && one.owner.name == caller.name,
         staff: caller.sees_all(),
         one,
-        did: None,
+        flash: None,
         stops: false,
         refused: None,
         reason: String::new(),
@@ -178,50 +177,50 @@ async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Shown> {
 
 /// `POST /bulk/{id}/start`: starts the operation of a preview.
 pub(super) async fn start(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, "start").await
+    submit(&app, signed, id, fields, "start").await
 }
 
 /// `POST /bulk/{id}/cancel`
 pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, "cancel").await
+    submit(&app, signed, id, fields, "cancel").await
 }
 
-async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: &'static str) -> Response {
+async fn submit(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, action: &'static str) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
-    let acted = async {
-        if deed == "start" {
+    let outcome = async {
+        if action == "start" {
             return started(app, &signed.caller, id, &fields).await;
         }
         app.engine.cancel_bulk(&signed.caller, id, fields.given("reason")).await?;
         Ok(Started::Begun(format!("/bulk/{id}?did=stopped")))
     };
-    let (id, problem, before, edited) = match acted.await {
+    let (id, problem, before, edited) = match outcome.await {
         Ok(Started::Begun(to)) => return see_other(&to),
         Ok(Started::Changed { now, before }) => (now, None, Some(before), None),
         Ok(Started::Unseen(edited)) => (id, None, None, Some(edited)),
         Err(error) => match in_the_form(error) {
             Ok(problem) => (id, Some(problem), None, None),
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         },
     };
-    match shown(app, &signed.caller, id).await {
-        Ok(shown) => {
+    match page_data(app, &signed.caller, id).await {
+        Ok(page_data) => {
             let reason = fields.text("reason").to_owned();
-            let shown = Shown {
-                refused: problem.map(|problem| Refused { deed, problem, reason: reason.clone() }),
+            let page_data = OperationPageData {
+                refused: problem.map(|problem| RefusedAction { action, problem, reason: reason.clone() }),
                 reason,
                 rate: fields.text("rate").to_owned(),
                 edits: fields.lines("edits").unwrap_or_default(),
                 before,
                 edited,
-                ..shown
+                ..page_data
             };
-            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::page(&shown))
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::page(&page_data))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -274,7 +273,7 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
     let name = Key(Some(format!("preview:{id}"))).name(caller);
     let key = name.map(|name| KeyedCall { name, call: "POST /bulk/{id}/start", fingerprint: fingerprint(text.text()) });
     // A repeated form finds the operation that it started, even if fewer rows match since.
-    if let Some(begun) = app.engine.bulk_begun(key.as_ref()).await? {
+    if let Some(begun) = app.engine.existing_bulk(key.as_ref()).await? {
         return Ok(Started::Begun(format!("/bulk/{begun}")));
     }
     if let Some(before) = changed(app, caller, &preview, fields).await? {
@@ -287,10 +286,10 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
 /// Count that the reader saw, if the current count differs. Above some thousands nothing is counted again: the
 /// operation freezes its members when it starts, and shows their number.
 async fn changed(app: &App, caller: &Caller, preview: &BulkOperation, fields: &Fields) -> Result<Option<i64>> {
-    let Some(told) = fields.given("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
-    let wanted = wanted(preview.target, &preview.filter)?;
+    let Some(shown_count) = fields.given("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
+    let wanted = bulk_selection(preview.target, &preview.filter)?;
     let now = app.engine.count_bulk(caller, &wanted).await?;
-    Ok(now.is_some_and(|now| now != told).then_some(told))
+    Ok(now.is_some_and(|now| now != shown_count).then_some(shown_count))
 }
 
 /// Returns true if the reader saw the effect of exactly these edits; a hidden field has no line breaks.

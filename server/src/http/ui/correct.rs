@@ -13,12 +13,12 @@ use uuid::Uuid;
 use super::{
     Signed,
     form::{Cells, in_the_form},
-    jobs::own,
+    jobs::is_own_job,
     see_other,
 };
 use crate::{
     App,
-    corrections::{self, Failed, FailedRow, Misfit, Outcome},
+    corrections::{self, FailedRow, FailedRows, Outcome, RowFault},
     error::Result,
     http::extract::Path,
 };
@@ -28,11 +28,11 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path
     let found = async { corrections::find(&app, &signed.caller, id?.0).await };
     match found.await {
         Ok(failed) => {
-            let others = !own(&signed.caller, &failed.job);
-            let shown = drawn(&failed, others, |row, place| row.cells.get(place).cloned());
-            signed.visit.page(StatusCode::OK, move || pages::correct::page(&failed.job, &shown))
+            let others = !is_own_job(&signed.caller, &failed.job);
+            let page_data = correction_table(&failed, others, |row, place| row.cells.get(place).cloned());
+            signed.visit.page(StatusCode::OK, move || pages::correct::page(&failed.job, &page_data))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -46,44 +46,49 @@ pub(super) async fn retry(
     let found = async { corrections::find(&app, &signed.caller, id?.0).await };
     let failed = match found.await {
         Ok(failed) => failed,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let cells: HashMap<&str, &str> = fields.pairs().filter(|(name, _)| name.starts_with("c.")).collect();
     let typed = |row: &FailedRow, place: usize| {
         cells.get(format!("c.{}.{place}", row.item_id).as_str()).map(|text| (*text).to_owned())
     };
     let others_too = fields.ticked("others");
-    let done = failed.give_back(&app, &signed.caller, typed, others_too, fields.given("reason")).await;
+    let done = failed.retry(&app, &signed.caller, typed, others_too, fields.given("reason")).await;
     let (problem, faults) = match done {
         Ok(Outcome::Done(refused)) if refused.is_empty() => return see_other(&format!("/imports/{}", failed.job.id)),
         Ok(Outcome::Done(refused)) => {
-            let misfit = |problem: Problem| Misfit { place: None, why: problem.detail };
-            (None, refused.into_iter().map(|(id, problem)| (id, misfit(problem))).collect())
+            let row_fault = |problem: Problem| RowFault { place: None, why: problem.detail };
+            (None, refused.into_iter().map(|(id, problem)| (id, row_fault(problem))).collect())
         }
-        Ok(Outcome::Misfits(faults)) => (None, faults),
+        Ok(Outcome::RowFaults(faults)) => (None, faults),
         Err(error) => match in_the_form(error) {
             Ok(problem) => (Some(problem), HashMap::new()),
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         },
     };
-    let others = !own(&signed.caller, &failed.job);
-    let mut shown = drawn(&failed, others, |row, place| typed(row, place).or_else(|| row.cells.get(place).cloned()));
-    for row in &mut shown.rows {
+    let others = !is_own_job(&signed.caller, &failed.job);
+    let mut page_data =
+        correction_table(&failed, others, |row, place| typed(row, place).or_else(|| row.cells.get(place).cloned()));
+    for row in &mut page_data.rows {
         let fault = faults.get(&row.id);
-        row.fault = fault.map(|misfit| misfit.why.clone());
-        row.bad = fault.and_then(|misfit| misfit.place);
+        row.fault = fault.map(|row_fault| row_fault.why.clone());
+        row.bad = fault.and_then(|row_fault| row_fault.place);
     }
-    let told = |count: usize| {
+    let rows_problem = |count: usize| {
         let rows = if count == 1 { "One row does".to_owned() } else { format!("{count} rows do") };
         Problem::new(Code::InvalidBody, format!("{rows} not fit yet; what is wrong is said at the row."))
     };
-    shown.problem = problem.or_else(|| Some(told(faults.len())));
-    shown.others_too = others_too;
-    fields.text("reason").clone_into(&mut shown.reason);
-    signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::correct::page(&failed.job, &shown))
+    page_data.problem = problem.or_else(|| Some(rows_problem(faults.len())));
+    page_data.others_too = others_too;
+    fields.text("reason").clone_into(&mut page_data.reason);
+    signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::correct::page(&failed.job, &page_data))
 }
 
-fn drawn(failed: &Failed, needs_reason: bool, cell: impl Fn(&FailedRow, usize) -> Option<String>) -> Correct {
+fn correction_table(
+    failed: &FailedRows,
+    needs_reason: bool,
+    cell: impl Fn(&FailedRow, usize) -> Option<String>,
+) -> Correct {
     let row = |row: &FailedRow| CorrectRow {
         id: row.item_id,
         row: row.row,

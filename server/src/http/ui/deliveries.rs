@@ -1,9 +1,9 @@
 //! `/deliveries` and `/deliveries/{id}`: callbacks of complete trees, as the API shows them, and resending one.
 
 use app::{
-    components::deed::Refused,
+    components::action_form::RefusedAction,
     frame::Page,
-    pages::deliveries::{self as page, Deliveries, Shown},
+    pages::deliveries::{self as page, Deliveries, DeliveryPageData},
 };
 use axum::{
     extract::{RawQuery, State},
@@ -64,25 +64,26 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
             _ => {}
         }
     }
-    let mut shown = Deliveries { state: pages.state.clone(), first: pages.cursor.is_none(), ..Deliveries::default() };
-    match find(&app, &signed.caller, &pages, &mut shown).await {
-        Ok(()) => signed.visit.page(StatusCode::OK, move || page::list_page(&shown)),
+    let mut page_data =
+        Deliveries { state: pages.state.clone(), first: pages.cursor.is_none(), ..Deliveries::default() };
+    match find(&app, &signed.caller, &pages, &mut page_data).await {
+        Ok(()) => signed.visit.page(StatusCode::OK, move || page::list_page(&page_data)),
         Err(Error::Problem(problem)) if problem.status == 400 => {
-            shown.problem = Some(problem.detail);
-            signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&shown))
+            page_data.problem = Some(problem.detail);
+            signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&page_data))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
-async fn find(app: &App, caller: &Caller, pages: &DeliveryPages, shown: &mut Deliveries) -> Result<()> {
+async fn find(app: &App, caller: &Caller, pages: &DeliveryPages, page_data: &mut Deliveries) -> Result<()> {
     let states = states(Some(pages.state.as_str()).filter(|state| !state.is_empty()))?;
     let query = DeliveryQuery { states, behind: pages.place::<Uuid>()?, limit: ROWS + 1, ..DeliveryQuery::default() };
     let (all, next) = cut(app.engine.deliveries(caller, query).await?, ROWS, |one| one.id);
     let found = pages.page(all, next);
-    shown.next =
+    page_data.next =
         found.next_cursor.map(|cursor| address("/deliveries", &[("state", &pages.state), ("cursor", &cursor)]));
-    shown.all = found.data;
+    page_data.all = found.data;
     Ok(())
 }
 
@@ -94,43 +95,43 @@ pub(super) async fn show(
     id: Result<Path<Uuid>>,
 ) -> Response {
     let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
-    let (did, open) = (word("did"), word("open").as_deref() == Some("resend"));
-    let drawn = match id {
-        Ok(Path(id)) => draw(&app, &signed.caller, id, did, open, None).await,
+    let (flash, open) = (word("did"), word("open").as_deref() == Some("resend"));
+    let rendered = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, flash, open, None).await,
         Err(error) => Err(error),
     };
-    signed.answer(drawn)
+    signed.answer(rendered)
 }
 
 async fn draw(
     app: &App,
     caller: &Caller,
     id: Uuid,
-    did: Option<String>,
+    flash: Option<String>,
     open: bool,
-    refused: Option<Refused>,
+    refused: Option<RefusedAction>,
 ) -> Result<impl FnOnce() -> Page + use<>> {
     let (one, own) = app.engine.delivery(caller, id).await?;
-    let shown = Shown { one, own, staff: caller.sees_all(), open, refused, did };
-    Ok(move || page::page(&shown))
+    let page_data = DeliveryPageData { one, own, staff: caller.sees_all(), open, refused, flash };
+    Ok(move || page::page(&page_data))
 }
 
 /// `POST /deliveries/{id}/resend`
 pub(super) async fn resend(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let problem = match app.engine.resend(&signed.caller, id, fields.given("reason")).await {
         Ok(_) => return see_other(&address(&format!("/deliveries/{id}"), &[("did", "resent")])),
         Err(error) => match in_the_form(error) {
             Ok(problem) => problem,
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         },
     };
-    let refused = Refused { deed: "resend", problem, reason: fields.text("reason").to_owned() };
+    let refused = RefusedAction { action: "resend", problem, reason: fields.text("reason").to_owned() };
     match draw(&app, &signed.caller, id, None, true, Some(refused)).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }

@@ -6,7 +6,7 @@ use app::pages::bulk::Edited;
 use domain::{
     Document, Problem,
     api::{BulkOperation, BulkTarget, EditOp, PayloadEdit},
-    document::{edit, walk::Pointer},
+    document::{edit, pointer::Pointer},
     id::Uuid,
 };
 
@@ -40,7 +40,7 @@ pub(super) async fn sample(app: &App, caller: &Caller, one: &BulkOperation) -> V
 pub(super) fn read(text: &str, sample: &[(Uuid, Document)]) -> Result<Typed> {
     let mut typed = Typed { edits: Vec::new(), notes: Vec::new() };
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let wrong =
+        let fault =
             |detail: &str| Problem::invalid_body([("/payload_edit".to_owned(), format!("{detail}, found {line:?}"))]);
         let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -49,13 +49,13 @@ pub(super) fn read(text: &str, sample: &[(Uuid, Document)]) -> Result<Typed> {
             "set" => {
                 let (path, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
                 let (value, note) = value_of(path, value.trim(), sample)
-                    .ok_or_else(|| wrong("expected JSON after the place; a text stands in quotation marks"))?;
+                    .ok_or_else(|| fault("expected JSON after the place; a text stands in quotation marks"))?;
                 typed.notes.extend(note);
                 PayloadEdit { op: EditOp::Set, path: path.to_owned(), value: Some(value) }
             }
-            _ => return Err(wrong("expected set /place value, or remove /place").into()),
+            _ => return Err(fault("expected set /place value, or remove /place").into()),
         };
-        edit.read().map_err(|(_, detail)| wrong(detail))?;
+        edit.read().map_err(|(_, detail)| fault(detail))?;
         typed.edits.push(edit);
     }
     Ok(typed)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_stays_a_text_and_it_is_said() {
+    fn a_text_value_stays_text_with_a_note() {
         let texts = sample(&[r#"{"zip":"00917","n":1}"#, r#"{"zip":"10117"}"#]);
         let typed = read("set /zip 10115\nset /n 2\nset /new 3", &texts).expect("edits");
         let back: Vec<String> = typed.edits.iter().map(app::pages::bulk::edit).collect();

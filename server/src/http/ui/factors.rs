@@ -19,7 +19,7 @@ use crate::{
 pub(super) async fn start_totp(State(app): State<App>, signed: Signed) -> Response {
     match totp::start(&app, &signed.caller).await {
         Ok(_) => see_other("/account/totp"),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -36,7 +36,7 @@ async fn draw_totp(app: &App, signed: &Signed, problem: Option<domain::Problem>)
         Err(Error::Problem(problem)) if problem.code == Code::StepUpRequired => {
             see_other("/step-up?back=/account/totp")
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn confirm_totp(State(app): State<App>, signed: Signed, fields:
         Ok(made) => signed.visit.page(StatusCode::OK, move || page::recovery_codes(&made.recovery_codes)),
         Err(error) => match in_the_form(error) {
             Ok(problem) => draw_totp(&app, &signed, Some(problem)).await,
-            Err(error) => signed.visit.trouble(error),
+            Err(error) => signed.visit.error_page(error),
         },
     }
 }
@@ -61,7 +61,7 @@ pub(super) async fn remove_totp(State(app): State<App>, signed: Signed) -> Respo
 pub(super) async fn renew_codes(State(app): State<App>, signed: Signed) -> Response {
     match recovery::renew(&app, &signed.caller).await {
         Ok(made) => signed.visit.page(StatusCode::OK, move || page::recovery_codes(&made.recovery_codes)),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 

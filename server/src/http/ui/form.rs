@@ -47,7 +47,7 @@ impl FromRequest<App> for Cells {
 async fn of(request: Request, app: &App, most: usize) -> Result<Fields, Response> {
     let (mut parts, rest) = request.into_parts();
     let visit = <Visit as FromRequestParts<App>>::from_request_parts(&mut parts, app).await?;
-    read(Request::from_parts(parts, rest), app, most).await.map_err(|error| visit.trouble(error))
+    read(Request::from_parts(parts, rest), app, most).await.map_err(|error| visit.error_page(error))
 }
 
 /// Reads a form with one field for every cell of a table.

@@ -1,11 +1,11 @@
 //! `/imports`: a reader's imports; one import, live, with its actions.
 
 use app::{
-    components::deed::Refused,
+    components::action_form::RefusedAction,
     frame::Page,
     pages::{
         self,
-        import::{Actions, Around},
+        import::{Actions, ImportContext},
         new_import::Corrects,
         share::SharePanel,
     },
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::{
     Signed, address,
     form::{Fields, in_the_form},
-    jobs::own,
+    jobs::is_own_job,
     pairs, see_other, with_cookie,
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     error::Result,
     http::{cursor::Paged, extract::Path},
     jobs::JobFilter,
-    store::part::Part,
+    store::pagination::PageRange,
 };
 
 /// Number of uploads on a page.
@@ -59,15 +59,15 @@ impl Paged for ImportList {
 /// `GET /imports`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let cursor = pairs(query.as_deref()).find(|(name, _)| name == "cursor").map(|(_, value)| value);
-    let drawn = draw_list(&app, &signed.caller, ImportList { cursor }).await;
-    signed.answer(drawn)
+    let rendered = draw_list(&app, &signed.caller, ImportList { cursor }).await;
+    signed.answer(rendered)
 }
 
 async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl FnOnce() -> Page + use<>> {
     let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
     let (jobs, next) = app.engine.list_jobs(caller, &filter, false, list.place::<i64>()?, list.rows()?).await?;
     let page = list.page(jobs, next);
-    let shown = pages::imports::Imports {
+    let page_data = pages::imports::Imports {
         jobs: page.data,
         next: page.next_cursor.map(|cursor| address("/imports", &[("cursor", &cursor)])),
         first: list.cursor.is_none(),
@@ -75,7 +75,7 @@ async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl 
         limit_bytes: app.config.upload_limit.bytes() as i64,
         xlsx_limit_bytes: app.files.workbook_limit() as i64,
     };
-    Ok(move || pages::imports::page(&shown))
+    Ok(move || pages::imports::page(&page_data))
 }
 
 /// `GET /imports/{id}`
@@ -88,11 +88,11 @@ pub(super) async fn show(
 ) -> Response {
     let made = app.auth.cookie().read_once(&headers);
     let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
-    let actions = Actions { did: word("did"), open: word("open"), ..Actions::default() };
-    let panel = SharePanel { made: made.clone(), ..SharePanel::default() };
-    let drawn = draw(&app, &signed.caller, id, panel, actions).await;
+    let actions = Actions { flash: word("did"), open: word("open"), ..Actions::default() };
+    let panel = SharePanel { created: made.clone(), ..SharePanel::default() };
+    let rendered = draw(&app, &signed.caller, id, panel, actions).await;
     let path = signed.visit.address.split('?').next().unwrap_or("/").to_owned();
-    let response = signed.answer(drawn);
+    let response = signed.answer(rendered);
     if made.is_some() { with_cookie(response, app.auth.cookie().clear_once(&path)) } else { response }
 }
 
@@ -100,20 +100,20 @@ pub(super) async fn show(
 pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let problem = match app.engine.cancel_job(&signed.caller, id, fields.given("reason")).await {
         Ok(()) => return see_other(&format!("/imports/{id}?did=canceled")),
         Err(error) => match in_the_form(error) {
             Ok(problem) => problem,
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         },
     };
-    let refused = Refused { deed: "cancel", problem, reason: fields.text("reason").to_owned() };
+    let refused = RefusedAction { action: "cancel", problem, reason: fields.text("reason").to_owned() };
     let actions = Actions { refused: Some(refused), ..Actions::default() };
     match draw(&app, &signed.caller, Ok(Path(id)), SharePanel::default(), actions).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -128,19 +128,19 @@ pub(super) async fn draw(
     let Path(id) = id?;
     let job = app.engine.job(caller, id, true).await?;
     let groups = app.engine.error_groups(caller, id).await?;
-    let held = app.engine.held(caller, id).await?;
+    let waiting = app.engine.waiting_by_type(caller, id).await?;
     let staff = caller.role >= Some(Role::Support);
-    let own = own(caller, &job);
+    let own = is_own_job(caller, &job);
     let may_change = caller.require(Scope::JobsWrite).is_ok();
     let panel = if job.parent_id.is_none() && may_change {
-        let shares = app.engine.shares(caller, id, Part::newest(None, SHARES)).await?;
+        let shares = app.engine.shares(caller, id, PageRange::newest(None, SHARES)).await?;
         let shares = shares.into_iter().filter(|share| share.open).collect();
         Some(SharePanel { shares, needs_reason: !own, ..panel })
     } else {
         None
     };
     let actions = Actions { may_delete: may_change && (own || caller.is_admin()), needs_reason: !own, ..actions };
-    let corrects = match corrected(&job) {
+    let corrects = match corrected_import(&job) {
         Some(first) => app.engine.job(caller, first, false).await.ok().map(|first| named(&first)),
         None => None,
     };
@@ -151,19 +151,19 @@ pub(super) async fn draw(
     };
     Ok(move || {
         let panel = panel.map(|panel| pages::share::panel(&job, &panel));
-        let around = Around { own, held, panel, may_change, actions, corrects, corrected_by };
-        pages::import::page_with(&job, &groups, staff, around)
+        let context = ImportContext { own, waiting, panel, may_change, actions, corrects, corrected_by };
+        pages::import::page_with(&job, &groups, staff, context)
     })
 }
 
 /// Import whose failed rows this one corrects, according to its metadata, which its creator may have set to
 /// anything.
-fn corrected(job: &Job) -> Option<Uuid> {
+fn corrected_import(job: &Job) -> Option<Uuid> {
     #[derive(Deserialize)]
-    struct Known {
+    struct CorrectionMetadata {
         corrects: Uuid,
     }
-    serde_json::from_str::<Known>(job.metadata.text()).ok().map(|known| known.corrects)
+    serde_json::from_str::<CorrectionMetadata>(job.metadata.text()).ok().map(|metadata| metadata.corrects)
 }
 
 pub(super) fn named(job: &Job) -> Corrects {

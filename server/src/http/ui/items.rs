@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use app::{
-    components::deed::Refused,
+    components::action_form::RefusedAction,
     frame::Page,
     pages::{
         self,
-        dead::Items,
-        item::{Deeds, Edit},
+        dead_letters::Items,
+        item::{Actions, Edit},
     },
 };
 use axum::{
@@ -25,9 +25,9 @@ use uuid::Uuid;
 
 use super::{
     Signed,
-    asked::Asking,
     form::{Fields, in_the_form},
-    jobs::{own, type_names},
+    jobs::{is_own_job, type_names},
+    list_request::ListRequest,
     pairs, see_other,
 };
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
     error::Result,
     http::{cursor::Paged as _, extract::Path, items::ItemList},
     jobs::GroupFilter,
-    store::trees::GroupOrder,
+    store::job_views::GroupOrder,
 };
 
 /// Part of the API's refusal of a text search without another filter, which would scan every item.
@@ -47,98 +47,100 @@ const GROUPS: i64 = 1_000;
 
 /// `GET /dead`
 pub(super) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    listed(&app, &signed, Asking::read(List::Dead, "/dead", query.as_deref())).await
+    list_page(&app, &signed, ListRequest::read(List::Dead, "/dead", query.as_deref())).await
 }
 
 /// `GET /items`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    listed(&app, &signed, Asking::read(List::Items, "/items", query.as_deref())).await
+    list_page(&app, &signed, ListRequest::read(List::Items, "/items", query.as_deref())).await
 }
 
-async fn listed(app: &App, signed: &Signed, mut asking: Asking) -> Response {
-    let mut shown = Items {
-        asked: asking.asked.clone(),
+async fn list_page(app: &App, signed: &Signed, mut request: ListRequest) -> Response {
+    let mut page_data = Items {
+        list_filter: request.list_filter.clone(),
         types: Vec::new(),
         groups: None,
         exact: None,
         items: Vec::new(),
         summaries: HashMap::new(),
         next: None,
-        first: asking.cursor.is_none(),
-        did: asking.did.clone(),
+        first: request.cursor.is_none(),
+        flash: request.flash.clone(),
     };
-    let mut status = asking.status();
-    if let Err(error) = find(app, &signed.caller, &asking, &mut shown).await {
-        status = match asking.fault(error) {
+    let mut status = request.status();
+    if let Err(error) = find(app, &signed.caller, &request, &mut page_data).await {
+        status = match request.fault(error) {
             Ok(status) => status,
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         };
-        shown.asked = asking.asked;
-        if let Some(fault) = shown.asked.fault.as_mut().filter(|fault| fault.detail.contains(TEXT_ALONE)) {
+        page_data.list_filter = request.list_filter;
+        if let Some(fault) = page_data.list_filter.fault.as_mut().filter(|fault| fault.detail.contains(TEXT_ALONE)) {
             "To search text, choose a job or a state other than succeeded first".clone_into(&mut fault.detail);
         }
     }
-    let dead = shown.asked.list == List::Dead;
-    signed.visit.page(status, move || if dead { pages::dead::page(&shown) } else { pages::dead::items_page(&shown) })
+    let dead = page_data.list_filter.list == List::Dead;
+    signed.visit.page(status, move || {
+        if dead { pages::dead_letters::page(&page_data) } else { pages::dead_letters::items_page(&page_data) }
+    })
 }
 
-async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut Items) -> Result<()> {
-    shown.types = type_names(app);
-    if asking.asked.fault.is_some() {
+async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut Items) -> Result<()> {
+    page_data.types = type_names(app);
+    if request.list_filter.fault.is_some() {
         return Ok(());
     }
-    let dead = asking.asked.list == List::Dead;
-    let (filter, order) = ItemList::read_ordered(&asking.api(dead.then_some(("state", "dead"))))?;
-    let pages = asking.pages();
+    let dead = request.list_filter.list == List::Dead;
+    let (filter, order) = ItemList::read_ordered(&request.api(dead.then_some(("state", "dead"))))?;
+    let pages = request.pages();
     let place = pages.place::<(i64, i64)>()?;
     let limit = pages.rows()?;
     let items = app.engine.list_items_with_payloads(caller, &filter, order, place, limit);
     let first = pages.first();
-    let groups = async { if first && dead { groups(app, caller, asking).await } else { Ok(None) } };
-    let exact = async { if first && !dead { exact(app, caller, asking).await } else { Ok(None) } };
+    let groups = async { if first && dead { groups(app, caller, request).await } else { Ok(None) } };
+    let exact = async { if first && !dead { exact(app, caller, request).await } else { Ok(None) } };
     let ((items, summaries, next), groups, exact) = futures::try_join!(items, groups, exact)?;
-    (shown.groups, shown.exact, shown.summaries) = (groups, exact, summaries);
+    (page_data.groups, page_data.exact, page_data.summaries) = (groups, exact, summaries);
     let page = pages.page(items, next);
-    shown.next = asking.next(page.next_cursor);
-    shown.items = page.data;
+    page_data.next = request.next(page.next_cursor);
+    page_data.items = page.data;
     Ok(())
 }
 
 /// Number of matching items, if a job's counters have it: of one job or one tree, in some states or in all.
-async fn exact(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<i64>> {
-    let known = |name: &str| matches!(name, "job" | "root" | "state");
-    let id = |name: &str| asking.value(name).and_then(|id| Uuid::parse_str(id).ok());
+async fn exact(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<i64>> {
+    let is_supported = |name: &str| matches!(name, "job" | "root" | "state");
+    let id = |name: &str| request.value(name).and_then(|id| Uuid::parse_str(id).ok());
     let (of, whole_tree) = match (id("job"), id("root")) {
         (Some(job), None) => (job, false),
         (None, Some(root)) => (root, true),
         _ => return Ok(None),
     };
-    if !asking.query.iter().all(|(name, _)| known(name)) {
+    if !request.query.iter().all(|(name, _)| is_supported(name)) {
         return Ok(None);
     }
     let job = app.engine.job(caller, of, false).await?;
     let counts = if whole_tree { job.tree.counts } else { job.counts };
-    let states = asking.value("state").map(|words| words.split(',').filter_map(ItemState::parse));
+    let states = request.value("state").map(|words| words.split(',').filter_map(ItemState::parse));
     Ok(Some(states.map_or(counts.total(), |states| states.map(|state| counts.get(state)).sum())))
 }
 
 /// Groups that match the filter; `None` if it has conditions that groups are not counted by.
-async fn groups(app: &App, caller: &Caller, asking: &Asking) -> Result<Option<Vec<ErrorGroup>>> {
-    let known = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
-    if !asking.query.iter().all(|(name, _)| known(name)) {
+async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<Vec<ErrorGroup>>> {
+    let is_supported = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
+    if !request.query.iter().all(|(name, _)| is_supported(name)) {
         return Ok(None);
     }
-    let id = |name: &str| asking.value(name).and_then(|id| Uuid::parse_str(id).ok());
+    let id = |name: &str| request.value(name).and_then(|id| Uuid::parse_str(id).ok());
     let filter = GroupFilter {
         job: id("job"),
         root: id("root"),
-        job_type: asking.value("type").map(str::to_owned),
+        job_type: request.value("type").map(str::to_owned),
         owner: None,
-        q: asking.value("q").map(str::to_owned),
+        q: request.value("q").map(str::to_owned),
         order: GroupOrder::default(),
     };
     let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
-    if let Some(fingerprint) = asking.value("error") {
+    if let Some(fingerprint) = request.value("error") {
         groups.retain(|group| group.fingerprint == fingerprint);
     }
     Ok(Some(groups))
@@ -151,39 +153,39 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
     id: Result<Path<Uuid>>,
 ) -> Response {
-    let mut deeds = Deeds::default();
+    let mut actions = Actions::default();
     for (name, value) in pairs(query.as_deref()) {
         match name.as_str() {
-            "did" => deeds.did = Some(value),
-            "open" => deeds.open = Some(value),
-            "attempt" => deeds.attempt = value.parse().ok(),
+            "did" => actions.flash = Some(value),
+            "open" => actions.open = Some(value),
+            "attempt" => actions.attempt = value.parse().ok(),
             _ => {}
         }
     }
-    let drawn = match id {
-        Ok(Path(id)) => draw(&app, &signed.caller, id, deeds).await,
+    let rendered = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, actions).await,
         Err(error) => Err(error),
     };
-    signed.answer(drawn)
+    signed.answer(rendered)
 }
 
-async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl FnOnce() -> Page + use<>> {
+async fn draw(app: &App, caller: &Caller, id: Uuid, actions: Actions) -> Result<impl FnOnce() -> Page + use<>> {
     let item = app.engine.item(caller, id).await?;
     let (mut attempts, log) =
-        futures::try_join!(app.engine.attempts(caller, id), app.engine.log_tail(id, deeds.attempt))?;
+        futures::try_join!(app.engine.attempts(caller, id), app.engine.log_tail(id, actions.attempt))?;
     attempts.reverse();
     let job = app.engine.job(caller, item.job_id, false).await?;
     let root = if item.root_id == item.job_id { None } else { app.engine.job(caller, item.root_id, false).await.ok() };
-    let deeds = Deeds {
-        own: own(caller, &job),
+    let actions = Actions {
+        own: is_own_job(caller, &job),
         staff: caller.sees_all(),
         root: root.map(|root| name_of(&root)),
         owner: Some(job.owner.name.clone()),
         job: Some(name_of(&job)),
         log,
-        ..deeds
+        ..actions
     };
-    Ok(move || pages::item::page(&item, &attempts, &deeds))
+    Ok(move || pages::item::page(&item, &attempts, &actions))
 }
 
 /// Display name of a job.
@@ -193,13 +195,13 @@ fn name_of(job: &Job) -> String {
 
 /// Action on an item by a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum ItemAction {
     Retry,
     Cancel,
     Replay,
 }
 
-impl Deed {
+impl ItemAction {
     const fn word(self) -> &'static str {
         match self {
             Self::Retry => "retry",
@@ -211,59 +213,59 @@ impl Deed {
 
 /// `POST /items/{id}/retry`
 pub(super) async fn retry(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Retry).await
+    submit(&app, signed, id, fields, ItemAction::Retry).await
 }
 
 /// `POST /items/{id}/cancel`
 pub(super) async fn cancel(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Cancel).await
+    submit(&app, signed, id, fields, ItemAction::Cancel).await
 }
 
 /// `POST /items/{id}/replay`
 pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Replay).await
+    submit(&app, signed, id, fields, ItemAction::Replay).await
 }
 
 /// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
-async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: Deed) -> Response {
+async fn submit(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, action: ItemAction) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
-    let refused = match act(app, &signed.caller, id, &fields, deed).await {
+    let refused = match perform(app, &signed.caller, id, &fields, action).await {
         Ok(to) => return see_other(&to),
         Err(error) => in_the_form(error),
     };
     let problem = match refused {
         Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
-    let deeds = Deeds {
-        refused: Some(Refused { deed: deed.word(), problem, reason: fields.text("reason").to_owned() }),
+    let actions = Actions {
+        refused: Some(RefusedAction { action: action.word(), problem, reason: fields.text("reason").to_owned() }),
         edit: Edit {
             payload: fields.lines("payload"),
             expires_at: fields.text("expires_at").to_owned(),
             restart: fields.ticked("restart"),
         },
-        ..Deeds::default()
+        ..Actions::default()
     };
-    match draw(app, &signed.caller, id, deeds).await {
+    match draw(app, &signed.caller, id, actions).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
-async fn act(app: &App, caller: &Caller, id: Uuid, fields: &Fields, deed: Deed) -> Result<String> {
+async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: ItemAction) -> Result<String> {
     let engine = &app.engine;
     let reason = fields.given("reason").map(str::to_owned);
-    if deed == Deed::Cancel {
+    if action == ItemAction::Cancel {
         engine.cancel_item(caller, id, reason.as_deref()).await?;
         return Ok(format!("/items/{id}?did=cancelled"));
     }
     let item = engine.item(caller, id).await?;
     let payload = fields.edited("payload", item.payload.as_ref())?;
     let expires_at = fields.time("expires_at")?;
-    if deed == Deed::Retry {
+    if action == ItemAction::Retry {
         let body = RetryBody { payload, expires_at, restart: fields.ticked("restart"), reason };
         engine.retry_item(caller, id, body).await?;
         return Ok(format!("/items/{id}?did=retried"));

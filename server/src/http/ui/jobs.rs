@@ -1,9 +1,9 @@
 //! `/jobs` and `/jobs/{id}`: the API's views as pages, with the actions on a job.
 
 use app::{
-    components::deed::Refused,
+    components::action_form::RefusedAction,
     frame::Page,
-    pages::{self, job::Deeds},
+    pages::{self, job::Actions},
 };
 use axum::{
     extract::{RawQuery, State},
@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use super::{
     Signed,
-    asked::{Asking, now},
     form::{Fields, in_the_form},
+    list_request::{ListRequest, now},
     pairs, see_other,
 };
 use crate::{
@@ -32,45 +32,45 @@ const CALLBACKS: i64 = 10;
 
 /// `GET /jobs`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    let mut asking = Asking::read(List::Jobs, "/jobs", query.as_deref());
-    let mut shown = pages::jobs::Jobs {
-        asked: asking.asked.clone(),
+    let mut request = ListRequest::read(List::Jobs, "/jobs", query.as_deref());
+    let mut page_data = pages::jobs::Jobs {
+        list_filter: request.list_filter.clone(),
         job_types: Vec::new(),
         jobs: Vec::new(),
         next: None,
-        first: asking.cursor.is_none(),
-        did: asking.did.clone(),
-        watched: None,
+        first: request.cursor.is_none(),
+        flash: request.flash.clone(),
+        live_query: None,
     };
-    let mut status = asking.status();
-    if let Err(error) = find(&app, &signed.caller, &asking, &mut shown).await {
-        status = match asking.fault(error) {
+    let mut status = request.status();
+    if let Err(error) = find(&app, &signed.caller, &request, &mut page_data).await {
+        status = match request.fault(error) {
             Ok(status) => status,
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         };
-        shown.asked = asking.asked;
+        page_data.list_filter = request.list_filter;
     }
-    signed.visit.page(status, move || pages::jobs::page(&shown))
+    signed.visit.page(status, move || pages::jobs::page(&page_data))
 }
 
-async fn find(app: &App, caller: &Caller, asking: &Asking, shown: &mut pages::jobs::Jobs) -> Result<()> {
-    shown.job_types = type_names(app);
-    if asking.asked.fault.is_some() {
+async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut pages::jobs::Jobs) -> Result<()> {
+    page_data.job_types = type_names(app);
+    if request.list_filter.fault.is_some() {
         return Ok(());
     }
     let as_of = now();
     // Whole trees, unless the filter is about jobs within them.
     let (filter, oldest_first) =
-        JobList::read_ordered(&asking.api((!asking.asked.is_within()).then_some(("root", "true"))))?;
-    let pages = asking.pages();
+        JobList::read_ordered(&request.api((!request.list_filter.is_within()).then_some(("root", "true"))))?;
+    let pages = request.pages();
     let (jobs, next) =
         app.engine.list_jobs(caller, &filter, oldest_first, pages.place::<i64>()?, pages.rows()?).await?;
     let page = pages.page(jobs, next);
-    shown.next = asking.next(page.next_cursor);
-    shown.jobs = page.data;
-    if shown.jobs.iter().all(|job| job.parent_id.is_none()) && filter.root != Some(false) {
-        let (asked, cursor) = (asking.query.clone(), asking.cursor.clone());
-        shown.watched = Some(pages::jobs::Watched { asked, as_of, cursor });
+    page_data.next = request.next(page.next_cursor);
+    page_data.jobs = page.data;
+    if page_data.jobs.iter().all(|job| job.parent_id.is_none()) && filter.root != Some(false) {
+        let (parameters, cursor) = (request.query.clone(), request.cursor.clone());
+        page_data.live_query = Some(pages::jobs::LiveQuery { parameters, as_of, cursor });
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ pub(super) fn type_names(app: &App) -> Vec<String> {
 }
 
 /// Returns true if the job is probably the caller's own. The server checks again.
-pub(super) fn own(caller: &Caller, job: &Job) -> bool {
+pub(super) fn is_own_job(caller: &Caller, job: &Job) -> bool {
     job.owner.kind == caller.kind && job.owner.name == caller.name
 }
 
@@ -93,30 +93,30 @@ pub(super) async fn show(
     id: Result<Path<Uuid>>,
 ) -> Response {
     let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
-    let deeds = Deeds { did: word("did"), open: word("open"), ..Deeds::default() };
-    let drawn = match id {
-        Ok(Path(id)) => draw(&app, &signed.caller, id, deeds).await,
+    let actions = Actions { flash: word("did"), open: word("open"), ..Actions::default() };
+    let rendered = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, actions).await,
         Err(error) => Err(error),
     };
-    signed.answer(drawn)
+    signed.answer(rendered)
 }
 
-async fn draw(app: &App, caller: &Caller, id: Uuid, deeds: Deeds) -> Result<impl FnOnce() -> Page + use<>> {
+async fn draw(app: &App, caller: &Caller, id: Uuid, actions: Actions) -> Result<impl FnOnce() -> Page + use<>> {
     let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
-    let (job, groups, in_flight, held, called) = futures::try_join!(
+    let (job, groups, in_flight, waiting, called) = futures::try_join!(
         app.engine.job(caller, id, true),
         app.engine.error_groups(caller, id),
         app.engine.items_in_flight(caller, id),
-        app.engine.held(caller, id),
+        app.engine.waiting_by_type(caller, id),
         app.engine.job_deliveries(caller, id, query),
     )?;
-    let deeds = Deeds { own: own(caller, &job), admin: caller.is_admin(), ..deeds };
-    Ok(move || pages::job::page(&job, &groups, &in_flight, &held, &called, &deeds))
+    let actions = Actions { own: is_own_job(caller, &job), admin: caller.is_admin(), ..actions };
+    Ok(move || pages::job::page(&job, &groups, &in_flight, &waiting, &called, &actions))
 }
 
 /// Action on a job by a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum JobAction {
     Cancel,
     Replay,
     Pin,
@@ -124,7 +124,7 @@ enum Deed {
     Delete,
 }
 
-impl Deed {
+impl JobAction {
     const fn word(self) -> &'static str {
         match self {
             Self::Cancel => "cancel",
@@ -138,72 +138,72 @@ impl Deed {
 
 /// `POST /jobs/{id}/cancel`
 pub(super) async fn cancel(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Cancel).await
+    submit(&app, signed, id, fields, JobAction::Cancel).await
 }
 
 /// `POST /jobs/{id}/replay`
 pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Replay).await
+    submit(&app, signed, id, fields, JobAction::Replay).await
 }
 
 /// `POST /jobs/{id}/pin`
 pub(super) async fn pin(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Pin).await
+    submit(&app, signed, id, fields, JobAction::Pin).await
 }
 
 /// `POST /jobs/{id}/unpin`
 pub(super) async fn unpin(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Unpin).await
+    submit(&app, signed, id, fields, JobAction::Unpin).await
 }
 
 /// `POST /jobs/{id}/delete`
 pub(super) async fn delete(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    done(&app, signed, id, fields, Deed::Delete).await
+    submit(&app, signed, id, fields, JobAction::Delete).await
 }
 
 /// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
-async fn done(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, deed: Deed) -> Response {
+async fn submit(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, action: JobAction) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
-    let refused = match act(app, &signed.caller, id, fields.given("reason"), deed).await {
+    let refused = match perform(app, &signed.caller, id, fields.given("reason"), action).await {
         Ok(to) => return see_other(&to),
         Err(error) => in_the_form(error),
     };
     let problem = match refused {
         Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
-    let refused = Refused { deed: deed.word(), problem, reason: fields.text("reason").to_owned() };
-    let deeds = Deeds { refused: Some(refused), ..Deeds::default() };
-    match draw(app, &signed.caller, id, deeds).await {
+    let refused = RefusedAction { action: action.word(), problem, reason: fields.text("reason").to_owned() };
+    let actions = Actions { refused: Some(refused), ..Actions::default() };
+    match draw(app, &signed.caller, id, actions).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
-async fn act(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>, deed: Deed) -> Result<String> {
+async fn perform(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>, action: JobAction) -> Result<String> {
     let engine = &app.engine;
-    Ok(match deed {
-        Deed::Cancel => {
+    Ok(match action {
+        JobAction::Cancel => {
             engine.cancel_job(caller, id, reason).await?;
             format!("/jobs/{id}?did=cancelled")
         }
-        Deed::Replay => {
+        JobAction::Replay => {
             let made = engine.replay_tree(caller, id, reason, None).await?;
             format!("/jobs/{made}?did=replayed")
         }
-        Deed::Pin => {
+        JobAction::Pin => {
             engine.pin(caller, id, true, reason).await?;
             format!("/jobs/{id}?did=pinned")
         }
-        Deed::Unpin => {
+        JobAction::Unpin => {
             engine.pin(caller, id, false, reason).await?;
             format!("/jobs/{id}?did=unpinned")
         }
-        Deed::Delete => {
-            engine.remove(caller, id, reason).await?;
+        JobAction::Delete => {
+            engine.delete_tree(caller, id, reason).await?;
             let home = if caller.kind == OwnerKind::User && !caller.sees_all() { "/imports" } else { "/jobs" };
             format!("{home}?did=deleted")
         }

@@ -30,7 +30,7 @@ use crate::{
     auth::{Caller, Role},
     error::{Error, Result},
     job_types,
-    store::part::NamedPart,
+    store::pagination::NamedPageRange,
     uploads,
 };
 
@@ -48,8 +48,8 @@ const SAMPLE_NAME: &str = "treeline-sample.csv";
 ///
 /// `?again={id}`: uploads the corrected rows of that import. `?upload_id={id}`: the second step with the stored file.
 pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    let drawn = begun_form(&app, &signed.caller, query.as_deref()).await;
-    signed.answer(drawn.map(|form| move || pages::new_import::page(&form, None)))
+    let rendered = begun_form(&app, &signed.caller, query.as_deref()).await;
+    signed.answer(rendered.map(|form| move || pages::new_import::page(&form, None)))
 }
 
 async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<ImportForm> {
@@ -99,7 +99,7 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
 pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Request) -> Response {
     let mut form = match empty_form(&app, &signed.caller).await {
         Ok(form) => form,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let received = receive(&app, &signed.caller, request, &mut form).await;
     match received.and_then(|_| chosen(&form).map(|upload| upload.id)) {
@@ -115,7 +115,7 @@ pub(super) async fn try_sample(State(app): State<App>, signed: Signed) -> Respon
         Ok(upload) => see_other(&second_step(upload.id, None)),
         Err(error) => match empty_form(&app, &signed.caller).await {
             Ok(form) => refused(&signed, form, error),
-            Err(error) => signed.visit.trouble(error),
+            Err(error) => signed.visit.error_page(error),
         },
     }
 }
@@ -132,7 +132,7 @@ fn refused(signed: &Signed, form: ImportForm, error: Error) -> Response {
             let problem = refusal(&problem);
             signed.visit.page(status(&problem), move || pages::new_import::page(&form, Some(&problem)))
         }
-        error => signed.visit.trouble(error),
+        error => signed.visit.error_page(error),
     }
 }
 
@@ -156,7 +156,7 @@ async fn empty_form(app: &App, caller: &Caller) -> Result<ImportForm> {
 
 /// Names of the job types that a person may start with a file. Types that Treeline executes itself are not among them.
 async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<String>> {
-    let types = job_types::list(app, &NamedPart::by_name(1_000)).await?;
+    let types = job_types::list(app, &NamedPageRange::by_name(1_000)).await?;
     let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
     let role = caller.role.map(Role::as_str);
     let open = |import: Option<&ImportSettings>| import.is_none_or(|import| import.admits(role));
@@ -168,7 +168,7 @@ async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<String>> {
 pub(super) async fn create(State(app): State<App>, signed: Signed, request: Request) -> Response {
     let mut form = match empty_form(&app, &signed.caller).await {
         Ok(form) => form,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let received = receive(&app, &signed.caller, request, &mut form).await;
     let received = match received {
@@ -176,7 +176,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
         Ok(wish) => return reviewed(&app, &signed, form, wish).await,
         Err(error) => Err(error),
     };
-    if received.is_ok() && has_news(&app, &signed.caller, &mut form).await {
+    if received.is_ok() && has_changes(&app, &signed.caller, &mut form).await {
         return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(&form, None));
     }
     let made = match received {
@@ -197,7 +197,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
 
 /// The page of the second step with what was typed in it; nothing is created.
 async fn reviewed(app: &App, signed: &Signed, mut form: ImportForm, wish: Wish) -> Response {
-    let shown = async {
+    let page_data = async {
         let upload = chosen(&form)?.clone();
         form.suggestion = suggestion(app, &signed.caller, &form, &upload).await?;
         // Choices were made for other columns, or for none.
@@ -207,14 +207,14 @@ async fn reviewed(app: &App, signed: &Signed, mut form: ImportForm, wish: Wish) 
         let extent = if wish == Wish::Check { Check::Whole } else { Check::AtOnce };
         inspect(app, &signed.caller, &mut form, &upload, extent).await
     };
-    match shown.await {
+    match page_data.await {
         Ok(()) => signed.visit.page(StatusCode::OK, move || pages::new_import::page(&form, None)),
         Err(error) => refused(signed, form, error),
     }
 }
 
 /// Returns true if something does not fit and the reader has not seen it yet.
-async fn has_news(app: &App, caller: &Caller, form: &mut ImportForm) -> bool {
+async fn has_changes(app: &App, caller: &Caller, form: &mut ImportForm) -> bool {
     let Some(upload) = form.upload.clone() else { return false };
     // Without scripts the type can change after the columns were matched: they are matched anew.
     let other = !form.choices.is_empty() && !form.matched.is_empty() && form.matched != form.reading();

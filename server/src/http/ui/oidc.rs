@@ -8,12 +8,12 @@ use axum::{
 use domain::{Code, Problem};
 use uuid::Uuid;
 
-use super::{Signed, Visit, cookie, factors, pairs, see_other, sign_in, status, theme::own_path, with_cookie};
+use super::{Signed, Visit, cookie, factors, pairs, see_other, sign_in, status, theme::local_path, with_cookie};
 use crate::{
     App,
     auth::{
         ClientAddress,
-        oidc::{self, Arrival},
+        oidc::{self, CallbackOutcome},
         sessions::Visitor,
     },
     error::Error,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// `GET /sign-in/oidc/{provider}`
-pub(super) async fn depart(
+pub(super) async fn start_authorization(
     State(app): State<App>,
     visit: Visit,
     Path(provider): Path<String>,
@@ -30,28 +30,28 @@ pub(super) async fn depart(
     let (mut back, mut fresh) = ("/".to_owned(), false);
     for (name, value) in pairs(query.as_deref()) {
         match name.as_str() {
-            "back" => own_path(&value).clone_into(&mut back),
+            "back" => local_path(&value).clone_into(&mut back),
             "fresh" => fresh = true,
             _ => {}
         }
     }
-    match oidc::depart(&app, &provider, &back, fresh, None).await {
-        Ok(departure) => with_cookie(see_other(&departure.url), way_cookie(&app, &departure.cookie)),
+    match oidc::start_authorization(&app, &provider, &back, fresh, None).await {
+        Ok(redirect) => with_cookie(see_other(&redirect.url), state_cookie(&app, &redirect.cookie)),
         Err(error) => refused(&visit, error),
     }
 }
 
 /// `POST /account/providers/{provider}`
 pub(super) async fn connect(State(app): State<App>, signed: Signed, Path(provider): Path<String>) -> Response {
-    match oidc::depart(&app, &provider, "/account", false, Some(&signed.caller)).await {
+    match oidc::start_authorization(&app, &provider, "/account", false, Some(&signed.caller)).await {
         // After a form, browsers that check `form-action` only follow redirects to this site, so the link is on a page.
-        Ok(departure) => {
+        Ok(redirect) => {
             let page = signed
                 .visit
-                .page(axum::http::StatusCode::OK, move || app::pages::factors::leave(&provider, &departure.url));
-            with_cookie(page, way_cookie(&app, &departure.cookie))
+                .page(axum::http::StatusCode::OK, move || app::pages::factors::leave(&provider, &redirect.url));
+            with_cookie(page, state_cookie(&app, &redirect.cookie))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn disconnect(
 }
 
 /// `GET /sign-in/oidc/{provider}/callback`
-pub(super) async fn arrive(
+pub(super) async fn handle_callback(
     State(app): State<App>,
     visit: Visit,
     address: ClientAddress,
@@ -74,20 +74,24 @@ pub(super) async fn arrive(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    let way = cookie(&headers, way_name(&app));
+    let sign_in_state = cookie(&headers, state_cookie_name(&app));
     let query = query.unwrap_or_default();
     let caller = visit.caller.as_ref();
-    let arrived = oidc::arrive(&app, &provider, &query, way, caller, &Visitor::of(&app, &headers, address)).await;
-    let back = oidc::destination(&app, way).unwrap_or_default();
-    let response = match arrived {
-        Ok(Arrival::SignedIn(cookies, back)) => (with_cookies(cookies), see_other(own_path(&back))).into_response(),
-        Ok(Arrival::Linked) => see_other("/account?done=provider"),
+    let outcome =
+        oidc::handle_callback(&app, &provider, &query, sign_in_state, caller, &Visitor::of(&app, &headers, address))
+            .await;
+    let back = oidc::destination(&app, sign_in_state).unwrap_or_default();
+    let response = match outcome {
+        Ok(CallbackOutcome::SignedIn(cookies, back)) => {
+            (with_cookies(cookies), see_other(local_path(&back))).into_response()
+        }
+        Ok(CallbackOutcome::Linked) => see_other("/account?done=provider"),
         Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => {
             sign_in::ask_second(&visit, &problem, &back)
         }
         Err(error) => refused(&visit, error),
     };
-    with_cookie(response, clear_way(&app))
+    with_cookie(response, clear_state_cookie(&app))
 }
 
 /// Error page with a link back to the sign-in page.
@@ -99,26 +103,26 @@ fn refused(visit: &Visit, error: Error) -> Response {
         Error::Problem(problem) if problem.code == Code::Duplicate => {
             visit.page(status(&problem), move || app::pages::sign_in::provider_refused(&Problem { ..*problem }))
         }
-        error => visit.trouble(error),
+        error => visit.error_page(error),
     }
 }
 
-fn way_name(app: &App) -> &'static str {
+fn state_cookie_name(app: &App) -> &'static str {
     if app.public_url.is_secure() { "__Host-treeline_oidc" } else { "treeline_oidc" }
 }
 
 /// Cookie of a sign-in in progress. `Lax`, because the provider redirects back here. `__Host-` binds it to this host.
-fn way_cookie(app: &App, value: &str) -> HeaderValue {
-    way_line(app, value, 600)
+fn state_cookie(app: &App, value: &str) -> HeaderValue {
+    state_cookie_line(app, value, 600)
 }
 
-fn clear_way(app: &App) -> HeaderValue {
-    way_line(app, "", 0)
+fn clear_state_cookie(app: &App) -> HeaderValue {
+    state_cookie_line(app, "", 0)
 }
 
-fn way_line(app: &App, value: &str, seconds: u32) -> HeaderValue {
+fn state_cookie_line(app: &App, value: &str, seconds: u32) -> HeaderValue {
     let secure = if app.public_url.is_secure() { "; Secure" } else { "" };
-    let name = way_name(app);
+    let name = state_cookie_name(app);
     let line = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
     // A sealed text is base64url with colons.
     HeaderValue::try_from(line).unwrap_or_else(|_| HeaderValue::from_static(""))

@@ -23,8 +23,8 @@ use crate::{
         cursor::{Paged, cut},
         extract::Path,
     },
-    kept::Keeping,
-    store::part::{NamedPart, Part},
+    store::pagination::{NamedPageRange, PageRange},
+    stored_response::ResponseSlot,
 };
 
 /// Number of people on a page, and of sessions on a person's page.
@@ -62,12 +62,12 @@ async fn show_list(app: &App, signed: &Signed, list: PeopleList, form: page::New
             let people = page::People { form, ..people };
             signed.visit.page(status, move || page::page(&people))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
 async fn read_list(app: &App, signed: &Signed, list: &PeopleList) -> Result<page::People> {
-    let part = NamedPart::by_name_behind(list.place::<String>()?, ROWS + 1);
+    let part = NamedPageRange::by_name_behind(list.place::<String>()?, ROWS + 1);
     let found = people::list(app, &signed.caller, &part).await?;
     let (users, next) = cut(found, ROWS, |user| user.name.clone());
     let paged = list.page(users, next);
@@ -95,7 +95,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         role: new.role.clone().unwrap_or_default(),
         problem: None,
     };
-    match people::create(&app, &signed.caller, new, Keeping::nowhere()).await {
+    match people::create(&app, &signed.caller, new, ResponseSlot::none()).await {
         Ok(made) => {
             let path = format!("/people/{}", made.user.id);
             to_person(&app, &path, made.sign_in_link)
@@ -105,7 +105,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
                 let form = page::NewPerson { problem: Some(problem), ..form };
                 show_list(&app, &signed, PeopleList::default(), form).await
             }
-            Err(error) => signed.visit.trouble(error),
+            Err(error) => signed.visit.error_page(error),
         },
     }
 }
@@ -130,11 +130,11 @@ pub(super) async fn show(
         return *refused;
     }
     let link = app.auth.cookie().read_once(&headers);
-    let shown = async {
+    let page_data = async {
         let id = id?.0;
         Ok((id, read_one(&app, &signed, id).await?))
     };
-    match shown.await {
+    match page_data.await {
         Ok((id, person)) => {
             let shown_once = link.is_some();
             let person = page::Person { link, ..person };
@@ -144,14 +144,14 @@ pub(super) async fn show(
             }
             with_cookie(response, app.auth.cookie().clear_once(&format!("/people/{id}")))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
 async fn read_one(app: &App, signed: &Signed, id: Uuid) -> Result<page::Person> {
     let caller = &signed.caller;
     let user = people::find(app, caller, id).await?;
-    let sessions = sessions::list(app, caller, id, Part::newest(None, ROWS)).await?;
+    let sessions = sessions::list(app, caller, id, PageRange::newest(None, ROWS)).await?;
     Ok(page::Person {
         sessions,
         is_self: caller.owner_id == id,
@@ -191,7 +191,7 @@ async fn apply(app: &App, signed: &Signed, id: Result<Path<Uuid>>, patch: UserPa
     }
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     match people::change(app, &signed.caller, id, patch.clone()).await {
         Ok(_) => see_other(&format!("/people/{id}")),
@@ -203,7 +203,7 @@ async fn apply(app: &App, signed: &Signed, id: Result<Path<Uuid>>, patch: UserPa
 async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: Error) -> Response {
     let problem = match in_the_form(error) {
         Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     match read_one(app, signed, id).await {
         Ok(person) => {
@@ -216,7 +216,7 @@ async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: 
             };
             signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::one(&person))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -227,9 +227,9 @@ pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: Result
     }
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
-    match people::make_link(&app, &signed.caller, id, None, Keeping::nowhere()).await {
+    match people::make_link(&app, &signed.caller, id, None, ResponseSlot::none()).await {
         Ok(made) => to_person(&app, &format!("/people/{id}"), Some(made.url)),
         Err(error) => refused(&app, &signed, id, UserPatch::default(), error).await,
     }
@@ -247,7 +247,7 @@ pub(super) async fn reset_factors(State(app): State<App>, signed: Signed, id: Re
     };
     match reset.await {
         Ok(id) => see_other(&format!("/people/{id}")),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -272,6 +272,6 @@ async fn end(app: &App, signed: &Signed, which: Result<(Uuid, Option<Uuid>)>) ->
     };
     match ended.await {
         Ok(id) => see_other(&format!("/people/{id}")),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }

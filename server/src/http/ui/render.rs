@@ -2,7 +2,7 @@
 //!
 //! A loader is an axum handler with axum's extractors. It puts a [`Filled`] page in the extensions of its response;
 //! status, headers and cookies are copied to the page's response. A refused form responds the same way, but without a
-//! route of the router: [`draw_forms`] passes its page to the same renderer. Rendering a page twice is a bug.
+//! route of the router: [`render_forms`] passes its page to the same renderer. Rendering a page twice is a bug.
 
 use std::{
     pin::Pin,
@@ -27,11 +27,11 @@ use leptos_axum::ResponseOptions;
 use crate::App;
 
 /// Function that creates a page inside the reactive owner that its views need.
-type Draw = Box<dyn FnOnce() -> Page + Send>;
+type RenderPage = Box<dyn FnOnce() -> Page + Send>;
 
 /// Page with its data, not rendered yet.
 #[derive(Clone)]
-pub(super) struct Filled(Arc<Mutex<Option<(Frame, Draw)>>>);
+pub(super) struct Filled(Arc<Mutex<Option<(Frame, RenderPage)>>>);
 
 impl Filled {
     pub(super) fn new(frame: Frame, draw: impl FnOnce() -> Page + Send + 'static) -> Self {
@@ -60,8 +60,8 @@ where
     T: 'static,
 {
     move || {
-        let (app, Asked(parts), options) =
-            (expect_context::<App>(), expect_context::<Asked>(), expect_context::<ResponseOptions>());
+        let (app, OriginalRequest(parts), options) =
+            (expect_context::<App>(), expect_context::<OriginalRequest>(), expect_context::<ResponseOptions>());
         let loader = loader.clone();
         Suspend::new(async move {
             let response = loader.call(Request::from_parts(parts, Body::empty()), app).await;
@@ -79,7 +79,7 @@ where
 
 /// Original request, read by the loaders.
 #[derive(Clone)]
-struct Asked(Parts);
+struct OriginalRequest(Parts);
 
 /// Responds to a request for a route of the router `pages`.
 ///
@@ -95,10 +95,10 @@ pub(super) async fn render<V: IntoView + 'static>(app: App, request: Request, pa
         Ok(uri) => *chosen.uri_mut() = uri,
         Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-    let asked = Asked(parts);
+    let request_parts = OriginalRequest(parts);
     let context = move || {
         provide_context(app.clone());
-        provide_context(asked.clone());
+        provide_context(request_parts.clone());
     };
     let response = leptos_axum::handle_response_inner(context, pages, chosen, whole).await;
     with_length(response).await
@@ -111,13 +111,13 @@ fn address_of(route: &str) -> String {
 }
 
 /// Renders the pages of handlers without a route of the router: refused forms, and unknown URLs.
-pub(super) async fn draw_forms(State(app): State<App>, response: Response) -> Response {
+pub(super) async fn render_forms(State(app): State<App>, response: Response) -> Response {
     let Some(filled) = response.extensions().get::<Filled>().cloned() else { return response };
     let (mut head, _) = response.into_parts();
     head.extensions.remove::<Filled>();
     let context = move || provide_context(app.clone());
-    let drawn = leptos_axum::handle_response_inner(context, move || filled.draw(), Request::default(), whole).await;
-    let (_, body) = with_length(drawn).await.into_parts();
+    let rendered = leptos_axum::handle_response_inner(context, move || filled.draw(), Request::default(), whole).await;
+    let (_, body) = with_length(rendered).await.into_parts();
     (head.status, head.headers, body).into_response()
 }
 
@@ -130,9 +130,9 @@ fn whole<V: IntoView + 'static>(
     _: Box<dyn FnOnce() -> Html + Send>,
     _: bool,
 ) -> Pin<Box<dyn Future<Output = Html> + Send>> {
-    let drawn = view.to_html_stream_in_order();
+    let rendered = view.to_html_stream_in_order();
     Box::pin(async move {
-        let mut html: String = drawn.collect().await;
+        let mut html: String = rendered.collect().await;
         // Trailing markers of views; no island hydrates them.
         html.truncate(html.trim_end_matches("<!>").len());
         Box::pin(stream::once(async move { html })) as Html

@@ -25,9 +25,9 @@ use leptos_router::{
 
 use super::{
     Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, new_import, oidc,
-    people,
-    render::{draw_forms, page, render},
-    schedules, search, see_other, services, shares, sign_in, step_up, theme, watch,
+    operations, people,
+    render::{page, render, render_forms},
+    schedules, search, see_other, services, shares, sign_in, step_up, theme,
 };
 use crate::{App, error::Error};
 
@@ -35,11 +35,11 @@ use crate::{App, error::Error};
 fn pages() -> impl IntoView {
     view! {
         <Pages>
-            <Routes fallback=page(nothing)>
-                <Route path=path!("/") ssr=SsrMode::Async view=page(watch::start) />
+            <Routes fallback=page(unknown_page)>
+                <Route path=path!("/") ssr=SsrMode::Async view=page(operations::start) />
                 <Route path=path!("/sign-in") ssr=SsrMode::Async view=page(sign_in::show) />
-                <Route path=path!("/sign-in/oidc/:provider") ssr=SsrMode::Async view=page(oidc::depart) />
-                <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(oidc::arrive) />
+                <Route path=path!("/sign-in/oidc/:provider") ssr=SsrMode::Async view=page(oidc::start_authorization) />
+                <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(oidc::handle_callback) />
                 <Route path=path!("/sign-in/:token") ssr=SsrMode::Async view=page(sign_in::confirm) />
                 <Route path=path!("/imports") ssr=SsrMode::Async view=page(imports::list) />
                 <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(new_import::new) />
@@ -59,37 +59,37 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk") ssr=SsrMode::Async view=page(bulk::list) />
                 <Route path=path!("/bulk/new") ssr=SsrMode::Async view=page(bulk::new) />
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
-                <Route path=path!("/workers") ssr=SsrMode::Async view=page(watch::workers) />
-                <Route path=path!("/types") ssr=SsrMode::Async view=page(watch::types) />
+                <Route path=path!("/workers") ssr=SsrMode::Async view=page(operations::workers) />
+                <Route path=path!("/types") ssr=SsrMode::Async view=page(operations::types) />
                 <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
                 <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(schedules::new) />
                 <Route path=path!("/schedules/:id") ssr=SsrMode::Async view=page(schedules::show) />
                 <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
-                <Route path=path!("/menu") ssr=SsrMode::Async view=page(watch::menu) />
-                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(watch::shortcuts) />
+                <Route path=path!("/menu") ssr=SsrMode::Async view=page(operations::menu) />
+                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(operations::shortcuts) />
                 <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
                 <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
                 <Route path=path!("/people/:id") ssr=SsrMode::Async view=page(people::show) />
                 <Route path=path!("/services") ssr=SsrMode::Async view=page(services::show) />
-                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(watch::show_type) />
+                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(operations::show_type) />
             </Routes>
         </Pages>
     }
 }
 
 /// Routes of all pages.
-static LISTED: LazyLock<Vec<AxumRouteListing>> = LazyLock::new(|| generate_route_list(pages));
+static ROUTES: LazyLock<Vec<AxumRouteListing>> = LazyLock::new(|| generate_route_list(pages));
 
 /// Paths of all pages in axum's syntax.
 pub fn addresses() -> impl Iterator<Item = &'static str> {
-    LISTED.iter().map(AxumRouteListing::path)
+    ROUTES.iter().map(AxumRouteListing::path)
 }
 
 /// Router of pages and forms. An unknown URL gets the error page.
 pub fn router(app: &App) -> Router<App> {
     let draw = async |State(app): State<App>, request: Request| render(app, request, pages).await;
     Router::new()
-        .leptos_routes_with_handler(LISTED.clone(), draw)
+        .leptos_routes_with_handler(ROUTES.clone(), draw)
         .route("/sample.csv", get(new_import::sample))
         .route("/sign-in/second-step", get(sign_in::start_over))
         .route("/sign-in", post(sign_in::begin))
@@ -131,12 +131,12 @@ pub fn router(app: &App) -> Router<App> {
         .route("/schedules/{id}/pause", post(schedules::pause))
         .route("/schedules/{id}/resume", post(schedules::resume))
         .route("/schedules/{id}/delete", post(schedules::delete))
-        .route("/types/{name}/pause", post(watch::pause))
-        .route("/types/{name}/resume", post(watch::resume))
+        .route("/types/{name}/pause", post(operations::pause))
+        .route("/types/{name}/resume", post(operations::resume))
         .merge(guarded(app))
         .method_not_allowed_fallback(back)
-        .fallback(elsewhere)
-        .layer(map_response_with_state(app.clone(), draw_forms))
+        .fallback(fallback)
+        .layer(map_response_with_state(app.clone(), render_forms))
 }
 
 /// Forms that require a recent sign-in.
@@ -160,29 +160,29 @@ fn guarded(app: &App) -> Router<App> {
         .route("/services/{id}/disable", post(services::disable))
         .route("/services/{id}/enable", post(services::enable))
         .route("/tokens/{id}/revoke", post(services::revoke_token))
-        .route("/types/{name}", post(watch::change))
-        .route_layer(from_fn_with_state(app.clone(), step_up::ask))
+        .route("/types/{name}", post(operations::change))
+        .route_layer(from_fn_with_state(app.clone(), step_up::challenge))
 }
 
 /// Redirects a URL with a trailing slash to the one without it; otherwise shows the page for unknown URLs.
-async fn elsewhere(visit: Visit, uri: Uri) -> Response {
+async fn fallback(visit: Visit, uri: Uri) -> Response {
     let path = uri.path().trim_end_matches('/');
     let ours = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
     if ours && path.len() < uri.path().len() {
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         return Redirect::permanent(&format!("{path}{query}")).into_response();
     }
-    nothing(visit, uri).await
+    unknown_page(visit, uri).await
 }
 
-async fn nothing(visit: Visit, uri: Uri) -> Response {
-    visit.trouble(Error::refuse(Code::NotFound, format!("There is nothing at {}.", uri.path())))
+async fn unknown_page(visit: Visit, uri: Uri) -> Response {
+    visit.error_page(Error::refuse(Code::NotFound, format!("There is nothing at {}.", uri.path())))
 }
 
 /// Handles a GET on the URL of a form: shows the form's page, with the form open if it is the page's own.
 async fn back(signed: Signed, method: Method, uri: Uri) -> Response {
     if method != Method::GET && method != Method::HEAD {
-        return signed.visit.trouble(Error::refuse(Code::MethodNotAllowed, format!("{method} does nothing here.")));
+        return signed.visit.error_page(Error::refuse(Code::MethodNotAllowed, format!("{method} does nothing here.")));
     }
     let mut page = uri.path();
     let mut above = Vec::new();

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use app::{
-    components::deed::Refused,
+    components::action_form::RefusedAction,
     frame::Page,
-    pages::schedules::{self as page, Schedules, Shown, Typed},
+    pages::schedules::{self as page, SchedulePageData, Schedules, Typed},
 };
 use axum::{
     extract::{RawQuery, State},
@@ -34,8 +34,8 @@ use crate::{
         extract::Path,
     },
     jobs::JobFilter,
-    kept::Keeping,
-    store::part::Part,
+    store::pagination::PageRange,
+    stored_response::ResponseSlot,
 };
 
 /// Number of rows on a page of schedules, and of runs.
@@ -71,17 +71,17 @@ fn word(query: Option<&str>, wanted: &str) -> Option<String> {
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let pages = Pages { of: None, cursor: word(query.as_deref(), "cursor") };
     match find(&app, &signed.caller, &pages).await {
-        Ok(shown) => signed.visit.page(StatusCode::OK, move || page::list_page(&shown)),
+        Ok(page_data) => signed.visit.page(StatusCode::OK, move || page::list_page(&page_data)),
         Err(Error::Problem(problem)) if problem.status == 400 => {
-            let shown = Schedules { problem: Some(problem.detail), ..Schedules::default() };
-            signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&shown))
+            let page_data = Schedules { problem: Some(problem.detail), ..Schedules::default() };
+            signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&page_data))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
 async fn find(app: &App, caller: &Caller, pages: &Pages) -> Result<Schedules> {
-    let found = app.engine.schedules(caller, Part::newest(pages.place::<Uuid>()?, ROWS + 1)).await?;
+    let found = app.engine.schedules(caller, PageRange::newest(pages.place::<Uuid>()?, ROWS + 1)).await?;
     let (all, next) = cut(found, ROWS, |one| one.id);
     let jobs = jobs_of(app, caller, all.iter().filter_map(|one| one.last_run.as_ref())).await?;
     let found = pages.page(all, next);
@@ -125,13 +125,13 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
             ends_at: None,
             paused: false,
         };
-        app.engine.create_schedule(&signed.caller, new, text, Keeping::nowhere()).await
+        app.engine.create_schedule(&signed.caller, new, text, ResponseSlot::none()).await
     };
     let problem = match created.await {
         Ok(made) => return see_other(&address(&format!("/schedules/{}", made.id), &[("did", "created")])),
         Err(error) => match in_the_form(error) {
             Ok(problem) => problem,
-            Err(error) => return signed.visit.trouble(error),
+            Err(error) => return signed.visit.error_page(error),
         },
     };
     let typed = Typed { problem: Some(problem), ..typed };
@@ -178,30 +178,30 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
     id: Result<Path<Uuid>>,
 ) -> Response {
-    let drawn = async {
+    let rendered = async {
         let pages = Pages { of: Some(id?.0), cursor: word(query.as_deref(), "cursor") };
-        let shown = read(&app, &signed.caller, &pages).await?;
+        let page_data = read(&app, &signed.caller, &pages).await?;
         let word = |wanted| word(query.as_deref(), wanted);
-        Ok(draw(Shown { did: word("did"), open: word("open"), ..shown }))
+        Ok(draw(SchedulePageData { flash: word("did"), open: word("open"), ..page_data }))
     };
-    signed.answer(drawn.await)
+    signed.answer(rendered.await)
 }
 
-fn draw(shown: Shown) -> impl FnOnce() -> Page + use<> {
-    move || page::page(&shown)
+fn draw(page_data: SchedulePageData) -> impl FnOnce() -> Page + use<> {
+    move || page::page(&page_data)
 }
 
-async fn read(app: &App, caller: &Caller, pages: &Pages) -> Result<Shown> {
+async fn read(app: &App, caller: &Caller, pages: &Pages) -> Result<SchedulePageData> {
     let id = pages.of.unwrap_or_default();
     let one = app.engine.schedule(caller, id).await?;
-    let found = app.engine.schedule_runs(caller, id, Part::newest(pages.place::<i64>()?, RUNS + 1)).await?;
+    let found = app.engine.schedule_runs(caller, id, PageRange::newest(pages.place::<i64>()?, RUNS + 1)).await?;
     let (runs, next) = cut(found, RUNS, |run| run.seq);
     let jobs = jobs_of(app, caller, runs.iter()).await?;
     let found = pages.page(runs, next);
     let older = found.next_cursor.map(|cursor| address(&format!("/schedules/{id}"), &[("cursor", &cursor)]));
     let others = one.owner.kind != caller.kind || one.owner.name != caller.name;
     let typed = stored(&one);
-    Ok(Shown { one, runs: found.data, jobs, older, others, typed, refused: None, did: None, open: None })
+    Ok(SchedulePageData { one, runs: found.data, jobs, older, others, typed, refused: None, flash: None, open: None })
 }
 
 /// Fields of a stored schedule.
@@ -223,7 +223,7 @@ fn stored(one: &Schedule) -> Typed {
 pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let typed = typed(&fields);
     let changed = async {
@@ -246,9 +246,9 @@ pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Pa
     match changed.await {
         Ok(_) => see_other(&address(&format!("/schedules/{id}"), &[("did", "changed")])),
         Err(error) => {
-            refused(&app, &signed, id, error, |shown, problem| Shown {
+            refused(&app, &signed, id, error, |page_data, problem| SchedulePageData {
                 typed: Typed { problem: Some(problem), ..typed },
-                ..shown
+                ..page_data
             })
             .await
         }
@@ -261,48 +261,48 @@ async fn refused(
     signed: &Signed,
     id: Uuid,
     error: Error,
-    put_in: impl FnOnce(Shown, Problem) -> Shown,
+    put_in: impl FnOnce(SchedulePageData, Problem) -> SchedulePageData,
 ) -> Response {
     let problem = match in_the_form(error) {
         Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     match read(app, &signed.caller, &Pages { of: Some(id), cursor: None }).await {
-        Ok(shown) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw(put_in(shown, problem))),
-        Err(error) => signed.visit.trouble(error),
+        Ok(page_data) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw(put_in(page_data, problem))),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
 /// `POST /schedules/{id}/run`
 pub(super) async fn run(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    act(&app, &signed, id, &fields, Deed::Run).await
+    submit(&app, &signed, id, &fields, ScheduleAction::Run).await
 }
 
 /// `POST /schedules/{id}/pause`
 pub(super) async fn pause(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    act(&app, &signed, id, &fields, Deed::Pause).await
+    submit(&app, &signed, id, &fields, ScheduleAction::Pause).await
 }
 
 /// `POST /schedules/{id}/resume`
 pub(super) async fn resume(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    act(&app, &signed, id, &fields, Deed::Resume).await
+    submit(&app, &signed, id, &fields, ScheduleAction::Resume).await
 }
 
 /// `POST /schedules/{id}/delete`
 pub(super) async fn delete(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
-    act(&app, &signed, id, &fields, Deed::Delete).await
+    submit(&app, &signed, id, &fields, ScheduleAction::Delete).await
 }
 
 /// Action on a schedule by a form.
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum ScheduleAction {
     Run,
     Pause,
     Resume,
     Delete,
 }
 
-impl Deed {
+impl ScheduleAction {
     /// Name of the form, and word of its notice.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -314,27 +314,33 @@ impl Deed {
     }
 }
 
-async fn act(app: &App, signed: &Signed, id: Result<Path<Uuid>>, fields: &Fields, deed: Deed) -> Response {
+async fn submit(
+    app: &App,
+    signed: &Signed,
+    id: Result<Path<Uuid>>,
+    fields: &Fields,
+    action: ScheduleAction,
+) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let (caller, reason) = (&signed.caller, fields.given("reason").map(str::to_owned));
-    let done = match deed {
-        Deed::Run => app.engine.run_schedule(caller, id, reason).await.map(drop),
-        Deed::Pause => app.engine.pause_schedule(caller, id, true, reason).await.map(drop),
-        Deed::Resume => app.engine.pause_schedule(caller, id, false, reason).await.map(drop),
-        Deed::Delete => app.engine.delete_schedule(caller, id, reason).await,
+    let done = match action {
+        ScheduleAction::Run => app.engine.run_schedule(caller, id, reason).await.map(drop),
+        ScheduleAction::Pause => app.engine.pause_schedule(caller, id, true, reason).await.map(drop),
+        ScheduleAction::Resume => app.engine.pause_schedule(caller, id, false, reason).await.map(drop),
+        ScheduleAction::Delete => app.engine.delete_schedule(caller, id, reason).await,
     };
-    let (name, did) = deed.words();
-    match (done, deed) {
-        (Ok(()), Deed::Delete) => see_other("/schedules"),
-        (Ok(()), _) => see_other(&address(&format!("/schedules/{id}"), &[("did", did)])),
+    let (name, flash) = action.words();
+    match (done, action) {
+        (Ok(()), ScheduleAction::Delete) => see_other("/schedules"),
+        (Ok(()), _) => see_other(&address(&format!("/schedules/{id}"), &[("did", flash)])),
         (Err(error), _) => {
             let reason = fields.text("reason").to_owned();
-            refused(app, signed, id, error, |shown, problem| Shown {
-                refused: Some(Refused { deed: name, problem, reason }),
-                ..shown
+            refused(app, signed, id, error, |page_data, problem| SchedulePageData {
+                refused: Some(RefusedAction { action: name, problem, reason }),
+                ..page_data
             })
             .await
         }

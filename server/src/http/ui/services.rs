@@ -27,8 +27,8 @@ use crate::{
         cursor::{Paged, cut},
         extract::Path,
     },
-    kept::Keeping,
-    store::part::{NamedPart, Part},
+    store::pagination::{NamedPageRange, PageRange},
+    stored_response::ResponseSlot,
 };
 
 const PATH: &str = "/services";
@@ -60,10 +60,11 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let cursor = pairs(query.as_deref()).find(|(name, _)| name == "cursor").map(|(_, value)| value);
-    let made = app.auth.cookie().read_once(&headers);
-    let made = made.and_then(|line| line.split_once('\n').map(|(name, secret)| (name.to_owned(), secret.to_owned())));
-    let shown_once = made.is_some();
-    let response = draw(&app, &signed, TokenList { cursor }, page::Services { made, ..Default::default() }).await;
+    let created = app.auth.cookie().read_once(&headers);
+    let created =
+        created.and_then(|line| line.split_once('\n').map(|(name, secret)| (name.to_owned(), secret.to_owned())));
+    let shown_once = created.is_some();
+    let response = draw(&app, &signed, TokenList { cursor }, page::Services { created, ..Default::default() }).await;
     if shown_once { with_cookie(response, app.auth.cookie().clear_once(PATH)) } else { response }
 }
 
@@ -74,16 +75,17 @@ async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services
     }
     let status = if typed.problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let read = async {
-        let services = tokens::list_services(app, &signed.caller, &NamedPart::by_name(SERVICES)).await?;
-        let found = tokens::list_tokens(app, &signed.caller, Part::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
+        let services = tokens::list_services(app, &signed.caller, &NamedPageRange::by_name(SERVICES)).await?;
+        let found =
+            tokens::list_tokens(app, &signed.caller, PageRange::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
         let (found, next) = cut(found, ROWS, |token| token.id);
         let paged = list.page(found, next);
         let next = paged.next_cursor.map(|cursor| address(PATH, &[("cursor", &cursor)]));
         Ok::<_, Error>(page::Services { services, tokens: paged.data, next, ..typed })
     };
     match read.await {
-        Ok(shown) => signed.visit.page(status, move || page::page(&shown)),
-        Err(error) => signed.visit.trouble(error),
+        Ok(page_data) => signed.visit.page(status, move || page::page(&page_data)),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -92,7 +94,7 @@ async fn refused(app: &App, signed: &Signed, error: Error, typed: page::Services
         Ok(problem) => {
             draw(app, signed, TokenList::default(), page::Services { problem: Some(problem), ..typed }).await
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -102,7 +104,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
         return *refused;
     }
     let name = fields.trimmed("name");
-    match tokens::create_service(&app, &signed.caller, NewService { name: name.clone() }, Keeping::nowhere()).await {
+    match tokens::create_service(&app, &signed.caller, NewService { name: name.clone() }, ResponseSlot::none()).await {
         Ok(_) => see_other(PATH),
         Err(error) => refused(&app, &signed, error, page::Services { service_name: name, ..Default::default() }).await,
     }
@@ -134,17 +136,17 @@ pub(super) async fn create_token(State(app): State<App>, signed: Signed, fields:
         types: (!types.is_empty()).then_some(types),
         expires_at,
     };
-    match tokens::create_token(&app, &signed.caller, new, Keeping::nowhere()).await {
-        Ok(made) => {
-            let name = made.token.name.replace(['\n', '\r'], " ");
-            let line = format!("{name}\n{}", made.secret);
+    match tokens::create_token(&app, &signed.caller, new, ResponseSlot::none()).await {
+        Ok(created) => {
+            let name = created.token.name.replace(['\n', '\r'], " ");
+            let line = format!("{name}\n{}", created.secret);
             with_cookie(see_other(PATH), app.auth.cookie().set_once(&line, PATH))
         }
         Err(Error::Problem(problem)) => {
             let problem = at_its_fields(*problem);
             refused(&app, &signed, problem.into(), page::Services { token: form, ..Default::default() }).await
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -176,7 +178,7 @@ async fn set_disabled(State(app): State<App>, signed: Signed, id: Result<Path<Uu
     let changed = async { tokens::change_service(&app, &signed.caller, id?.0, patch).await };
     match changed.await {
         Ok(_) => see_other(PATH),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -203,6 +205,6 @@ pub(super) async fn revoke_token(State(app): State<App>, signed: Signed, id: Res
     let revoked = async { tokens::revoke_token(&app, &signed.caller, id?.0).await };
     match revoked.await {
         Ok(()) => see_other(PATH),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }

@@ -11,7 +11,7 @@ use axum::{
 };
 use domain::{
     Problem, Time,
-    share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, ShareBody, shared},
+    share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, ShareBody, redact_for_share},
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -26,7 +26,7 @@ use crate::{
     auth::{ClientAddress, SharedTree, look_for_changes},
     error::{Error, Result},
     http::extract::Path,
-    kept::Keeping,
+    stored_response::ResponseSlot,
 };
 
 /// `GET /s/{token}`
@@ -43,7 +43,7 @@ pub(super) async fn show(
         let groups = app.engine.error_groups(&eyes, share.root_id).await?;
         share.record_use(&app, address).await?;
         let file = job.upload_id.is_some();
-        Ok::<_, Error>((share, shared(job), file, groups))
+        Ok::<_, Error>((share, redact_for_share(job), file, groups))
     };
     let mut response = match looked.await {
         Ok((share, job, file, groups)) => {
@@ -54,7 +54,7 @@ pub(super) async fn show(
             let problem: Problem = *problem;
             visit.page(status(&problem), move || pages::share::gone(&problem))
         }
-        Err(error) => visit.trouble(error),
+        Err(error) => visit.error_page(error),
     };
     // Everyone with the link may see the page, but search engines should not index it.
     response
@@ -67,14 +67,14 @@ pub(super) async fn show(
 pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let reason = fields.trimmed("reason");
     let days = fields.trimmed("days").parse().unwrap_or(SHARED_DAYS).clamp(1, SHARED_DAYS_AT_MOST);
     // One second less, because time passes before it is checked.
     let end = OffsetDateTime::now_utc() + Duration::days(days) - Duration::seconds(1);
     let body = ShareBody { reason: Some(reason.clone()), expires_at: Some(Time(end)) };
-    match app.engine.share(&signed.caller, id, &body, app.public_url.as_str(), Keeping::nowhere()).await {
+    match app.engine.share(&signed.caller, id, &body, app.public_url.as_str(), ResponseSlot::none()).await {
         Ok(made) => {
             let path = format!("/imports/{id}");
             with_cookie(see_other(&format!("{path}#share")), app.auth.cookie().set_once(&made.url, &path))
@@ -96,7 +96,7 @@ pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Pa
     match revoked.await {
         Ok((root_id, Ok(()))) => see_other(&format!("/imports/{root_id}#share")),
         Ok((root_id, Err(error))) => refused(&app, &signed, root_id, reason, error).await,
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -104,11 +104,11 @@ pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Pa
 async fn refused(app: &App, signed: &Signed, id: Uuid, reason: String, error: Error) -> Response {
     let problem = match in_the_form(error) {
         Ok(problem) => problem,
-        Err(error) => return signed.visit.trouble(error),
+        Err(error) => return signed.visit.error_page(error),
     };
     let panel = SharePanel { problem: Some(problem), reason, ..SharePanel::default() };
     match imports::draw(app, &signed.caller, Ok(Path(id)), panel, Actions::default()).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }

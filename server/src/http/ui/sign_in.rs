@@ -10,7 +10,7 @@ use axum::{
 };
 use domain::{Code, Problem};
 
-use super::{Visit, form::Fields, pairs, see_other, status, theme::own_path};
+use super::{Visit, form::Fields, pairs, see_other, status, theme::local_path};
 use crate::{
     App,
     auth::{
@@ -18,7 +18,7 @@ use crate::{
         factors::passkeys,
         links, people,
         proxy_header::{self, ProxyUser},
-        second_stage::{self, Second},
+        second_stage::{self, SecondFactor},
         sessions::{self, Visitor},
     },
     error::Error,
@@ -33,21 +33,21 @@ pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAd
     for (name, value) in pairs(query.as_deref()) {
         match name.as_str() {
             "ended" => form.ended = true,
-            "back" => own_path(&value).clone_into(&mut form.back),
+            "back" => local_path(&value).clone_into(&mut form.back),
             _ => {}
         }
     }
     // Signing out redirects here, while the proxy still names the person.
     if let (ProxyUser(Some(user)), false) = (ProxyUser::of(&app, &parts), form.ended) {
         return match proxy_header::sign_in(&app, &user, &Visitor::of(&app, &parts.headers, address)).await {
-            Ok(cookies) => (with_cookies(cookies), see_other(own_path(&form.back))).into_response(),
+            Ok(cookies) => (with_cookies(cookies), see_other(local_path(&form.back))).into_response(),
             Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => {
                 ask_second(&visit, &problem, &form.back)
             }
             Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => {
                 visit.page(status(&problem), move || page::provider_refused(&problem))
             }
-            Err(error) => visit.trouble(error),
+            Err(error) => visit.error_page(error),
         };
     }
     visit.page(StatusCode::OK, move || page::page(&form))
@@ -73,10 +73,10 @@ pub(super) async fn begin(
 ) -> Response {
     let (email, password) = (fields.trimmed("email"), fields.text("password").to_owned());
     let visitor = Visitor::of(&app, &headers, address);
-    let signed_in = people::sign_in(&app, &email, password, &Second::default(), &visitor).await;
+    let signed_in = people::sign_in(&app, &email, password, &SecondFactor::default(), &visitor).await;
     let back = fields.trimmed("back");
     match signed_in {
-        Ok(cookies) => (with_cookies(cookies), see_other(own_path(&back))).into_response(),
+        Ok(cookies) => (with_cookies(cookies), see_other(local_path(&back))).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, &back),
         Err(Error::Problem(problem)) if matches!(problem.status, 401 | 422 | 429) => {
             let form = page::SignIn { email, back, problem: Some((*problem).clone()), ..empty(&app) };
@@ -88,7 +88,7 @@ pub(super) async fn begin(
             }
             response
         }
-        Err(error) => visit.trouble(error),
+        Err(error) => visit.error_page(error),
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn confirm(State(app): State<App>, visit: Visit, Path(token): P
     match links::is_open(&app, &token).await {
         Ok(true) => visit.page(StatusCode::OK, move || page::confirm(&token)),
         Ok(false) => refused(&visit, &Problem::new(Code::LinkUsed, "It was used already, or it is too old.")),
-        Err(error) => visit.trouble(error),
+        Err(error) => visit.error_page(error),
     }
 }
 
@@ -109,11 +109,11 @@ pub(super) async fn redeem(
     address: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    match links::redeem(&app, &token, &Second::default(), &Visitor::of(&app, &headers, address)).await {
+    match links::redeem(&app, &token, &SecondFactor::default(), &Visitor::of(&app, &headers, address)).await {
         Ok(cookies) => (with_cookies(cookies), see_other("/")).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, "/"),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
-        Err(error) => visit.trouble(error),
+        Err(error) => visit.error_page(error),
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) fn ask_second(visit: &Visit, problem: &Problem, back: &str) -> Respon
     let form = page::SecondStep {
         state: problem.state.clone().unwrap_or_default(),
         methods: problem.methods.clone(),
-        back: own_path(back).to_owned(),
+        back: local_path(back).to_owned(),
         problem: Some(problem.clone()),
     };
     let status = if problem.errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
@@ -143,12 +143,12 @@ pub(super) async fn second_step(
     // A form with neither code is a wrong code, not a first request.
     let code = if code.is_none() && recovery_code.is_none() { Some(String::new()) } else { code };
     let (state, back) = (fields.text("state"), fields.text("back"));
-    let second = Second { code, recovery_code };
+    let second = SecondFactor { code, recovery_code };
     match second_stage::resume(&app, state, &second, &Visitor::of(&app, &headers, address)).await {
-        Ok(cookies) => (with_cookies(cookies), see_other(own_path(back))).into_response(),
+        Ok(cookies) => (with_cookies(cookies), see_other(local_path(back))).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, back),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),
-        Err(error) => visit.trouble(error),
+        Err(error) => visit.error_page(error),
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn end(
 ) -> Response {
     match sessions::end(&app, &headers, address).await {
         Ok(cookie) => (signed_out(cookie), see_other("/sign-in?ended=1")).into_response(),
-        Err(error) => visit.trouble(error),
+        Err(error) => visit.error_page(error),
     }
 }
 

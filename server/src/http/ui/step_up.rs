@@ -16,7 +16,7 @@ use domain::{Code, factors::StepUp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Signed, Visit, form::Fields, form::in_the_form, pairs, see_other, theme::own_path};
+use super::{Signed, Visit, form::Fields, form::in_the_form, pairs, see_other, theme::local_path};
 use crate::{
     App,
     auth::{envelope, step_up},
@@ -29,16 +29,16 @@ use crate::{
 pub(super) struct StepUpNeeded(pub(super) Vec<String>);
 
 /// Maximum size of a form stored in the page, in bytes.
-const LARGEST_KEPT: usize = 8 * 1024;
+const MAX_PENDING_BYTES: usize = 8 * 1024;
 
 /// Time for which a stored form is valid, in minutes.
-const KEPT_MINUTES: i64 = 10;
+const PENDING_MINUTES: i64 = 10;
 
 const PURPOSE: &str = "form kept during step-up";
 
 /// Form that was sent and refused.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct PendingForm {
     session_id: Uuid,
     path: String,
     body: String,
@@ -46,7 +46,7 @@ struct Kept {
 
 /// Middleware for sensitive forms: if a form is refused until the person proves their identity, the response is the
 /// page for the proof.
-pub(super) async fn ask(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) async fn challenge(State(app): State<App>, request: Request, next: Next) -> Response {
     if *request.method() != Method::POST {
         return next.run(request).await;
     }
@@ -61,24 +61,26 @@ pub(super) async fn ask(State(app): State<App>, request: Request, next: Next) ->
     let again = parts.clone();
     let bytes = match extract::body(Request::from_parts(parts, body), app.config.body_limit.bytes()).await {
         Ok(bytes) => bytes,
-        Err(error) => return visit.trouble(error),
+        Err(error) => return visit.error_page(error),
     };
     let path = again.uri.path().to_owned();
-    let kept = form_urlencoded::parse(&bytes).find(|(name, _)| name == "kept").map(|(_, value)| value.into_owned());
-    let opened: Option<Kept> = kept.and_then(|kept| envelope::open(&app, PURPOSE, &kept));
+    let pending_form =
+        form_urlencoded::parse(&bytes).find(|(name, _)| name == "kept").map(|(_, value)| value.into_owned());
+    let opened: Option<PendingForm> =
+        pending_form.and_then(|pending_form| envelope::open(&app, PURPOSE, &pending_form));
     let text = match opened {
-        Some(kept) if kept.session_id == session_id && kept.path == path => kept.body,
+        Some(pending_form) if pending_form.session_id == session_id && pending_form.path == path => pending_form.body,
         _ => String::from_utf8_lossy(&bytes).into_owned(),
     };
     let mut request = Request::from_parts(again, Body::from(text.clone()));
     request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
     let response = next.run(request).await;
     let Some(StepUpNeeded(methods)) = response.extensions().get::<StepUpNeeded>().cloned() else { return response };
-    if text.len() > LARGEST_KEPT {
+    if text.len() > MAX_PENDING_BYTES {
         return response;
     }
-    let kept = envelope::seal(&app, PURPOSE, KEPT_MINUTES, &Kept { session_id, path, body: text });
-    let form = page::StepUp { methods, kept, providers: providers(&app), ..page::StepUp::default() };
+    let pending_form = envelope::seal(&app, PURPOSE, PENDING_MINUTES, &PendingForm { session_id, path, body: text });
+    let form = page::StepUp { methods, pending_form, providers: providers(&app), ..page::StepUp::default() };
     visit.page(StatusCode::FORBIDDEN, move || page::page(&form))
 }
 
@@ -89,13 +91,13 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
         Ok(methods) => {
             let form = page::StepUp {
                 methods,
-                back: own_path(&back).to_owned(),
+                back: local_path(&back).to_owned(),
                 providers: providers(&app),
                 ..page::StepUp::default()
             };
             signed.visit.page(StatusCode::OK, move || page::page(&form))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
@@ -112,28 +114,28 @@ pub(super) async fn confirm(State(app): State<App>, signed: Signed, fields: Fiel
         let given = StepUp { password: given("password"), code, recovery_code, passkey: None };
         step_up::perform(&app, caller, given).await
     };
-    let (kept, back) = (fields.text("kept").to_owned(), fields.text("back").to_owned());
+    let (pending_form, back) = (fields.text("kept").to_owned(), fields.text("back").to_owned());
     let problem = match proved.map_err(in_the_form) {
-        Ok(()) => return go_on(&app, &kept, &back),
+        Ok(()) => return resume(&app, &pending_form, &back),
         Err(Ok(problem)) => Some(problem),
         Err(Err(Error::Problem(problem))) if problem.code == Code::StepUpRequired => None,
-        Err(Err(error)) => return signed.visit.trouble(error),
+        Err(Err(error)) => return signed.visit.error_page(error),
     };
     match step_up::methods(&app, caller).await {
         Ok(methods) => {
-            let form = page::StepUp { methods, kept, back, providers: providers(&app), problem };
+            let form = page::StepUp { methods, pending_form, back, providers: providers(&app), problem };
             signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::page(&form))
         }
-        Err(error) => signed.visit.trouble(error),
+        Err(error) => signed.visit.error_page(error),
     }
 }
 
 /// Redirects to the stored action, or back to the page.
-fn go_on(app: &App, kept: &str, back: &str) -> Response {
-    match envelope::open::<Kept>(app, PURPOSE, kept) {
+fn resume(app: &App, pending_form: &str, back: &str) -> Response {
+    match envelope::open::<PendingForm>(app, PURPOSE, pending_form) {
         // The browser sends this form there (307), and the middleware opens the stored one.
-        Some(kept) => Redirect::temporary(&kept.path).into_response(),
-        None => see_other(own_path(back)),
+        Some(pending_form) => Redirect::temporary(&pending_form.path).into_response(),
+        None => see_other(local_path(back)),
     }
 }
 

@@ -12,19 +12,19 @@ use crate::{
     error::{Error, Result},
     store::{
         Tx,
-        gates::{self, Delta, Locked},
+        job_states::{self, Delta, LockedJobState},
     },
 };
 
-use super::{AddCommand, refusal::refusal, rows::ITEMS_A_TURN};
-use crate::jobs::{Core, intake};
+use super::{AddCommand, refusal::refusal, rows::ITEMS_PER_FAIR_TURN};
+use crate::jobs::{Core, item_intake};
 
 /// Number of items from which two transactions cost less than the wait of others.
 const LARGE: usize = 1_000;
 
 /// Job state rows as they were when places were reserved.
 pub(in crate::jobs) struct Reserved {
-    gates: HashMap<i64, Locked>,
+    job_states: HashMap<i64, LockedJobState>,
 }
 
 impl Reserved {
@@ -34,55 +34,62 @@ impl Reserved {
             return Ok(None);
         }
         let mut tx = core.pools.hot.begin().await?;
-        let gates = lock(&mut tx, commands).await?;
+        let job_states = lock(&mut tx, commands).await?;
         let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
-        let mut turns: HashMap<i64, i64> = HashMap::new();
+        let mut fair_turns: HashMap<i64, i64> = HashMap::new();
         for command in commands {
             let job = &command.job;
-            match gates.get(&job.gate_id) {
-                Some(gate) if refusal(gate, command).is_none() => {}
+            match job_states.get(&job.job_key) {
+                Some(job_state) if refusal(job_state, command).is_none() => {}
                 _ => return Ok(None),
             }
-            let Some(carrier) = gates.get(&job.turn_gate_id) else { return Ok(None) };
-            let mut turn = *turns.get(&job.turn_gate_id).unwrap_or(&carrier.last_turn);
-            let mut ranks: Vec<i16> = command.items.iter().map(|item| -item.priority).collect();
-            ranks.sort_unstable();
-            ranks.dedup();
-            for rank in ranks {
-                turn = turn.max(intake::lowest_turn(core, &mut tx, job.type_id, rank).await? * ITEMS_A_TURN);
+            let Some(carrier) = job_states.get(&job.fair_turn_job_key) else { return Ok(None) };
+            let mut fair_turn = *fair_turns.get(&job.fair_turn_job_key).unwrap_or(&carrier.last_fair_turn);
+            let mut negated_priorities: Vec<i16> = command.items.iter().map(|item| -item.priority).collect();
+            negated_priorities.sort_unstable();
+            negated_priorities.dedup();
+            for negated_priority in negated_priorities {
+                fair_turn = fair_turn.max(
+                    item_intake::lowest_fair_turn(core, &mut tx, job.type_id, negated_priority).await?
+                        * ITEMS_PER_FAIR_TURN,
+                );
             }
             let n = command.items.len() as i64;
-            turns.insert(job.turn_gate_id, turn + n);
-            let delta = deltas.entry(job.gate_id).or_default();
-            delta.turn_only = false;
+            fair_turns.insert(job.fair_turn_job_key, fair_turn + n);
+            let delta = deltas.entry(job.job_key).or_default();
+            delta.fair_turn_only = false;
             delta.adds = true;
             delta.seqs += n;
-            deltas.entry(job.turn_gate_id).or_insert_with(Delta::turns);
+            deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
         }
-        for (gate, turn) in turns {
-            if let Some(delta) = deltas.get_mut(&gate) {
-                delta.turn = turn;
+        for (job_state, fair_turn) in fair_turns {
+            if let Some(delta) = deltas.get_mut(&job_state) {
+                delta.fair_turn = fair_turn;
             }
         }
         let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-        if gates::apply_held(&mut tx, &deltas).await?.len() != deltas.len() {
+        if job_states::apply_locked(&mut tx, &deltas).await?.len() != deltas.len() {
             return Ok(None);
         }
         crate::store::commit(tx).await?;
-        Ok(Some(Self { gates }))
+        Ok(Some(Self { job_states }))
     }
 
     /// Job state rows with the reserved places.
-    pub(super) fn gates(&self) -> &HashMap<i64, Locked> {
-        &self.gates
+    pub(super) fn job_states(&self) -> &HashMap<i64, LockedJobState> {
+        &self.job_states
     }
 
     /// Locks the job state rows. Returns [`Error::Conflict`] if a job has changed since the reservation.
     pub(super) async fn confirm(&self, tx: &mut Tx, commands: &[&AddCommand]) -> Result<()> {
-        let what_counts = |gate: &Locked| (gate.sealed, gate.cancelled, gate.removed, gate.held(), gate.after_failed);
+        let what_counts = |job_state: &LockedJobState| {
+            (job_state.sealed, job_state.cancelled, job_state.deleted, job_state.blocks_items(), job_state.after_failed)
+        };
         let now = lock(tx, commands).await?;
-        let same = |(id, gate): (&i64, &Locked)| self.gates.get(id).map(what_counts) == Some(what_counts(gate));
-        if now.len() == self.gates.len() && now.iter().all(same) {
+        let same = |(id, job_state): (&i64, &LockedJobState)| {
+            self.job_states.get(id).map(what_counts) == Some(what_counts(job_state))
+        };
+        if now.len() == self.job_states.len() && now.iter().all(same) {
             Ok(())
         } else {
             Err(Error::Conflict("a job changed while many items were on their way into it"))
@@ -91,9 +98,9 @@ impl Reserved {
 }
 
 /// Locks the job state rows of the jobs of a batch, and those that hold the fair turns of their trees.
-pub(super) async fn lock(tx: &mut Tx, commands: &[&AddCommand]) -> Result<HashMap<i64, Locked>> {
-    let mut ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.gate_id, c.job.turn_gate_id]).collect();
+pub(super) async fn lock(tx: &mut Tx, commands: &[&AddCommand]) -> Result<HashMap<i64, LockedJobState>> {
+    let mut ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.job_key, c.job.fair_turn_job_key]).collect();
     ids.sort_unstable();
     ids.dedup();
-    Ok(gates::lock(tx, &ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect())
+    Ok(job_states::lock(tx, &ids).await?.into_iter().map(|job_state| (job_state.job_key, job_state)).collect())
 }

@@ -9,19 +9,19 @@ use crate::{
     error::Result,
     store::{
         Tx,
-        contracts::JobInfo,
+        definitions::JobInfo,
         endings::{self, ErrorText, FinalRow},
-        gates::{Delta, Locked},
         items::{self, BlockedRow, DeferredRow, NewItemRow, ReadyRow},
-        leases::Mark,
+        job_states::{Delta, LockedJobState},
+        leases::ClaimCursor,
     },
 };
 
-use super::super::{Core, lanes::Lanes, prepare::Prepared};
+use super::super::{Core, item_validation::PreparedItem, serialize_queues::SerializeQueues};
 
 /// Number of items of one tree that share a fair turn (`claiming`): one per turn would make every batch touch as many
 /// job state rows as items.
-pub(in super::super) const ITEMS_A_TURN: i64 = 10;
+pub(in super::super) const ITEMS_PER_FAIR_TURN: i64 = 10;
 
 /// Error kind of items canceled because a job they waited for did not succeed (`after`).
 pub(in super::super) const AFTER_FAILED: &str = "after_failed";
@@ -38,12 +38,12 @@ pub(in super::super) struct Rows {
 }
 
 /// Target of an item: job, locked job state row, serialize queues, and fair turns.
-pub(in super::super) struct Place<'a> {
+pub(in super::super) struct Target<'a> {
     pub(in super::super) job: &'a JobInfo,
-    pub(in super::super) gate: &'a Locked,
-    pub(in super::super) lanes: &'a mut Lanes,
+    pub(in super::super) job_state: &'a LockedJobState,
+    pub(in super::super) serialize_queues: &'a mut SerializeQueues,
     /// Last fair turn of the tree, counted in items.
-    pub(in super::super) turn: &'a mut i64,
+    pub(in super::super) fair_turn: &'a mut i64,
     /// Lowest waiting fair turn at the item's rank, counted in items.
     pub(in super::super) current: i64,
     pub(in super::super) now: Time,
@@ -51,9 +51,9 @@ pub(in super::super) struct Place<'a> {
 
 /// Item to be placed: new, released, or retried by a person.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Going<'a> {
+pub(in super::super) struct PendingItem<'a> {
     pub(in super::super) id: Uuid,
-    pub(in super::super) rank: i16,
+    pub(in super::super) negated_priority: i16,
     pub(in super::super) serialize_key: Option<&'a str>,
     pub(in super::super) run_after: Option<time::OffsetDateTime>,
     pub(in super::super) expires_at: Option<time::OffsetDateTime>,
@@ -63,10 +63,10 @@ pub(in super::super) struct Going<'a> {
 
 impl Rows {
     /// Adds a new item.
-    pub(in super::super) fn add(&mut self, item: &Prepared, seq: i64, place: &mut Place<'_>, delta: &mut Delta) {
+    pub(in super::super) fn add(&mut self, item: &PreparedItem, seq: i64, target: &mut Target<'_>, delta: &mut Delta) {
         self.items.push(NewItemRow {
             id: item.id,
-            gate_id: place.job.gate_id,
+            job_key: target.job.job_key,
             seq,
             row: item.row,
             priority: item.priority,
@@ -80,80 +80,83 @@ impl Rows {
         });
         if let Some(error) = &item.error {
             delta.counts.dead += 1;
-            self.finals.push(final_row(item.id, place.job.gate_id, ItemState::Dead, Some(error.clone())));
+            self.finals.push(final_row(item.id, target.job.job_key, ItemState::Dead, Some(error.clone())));
             return;
         }
-        let going = Going {
+        let pending_item = PendingItem {
             id: item.id,
-            rank: -item.priority,
+            negated_priority: -item.priority,
             serialize_key: item.serialize_key.as_deref(),
             run_after: item.run_after,
             expires_at: item.expires_at,
             attempts: 0,
             failures: 0,
         };
-        self.put(going, place, delta);
+        self.put(pending_item, target, delta);
     }
 
     /// Places a pending item in its state: the first that applies of scheduled, blocked, available.
-    pub(in super::super) fn put(&mut self, item: Going<'_>, place: &mut Place<'_>, delta: &mut Delta) {
-        let (gate_id, type_id, rank) = (place.job.gate_id, place.job.type_id, item.rank);
-        if place.gate.after_failed {
+    pub(in super::super) fn put(&mut self, item: PendingItem<'_>, target: &mut Target<'_>, delta: &mut Delta) {
+        let (job_key, type_id, negated_priority) = (target.job.job_key, target.job.type_id, item.negated_priority);
+        if target.job_state.after_failed {
             delta.counts.cancelled += 1;
             delta.after_cancelled += 1;
             let error = after_failed();
             self.finals.push(FinalRow {
                 attempt: item.attempts,
                 failures: item.failures,
-                ..final_row(item.id, gate_id, ItemState::Cancelled, Some(error))
+                ..final_row(item.id, job_key, ItemState::Cancelled, Some(error))
             });
             return;
         }
-        let held = place.gate.held();
+        let blocked_by_after = target.job_state.blocks_items();
         // Items held by `after` join their serialize queue when they are released.
-        let lane_id = item.serialize_key.filter(|_| !held).and_then(|key| place.lanes.of(place.job.owner_id, key));
-        let first = lane_id.is_none_or(|lane| place.lanes.join(lane, item.id));
-        if let Some(due_at) = item.run_after.filter(|at| !held && *at > place.now.0) {
+        let serialize_queue_id = item
+            .serialize_key
+            .filter(|_| !blocked_by_after)
+            .and_then(|key| target.serialize_queues.of(target.job.owner_id, key));
+        let first = serialize_queue_id.is_none_or(|queue_id| target.serialize_queues.join(queue_id, item.id));
+        if let Some(due_at) = item.run_after.filter(|at| !blocked_by_after && *at > target.now.0) {
             delta.counts.scheduled += 1;
             self.deferred.push(DeferredRow {
                 item_id: item.id,
-                gate_id,
+                job_key,
                 type_id,
-                rank,
+                negated_priority,
                 due_at,
                 expires_at: item.expires_at,
                 attempts: item.attempts,
                 failures: item.failures,
                 retryable: false,
-                lane_id,
+                serialize_queue_id,
             });
-        } else if held || !first {
+        } else if blocked_by_after || !first {
             delta.counts.blocked += 1;
             self.blocked.push(BlockedRow {
                 item_id: item.id,
-                gate_id,
+                job_key,
                 type_id,
-                rank,
-                due_at: item.run_after.filter(|_| held),
+                negated_priority,
+                due_at: item.run_after.filter(|_| blocked_by_after),
                 expires_at: item.expires_at,
                 attempts: item.attempts,
                 failures: item.failures,
-                by_after: held,
-                lane_id,
+                by_after: blocked_by_after,
+                serialize_queue_id,
             });
         } else {
             delta.counts.available += 1;
-            *place.turn = (*place.turn).max(place.current) + 1;
+            *target.fair_turn = (*target.fair_turn).max(target.current) + 1;
             self.ready.push(ReadyRow {
                 item_id: item.id,
-                gate_id,
+                job_key,
                 type_id,
-                rank,
-                turn: (*place.turn - 1) / ITEMS_A_TURN,
+                negated_priority,
+                fair_turn: (*target.fair_turn - 1) / ITEMS_PER_FAIR_TURN,
                 expires_at: item.expires_at,
                 attempts: item.attempts,
                 failures: item.failures,
-                lane_id,
+                serialize_queue_id,
             });
         }
     }
@@ -171,10 +174,10 @@ impl Rows {
     }
 
     /// Number of rows and lowest position, by type.
-    pub(in super::super) fn lowest(&self) -> BTreeMap<i32, (usize, Mark)> {
-        let mut lowest: BTreeMap<i32, (usize, Mark)> = BTreeMap::new();
+    pub(in super::super) fn lowest(&self) -> BTreeMap<i32, (usize, ClaimCursor)> {
+        let mut lowest: BTreeMap<i32, (usize, ClaimCursor)> = BTreeMap::new();
         for row in &self.ready {
-            let mark = Mark { rank: row.rank, turn: row.turn };
+            let mark = ClaimCursor { negated_priority: row.negated_priority, fair_turn: row.fair_turn };
             let entry = lowest.entry(row.type_id).or_insert((0, mark));
             *entry = (entry.0 + 1, entry.1.min(mark));
         }
@@ -194,10 +197,10 @@ pub(crate) fn after_failed() -> ErrorText {
 }
 
 /// Row of a final state that was reached without an assignment.
-pub(in super::super) fn final_row(item_id: Uuid, gate_id: i64, state: ItemState, error: Option<ErrorText>) -> FinalRow {
+pub(in super::super) fn final_row(item_id: Uuid, job_key: i64, state: ItemState, error: Option<ErrorText>) -> FinalRow {
     FinalRow {
         item_id,
-        gate_id,
+        job_key,
         lease: None,
         attempt: 0,
         failures: 0,

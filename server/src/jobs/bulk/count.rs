@@ -16,18 +16,18 @@ use crate::{
     error::{Error, Result},
     store::{
         bulk::{self, BulkRow, members},
-        finding::ItemOrder,
-        part::Part,
-        settle as trees,
+        item_list_scan::ItemOrder,
+        pagination::PageRange,
+        tree_completion as tree_states,
     },
 };
 
-use super::{Engine, Wanted, asker::asker, json};
+use super::{BulkSelection, Engine, json, requester::requester};
 
 /// Number of members per step.
 const PAGE: i64 = 200;
 /// Time after which another server assumes that the server taking a step is gone, in seconds.
-const PATIENCE: f64 = 30.0;
+const STEP_SECONDS: f64 = 30.0;
 /// Number of pages counted during a request, and rows per page.
 const RECOUNT_PAGES: usize = 5;
 const RECOUNT_PAGE: i64 = 1_000;
@@ -45,13 +45,13 @@ struct Page {
 /// Counts one page of an operation's list; returns true if there may be more for this server.
 pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     let core = &engine.0.core;
-    if !bulk::take_walk(&core.pools.read, id, PATIENCE).await? {
+    if !bulk::lease_scan(&core.pools.read, id, STEP_SECONDS).await? {
         return Ok(false);
     }
-    let Some(row) = bulk::list(&core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop() else {
+    let Some(row) = bulk::list(&core.pools.read, Some(id), None, PageRange::newest(None, 1)).await?.pop() else {
         return Ok(false);
     };
-    let Some(caller) = asker(core, &row).await? else { return Ok(false) };
+    let Some(caller) = requester(core, &row).await? else { return Ok(false) };
     let page = match page(engine, &caller, &row).await {
         Ok(page) => page,
         // The object of the filter is gone: the list ends here.
@@ -67,19 +67,19 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
 }
 
 /// Number of rows of a list, or `None` if a few pages do not reach its end.
-pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &Wanted) -> Result<Option<i64>> {
+pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &BulkSelection) -> Result<Option<i64>> {
     let mut n = 0;
     let (mut items_at, mut jobs_at) = (None, None);
     for _ in 0..RECOUNT_PAGES {
         let more = match wanted {
-            Wanted::Items(filter) => {
+            BulkSelection::Items(filter) => {
                 let (items, next) =
                     engine.list_items(caller, filter, ItemOrder::Oldest, items_at, RECOUNT_PAGE).await?;
                 n += items.len() as i64;
                 items_at = next;
                 next.is_some()
             }
-            Wanted::Jobs(filter) => {
+            BulkSelection::Jobs(filter) => {
                 let (jobs, next) = engine.list_jobs(caller, filter, false, jobs_at, RECOUNT_PAGE).await?;
                 n += jobs.len() as i64;
                 jobs_at = next;
@@ -94,7 +94,7 @@ pub(super) async fn now(engine: &Engine, caller: &Caller, wanted: &Wanted) -> Re
 }
 
 async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
-    let wanted: Wanted = serde_json::from_str(&row.wanted).map_err(|e| Error::Broken(e.to_string()))?;
+    let wanted: BulkSelection = serde_json::from_str(&row.wanted).map_err(|e| Error::Broken(e.to_string()))?;
     let action = BulkAction::parse(&row.action).filter(|_| row.dry_run);
     let mut foreseen: BTreeMap<&'static str, i64> = BTreeMap::new();
     let mut note = |code: Option<Code>| {
@@ -103,20 +103,21 @@ async fn page(engine: &Engine, caller: &Caller, row: &BulkRow) -> Result<Page> {
         }
     };
     let (found, next) = match &wanted {
-        Wanted::Items(filter) => {
-            let (items, next) =
-                engine.list_items(caller, filter, ItemOrder::Oldest, row.place_gate.zip(row.place_seq), PAGE).await?;
+        BulkSelection::Items(filter) => {
+            let (items, next) = engine
+                .list_items(caller, filter, ItemOrder::Oldest, row.place_job_key.zip(row.place_seq), PAGE)
+                .await?;
             for item in &items {
                 note(action.and_then(|action| item_refusal(action, item)));
             }
             (items.iter().map(of_item).collect(), next)
         }
-        Wanted::Jobs(filter) => {
-            let (jobs, next) = engine.list_jobs(caller, filter, false, row.place_gate, PAGE).await?;
+        BulkSelection::Jobs(filter) => {
+            let (jobs, next) = engine.list_jobs(caller, filter, false, row.place_job_key, PAGE).await?;
             for job in &jobs {
                 note(action.and_then(|action| job_refusal(caller, action, job)));
             }
-            (jobs.iter().map(of_job).collect(), next.map(|gate| (gate, 0)))
+            (jobs.iter().map(of_job).collect(), next.map(|job_state| (job_state, 0)))
         }
     };
     Ok(Page { found, foreseen, next })
@@ -135,10 +136,10 @@ fn item_refusal(action: BulkAction, item: &Item) -> Option<Code> {
 
 /// Same for a job.
 fn job_refusal(caller: &Caller, action: BulkAction, job: &Job) -> Option<Code> {
-    let own = (caller.kind, &caller.name) == (job.owner.kind, &job.owner.name);
+    let is_own = (caller.kind, &caller.name) == (job.owner.kind, &job.owner.name);
     match action {
         BulkAction::Delete if job.parent_id.is_some() => Some(Code::NotRoot),
-        BulkAction::Delete if !own && !caller.is_admin() => Some(Code::Forbidden),
+        BulkAction::Delete if !is_own && !caller.is_admin() => Some(Code::Forbidden),
         BulkAction::Delete if job.tree.status != JobStatus::Completed => Some(Code::JobNotComplete),
         BulkAction::Cancel if job.tree.status == JobStatus::Completed => Some(Code::JobCompleted),
         _ => None,
@@ -172,21 +173,21 @@ fn of_job(job: &Job) -> BulkSample {
 async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     let core = &engine.0.core;
     let holds = row.action == BulkAction::Retry.as_str() && !row.dry_run;
-    let mut gates: BTreeMap<i64, Uuid> = BTreeMap::new();
+    let mut roots_by_job_key: BTreeMap<i64, Uuid> = BTreeMap::new();
     if holds {
         let roots: BTreeSet<Uuid> = page.found.iter().map(|member| member.root_id).collect();
-        let plans = core.plans.of_all(&core.pools.read, roots).await?;
-        gates.extend(plans.values().map(|plan| (plan.root_gate(), plan.root_id)));
+        let graphs = core.graphs.of_all(&core.pools.read, roots).await?;
+        roots_by_job_key.extend(graphs.values().map(|graph| (graph.root_job_key(), graph.root_id)));
     }
     let mut tx = core.pools.hot.begin().await?;
-    let root_gates: Vec<i64> = gates.keys().copied().collect();
+    let root_job_keys: Vec<i64> = roots_by_job_key.keys().copied().collect();
     let mut alive: HashSet<Uuid> = HashSet::new();
-    for gate in trees::lock(&mut tx, &root_gates).await? {
-        if !gate.removed {
-            alive.extend(gates.get(&gate.gate_id));
+    for job_state in tree_states::lock(&mut tx, &root_job_keys).await? {
+        if !job_state.deleted {
+            alive.extend(roots_by_job_key.get(&job_state.job_key));
         }
     }
-    if !bulk::lock_walk(&mut tx, row).await? {
+    if !bulk::lock_scan(&mut tx, row).await? {
         return Ok(());
     }
     let found: Vec<&BulkSample> =
@@ -199,15 +200,18 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
             members::add_members(&mut tx, row.id, row.total, &ids, &roots).await?.into_iter().collect();
         n = new.len() as i64;
         if holds {
-            let mut held: BTreeMap<Uuid, i64> = BTreeMap::new();
+            let mut members_by_tree: BTreeMap<Uuid, i64> = BTreeMap::new();
             for member in found.iter().filter(|member| new.contains(&member.id)) {
-                *held.entry(member.root_id).or_default() += 1;
+                *members_by_tree.entry(member.root_id).or_default() += 1;
             }
-            let (roots, counts): (Vec<Uuid>, Vec<i64>) = held.into_iter().unzip();
+            let (roots, counts): (Vec<Uuid>, Vec<i64>) = members_by_tree.into_iter().unzip();
             let first = members::add_holds(&mut tx, row.id, &roots, &counts).await?;
-            let first: Vec<i64> =
-                gates.iter().filter(|(_, root_id)| first.contains(root_id)).map(|gate| *gate.0).collect();
-            trees::hold(&mut tx, &first, 1).await?;
+            let first: Vec<i64> = roots_by_job_key
+                .iter()
+                .filter(|(_, root_id)| first.contains(root_id))
+                .map(|job_state| *job_state.0)
+                .collect();
+            tree_states::hold(&mut tx, &first, 1).await?;
         }
     }
     let sample = if (row.total as usize) < SAMPLE { Some(sample(row, &found)?) } else { None };

@@ -20,14 +20,14 @@ use crate::{
     auth::Caller,
     error::{Error, Result},
     store::{
-        audit as log,
+        audit as audit_log,
         bulk::{
             self, BulkRow,
             members::{self, Member, Pace},
         },
-        contracts::JobInfo,
-        part::Part,
-        retrying,
+        definitions::JobInfo,
+        item_retries,
+        pagination::PageRange,
     },
 };
 
@@ -39,8 +39,8 @@ use super::{
         retry::{self, Retry},
     },
     Engine, IDLE, Tally,
-    asker::asker,
-    mark::Counted,
+    requester::requester,
+    tally::MemberOutcome,
 };
 
 /// Number of items that a server takes at once.
@@ -48,16 +48,16 @@ const SLICE: i64 = 500;
 /// Number of jobs that a server takes at once.
 const SLICE_OF_JOBS: i64 = 50;
 /// Maximum number of payload bytes edited in one transaction.
-const PIECE_BYTES: usize = 8 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 /// Maximum number of jobs, over all trees, that one transaction locks; a single tree may have more.
-const PIECE_JOBS: usize = 2_000;
+const BATCH_JOBS: usize = 2_000;
 /// Time for which a server holds a slice, in seconds.
-const PATIENCE: f64 = 60.0;
+const SLICE_SECONDS: f64 = 60.0;
 /// Maximum number of attempts for a member that fails because of a server error.
 const MOST_TRIES: i16 = 5;
 
 /// Action applied to every member.
-struct Deed {
+struct Operation {
     caller: Caller,
     action: BulkAction,
     on_items: bool,
@@ -65,7 +65,7 @@ struct Deed {
     edits: Vec<Edit>,
 }
 
-impl Deed {
+impl Operation {
     fn of(row: &BulkRow, caller: Caller) -> Result<Self> {
         let broken = || Error::Broken(format!("the bulk operation {} cannot be read", row.id));
         let edits: Vec<PayloadEdit> = serde_json::from_str(&row.payload_edit).map_err(|_| broken())?;
@@ -82,18 +82,18 @@ impl Deed {
 /// Processes the next members of an operation. Returns the time until there is more to do.
 pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let core = &engine.0.core;
-    let Some(row) = bulk::list(&core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop() else {
+    let Some(row) = bulk::list(&core.pools.read, Some(id), None, PageRange::newest(None, 1)).await?.pop() else {
         return Ok(IDLE);
     };
-    let Some(caller) = asker(core, &row).await? else { return Ok(Duration::ZERO) };
-    let deed = Deed::of(&row, caller)?;
+    let Some(caller) = requester(core, &row).await? else { return Ok(Duration::ZERO) };
+    let operation = Operation::of(&row, caller)?;
     let mut tx = core.pools.read.begin().await?;
     let Some(pace) = members::lock_pace(&mut tx, id).await? else { return Ok(IDLE) };
-    let (n, next) = allowed(pace, if deed.on_items { SLICE } else { SLICE_OF_JOBS });
+    let (n, next) = allowed(pace, if operation.on_items { SLICE } else { SLICE_OF_JOBS });
     if n == 0 {
         return Ok(Duration::from_secs_f64(next.max(0.001)));
     }
-    let taken = members::take_members(&mut tx, id, n, PATIENCE).await?;
+    let taken = members::take_members(&mut tx, id, n, SLICE_SECONDS).await?;
     if pace.rate.is_some() && !taken.is_empty() {
         members::set_pace(&mut tx, id, next).await?;
     }
@@ -102,8 +102,9 @@ pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
         return Ok(IDLE);
     }
     let mut left = &taken[..];
-    for n in pieces(engine, &deed, &taken).await? {
-        let done = if core.shutdown.is_cancelled() { Ok(false) } else { deal(engine, &deed, id, &left[..n]).await };
+    for n in batch_sizes(engine, &operation, &taken).await? {
+        let done =
+            if core.shutdown.is_cancelled() { Ok(false) } else { process(engine, &operation, id, &left[..n]).await };
         if !matches!(done, Ok(true)) {
             let left: Vec<Uuid> = left.iter().map(|member| member.member_id).collect();
             members::give_back(&core.pools.read, id, &left, 0.0).await?;
@@ -130,43 +131,43 @@ fn allowed(pace: Pace, most: i64) -> (i64, f64) {
 
 /// Sizes of the batches, one transaction each, that bound the locks and the memory of a transaction. Jobs are processed
 /// one by one.
-async fn pieces(engine: &Engine, deed: &Deed, taken: &[Member]) -> Result<Vec<usize>> {
-    if !deed.on_items {
+async fn batch_sizes(engine: &Engine, operation: &Operation, taken: &[Member]) -> Result<Vec<usize>> {
+    if !operation.on_items {
         return Ok(vec![1; taken.len()]);
     }
     let core = &engine.0.core;
-    let plans = core.plans.of_all(&core.pools.read, taken.iter().map(|member| member.root_id)).await?;
+    let graphs = core.graphs.of_all(&core.pools.read, taken.iter().map(|member| member.root_id)).await?;
     let mut bytes = HashMap::new();
-    if !deed.edits.is_empty() {
+    if !operation.edits.is_empty() {
         let ids: Vec<Uuid> = taken.iter().map(|member| member.member_id).collect();
-        bytes = retrying::payload_bytes(&core.pools.read, &ids).await?;
+        bytes = item_retries::payload_bytes(&core.pools.read, &ids).await?;
     }
-    let mut pieces = Vec::new();
-    let (mut n, mut piece_bytes, mut piece_jobs) = (0, 0, 0);
+    let mut batch_sizes = Vec::new();
+    let (mut n, mut batch_bytes, mut batch_jobs) = (0, 0, 0);
     let mut roots = HashSet::new();
     for member in taken {
         let size = bytes.get(&member.member_id).copied().unwrap_or(0);
-        let jobs = plans.get(&member.root_id).map_or(0, |plan| plan.jobs.len());
+        let jobs = graphs.get(&member.root_id).map_or(0, |graph| graph.jobs.len());
         let more = if roots.contains(&member.root_id) { 0 } else { jobs };
-        if n > 0 && (piece_bytes + size > PIECE_BYTES || piece_jobs + more > PIECE_JOBS) {
-            pieces.push(n);
-            (n, piece_bytes, piece_jobs) = (0, 0, 0);
+        if n > 0 && (batch_bytes + size > BATCH_BYTES || batch_jobs + more > BATCH_JOBS) {
+            batch_sizes.push(n);
+            (n, batch_bytes, batch_jobs) = (0, 0, 0);
             roots.clear();
         }
         if roots.insert(member.root_id) {
-            piece_jobs += jobs;
+            batch_jobs += jobs;
         }
-        (n, piece_bytes) = (n + 1, piece_bytes + size);
+        (n, batch_bytes) = (n + 1, batch_bytes + size);
     }
-    pieces.extend((n > 0).then_some(n));
-    Ok(pieces)
+    batch_sizes.extend((n > 0).then_some(n));
+    Ok(batch_sizes)
 }
 
 /// Processes members together, or in halves after a failure. Returns false if the operation no longer runs.
-async fn deal(engine: &Engine, deed: &Deed, bulk_id: Uuid, members: &[Member]) -> Result<bool> {
+async fn process(engine: &Engine, operation: &Operation, bulk_id: Uuid, members: &[Member]) -> Result<bool> {
     let mut open = vec![members];
     while let Some(batch) = open.pop() {
-        match together(engine, deed, bulk_id, batch).await {
+        match process_together(engine, operation, bulk_id, batch).await {
             Ok(()) => {}
             Err(Error::Problem(problem)) if problem.code == Code::OperationOver => {
                 return still_runs(engine, bulk_id).await;
@@ -195,25 +196,25 @@ async fn failed(engine: &Engine, bulk_id: Uuid, batch: &[Member], error: &Error)
             continue;
         }
         tracing::error!(%error, %bulk_id, member = %id, "bulk member failed");
-        count(engine, bulk_id, *member, Counted::Errored).await?;
+        count(engine, bulk_id, *member, MemberOutcome::Errored).await?;
     }
     Ok(())
 }
 
 async fn still_runs(engine: &Engine, id: Uuid) -> Result<bool> {
-    let row = bulk::list(&engine.0.core.pools.read, Some(id), None, Part::newest(None, 1)).await?.pop();
+    let row = bulk::list(&engine.0.core.pools.read, Some(id), None, PageRange::newest(None, 1)).await?.pop();
     Ok(row.is_some_and(|row| row.state == "running"))
 }
 
 /// Applies the action to these members and counts them.
-async fn together(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
-    match (deed.action, deed.on_items) {
-        (BulkAction::Retry, _) => retry_items(engine, deed, bulk_id, batch).await,
-        (BulkAction::Cancel, true) => cancel_items(engine, deed, bulk_id, batch).await,
+async fn process_together(engine: &Engine, operation: &Operation, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
+    match (operation.action, operation.on_items) {
+        (BulkAction::Retry, _) => retry_items(engine, operation, bulk_id, batch).await,
+        (BulkAction::Cancel, true) => cancel_items(engine, operation, bulk_id, batch).await,
         (action, _) => {
             for &member in batch {
-                let how = one_job(engine, deed, bulk_id, action, member).await?;
-                count(engine, bulk_id, member, how).await?;
+                let outcome = one_job(engine, operation, bulk_id, action, member).await?;
+                count(engine, bulk_id, member, outcome).await?;
             }
             Ok(())
         }
@@ -221,38 +222,44 @@ async fn together(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member])
 }
 
 /// Counts a member in a separate transaction, unless it is already counted.
-async fn count(engine: &Engine, bulk_id: Uuid, member: Member, how: Counted) -> Result<()> {
+async fn count(engine: &Engine, bulk_id: Uuid, member: Member, outcome: MemberOutcome) -> Result<()> {
     let mut tally = Tally::of(bulk_id, &[member]);
-    tally.count(member.member_id, how);
+    tally.count(member.member_id, outcome);
     let count = move |core: Arc<Core>| {
         let tally = tally.clone();
         async move {
             let tally = tally.uncounted(&core.pools.read).await?;
-            if tally.has(member.member_id) { tally.alone(&core).await } else { Ok(()) }
+            if tally.has(member.member_id) { tally.write_alone(&core).await } else { Ok(()) }
         }
     };
-    engine.0.core.retrying(count).await
+    engine.0.core.run_with_retries(count).await
 }
 
 /// Cancels or deletes one job.
-async fn one_job(engine: &Engine, deed: &Deed, bulk_id: Uuid, action: BulkAction, member: Member) -> Result<Counted> {
-    let (caller, reason, id) = (&deed.caller, deed.reason.as_deref(), member.member_id);
+async fn one_job(
+    engine: &Engine,
+    operation: &Operation,
+    bulk_id: Uuid,
+    action: BulkAction,
+    member: Member,
+) -> Result<MemberOutcome> {
+    let (caller, reason, id) = (&operation.caller, operation.reason.as_deref(), member.member_id);
     let owner = engine.any_job(id).await?.map(|job| job.owner_id);
-    note_owners(&engine.0.core, deed, bulk_id, owner.into_iter()).await?;
+    note_owners(&engine.0.core, operation, bulk_id, owner.into_iter()).await?;
     let done = if action == BulkAction::Delete {
-        engine.remove_for(caller, id, reason, Recorded::ByOperation).await
+        engine.delete_tree_for(caller, id, reason, Recorded::ByOperation).await
     } else {
         engine.cancel_job_for(caller, id, reason, Recorded::ByOperation).await
     };
     match done {
-        Ok(()) => Ok(Counted::Processed),
+        Ok(()) => Ok(MemberOutcome::Processed),
         // This operation deleted it, but the server died before counting it.
         Err(Error::Problem(problem))
             if action == BulkAction::Delete && problem.code == Code::JobRemoved && member.tries > 1 =>
         {
-            Ok(Counted::Processed)
+            Ok(MemberOutcome::Processed)
         }
-        Err(Error::Problem(problem)) => Ok(Counted::Skipped(problem.code.as_str())),
+        Err(Error::Problem(problem)) => Ok(MemberOutcome::Skipped(problem.code.as_str())),
         Err(error) => Err(error),
     }
 }
@@ -261,69 +268,74 @@ async fn one_job(engine: &Engine, deed: &Deed, bulk_id: Uuid, action: BulkAction
 /// every owner of the items sees.
 async fn members_of(
     core: &Core,
-    deed: &Deed,
+    operation: &Operation,
     bulk_id: Uuid,
     batch: &[Member],
     tally: &mut Tally,
 ) -> Result<Vec<(Uuid, Arc<JobInfo>)>> {
     let ids: Vec<Uuid> = batch.iter().map(|member| member.member_id).collect();
-    let mut jobs = core.jobs_of_items(&deed.caller, &ids).await?;
+    let mut jobs = core.jobs_of_items(&operation.caller, &ids).await?;
     let mut members = Vec::with_capacity(ids.len());
     for id in ids {
         let Some(job) = jobs.remove(&id) else {
             tally.skip(id, Code::NotFound.as_str());
             continue;
         };
-        match audit::reason_for(&deed.caller, job.owner_id, deed.reason.as_deref()) {
+        match audit::reason_for(&operation.caller, job.owner_id, operation.reason.as_deref()) {
             Ok(_) => members.push((id, job)),
             Err(problem) => tally.skip(id, problem.code.as_str()),
         }
     }
-    note_owners(core, deed, bulk_id, members.iter().map(|(_, job)| job.owner_id)).await?;
+    note_owners(core, operation, bulk_id, members.iter().map(|(_, job)| job.owner_id)).await?;
     Ok(members)
 }
 
 /// Shows the audit log entry of the operation to the owners of its members.
-async fn note_owners(core: &Core, deed: &Deed, bulk_id: Uuid, owners: impl Iterator<Item = Uuid>) -> Result<()> {
-    let owners: BTreeSet<Uuid> = owners.filter(|owner| *owner != deed.caller.owner_id).collect();
+async fn note_owners(
+    core: &Core,
+    operation: &Operation,
+    bulk_id: Uuid,
+    owners: impl Iterator<Item = Uuid>,
+) -> Result<()> {
+    let owners: BTreeSet<Uuid> = owners.filter(|owner| *owner != operation.caller.owner_id).collect();
     if owners.is_empty() {
         return Ok(());
     }
     let mut connection = core.pools.read.acquire().await?;
     let owners: Vec<Uuid> = owners.into_iter().collect();
-    Ok(log::note_owners(&mut connection, bulk_id, &owners).await?)
+    Ok(audit_log::note_owners(&mut connection, bulk_id, &owners).await?)
 }
 
-async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
+async fn retry_items(engine: &Engine, operation: &Operation, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
     let core = &engine.0.core;
     let mut tally = Tally::of(bulk_id, batch);
     let mut retries = Vec::with_capacity(batch.len());
-    let members = members_of(core, deed, bulk_id, batch, &mut tally).await?;
+    let members = members_of(core, operation, bulk_id, batch, &mut tally).await?;
     let mut texts = HashMap::new();
-    if !deed.edits.is_empty() {
+    if !operation.edits.is_empty() {
         let ids: Vec<Uuid> = members.iter().map(|member| member.0).collect();
-        texts = retrying::payloads(&core.pools.read, &ids).await?;
+        texts = item_retries::payloads(&core.pools.read, &ids).await?;
     }
     for (item_id, job) in members {
         let payload = match texts.remove(&item_id) {
-            Some(text) => match edited(core, deed, &job, text) {
+            Some(text) => match edited(core, operation, &job, text) {
                 Ok(text) => Some(text),
                 Err(reason) => {
                     tally.skip(item_id, reason);
                     continue;
                 }
             },
-            None if deed.edits.is_empty() => None,
+            None if operation.edits.is_empty() => None,
             None => {
                 tally.skip(item_id, Code::NotFound.as_str());
                 continue;
             }
         };
-        retries.push(Retry { item_id, job, payload, expires_at: None, restart: false, deed: None });
+        retries.push(Retry { item_id, job, payload, expires_at: None, restart: false, audit_row: None });
     }
-    core.ask_in(&deed.caller, retries.iter().map(|retry| &*retry.job)).await?;
+    core.record_requester(&operation.caller, retries.iter().map(|retry| &*retry.job)).await?;
     let shared = Arc::new((tally, retries));
-    core.retrying(move |core| {
+    core.run_with_retries(move |core| {
         let shared = Arc::clone(&shared);
         async move {
             let tally = shared.0.clone().uncounted(&core.pools.read).await?;
@@ -335,24 +347,24 @@ async fn retry_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Membe
 }
 
 /// Payload with the operation's edits, or the reason why they cannot be applied.
-fn edited(core: &Core, deed: &Deed, job: &JobInfo, text: String) -> Result<String, &'static str> {
-    let edited = edit::edited(&Document::trusted(text), &deed.edits).map_err(|_| "edit_does_not_fit")?;
+fn edited(core: &Core, operation: &Operation, job: &JobInfo, text: String) -> Result<String, &'static str> {
+    let edited = edit::edited(&Document::trusted(text), &operation.edits).map_err(|_| "edit_does_not_fit")?;
     core.checked_payload(job, edited).map_err(|problem| match problem.code {
         Code::InvalidBody => "payload_invalid",
         code => code.as_str(),
     })
 }
 
-async fn cancel_items(engine: &Engine, deed: &Deed, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
+async fn cancel_items(engine: &Engine, operation: &Operation, bulk_id: Uuid, batch: &[Member]) -> Result<()> {
     let core = &engine.0.core;
     let mut tally = Tally::of(bulk_id, batch);
-    let cancels: Vec<CancelItem> = members_of(core, deed, bulk_id, batch, &mut tally)
+    let cancels: Vec<CancelItem> = members_of(core, operation, bulk_id, batch, &mut tally)
         .await?
         .into_iter()
-        .map(|(item_id, job)| CancelItem { item_id, root_id: job.root_id, deed: None })
+        .map(|(item_id, job)| CancelItem { item_id, root_id: job.root_id, audit_row: None })
         .collect();
     let shared = Arc::new((tally, cancels));
-    core.retrying(move |core| {
+    core.run_with_retries(move |core| {
         let shared = Arc::clone(&shared);
         async move {
             let tally = shared.0.clone().uncounted(&core.pools.read).await?;
@@ -369,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_kept_and_what_is_not_used_is_lost() {
+    fn a_rate_limit_holds_and_unused_allowance_expires() {
         let at = |rate: f64, idle: Option<f64>| allowed(Pace { rate: Some(rate), idle_seconds: idle }, SLICE);
         assert_eq!(allowed(Pace { rate: None, idle_seconds: Some(0.0) }, SLICE).0, SLICE);
         // One second's worth at first, then in proportion to the elapsed time.

@@ -6,7 +6,7 @@ use domain::api::{Claim, Claimed};
 use tokio::time::Instant;
 
 use super::{
-    super::{Engine, work::Work},
+    super::{Engine, work_batch::WorkCommand},
     ClaimCommand,
 };
 use crate::{
@@ -29,7 +29,7 @@ impl Engine {
             // A claim that may wait registers before it queries, so no wake-up is lost.
             let waits = command.item_ids.is_none() && Instant::now() < deadline;
             let mut woken = waits.then(|| self.0.core.waiters.wait(&command.types));
-            let done = self.0.work.run(Work { endings: Vec::new(), claim: Some(command.clone()) }).await?;
+            let done = self.0.work.run(WorkCommand { endings: Vec::new(), claim: Some(command.clone()) }).await?;
             let got = done.claimed.assignments.len();
             let was_woken = woken.as_mut().is_some_and(|woken| woken.try_recv().is_ok());
             if got > 0 && (got == command.max || was_woken) {
@@ -48,7 +48,7 @@ impl Engine {
                 match &mut ongoing {
                     Some(ongoing) => tokio::select! {
                         _ = woken => {}
-                        ended = ongoing.ended() => return Err(self.pass_on(&command, ended)),
+                        ended = ongoing.ended() => return Err(self.pass_wake_up_on(&command, ended)),
                     },
                     None => drop(woken.await),
                 }
@@ -56,13 +56,13 @@ impl Engine {
             if let Some(ongoing) = &ongoing
                 && let Err(ended) = ongoing.check().await
             {
-                return Err(self.pass_on(&command, ended));
+                return Err(self.pass_wake_up_on(&command, ended));
             }
         }
     }
 
     /// Passes the wake-up of an aborted claim to the next waiter.
-    fn pass_on(&self, command: &ClaimCommand, why: Error) -> Error {
+    fn pass_wake_up_on(&self, command: &ClaimCommand, why: Error) -> Error {
         for &type_id in &command.types {
             self.0.core.waiters.wake(type_id, 1);
         }

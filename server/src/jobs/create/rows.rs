@@ -10,19 +10,19 @@ use crate::{
     error::{Error, Result},
     outbound::stored::seal_target,
     sealing::Sealer,
-    store::jobs::{JobKey, NewGateRow, NewJobRow, NewSplit},
+    store::jobs::{JobDedupeKey, NewImportCursor, NewJobRow, NewJobStateRow},
 };
 
-use super::{Before, CreateCommand, Node, Tree};
+use super::{CreateCommand, KeyState, Node, Tree};
 
 /// Rows of all trees, ready to be written.
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) jobs: Vec<NewJobRow>,
-    pub(super) gates: Vec<NewGateRow>,
-    pub(super) keys: Vec<(JobKey, Uuid)>,
+    pub(super) job_states: Vec<NewJobStateRow>,
+    pub(super) keys: Vec<(JobDedupeKey, Uuid)>,
     pub(super) deadlines: Vec<(i64, time::OffsetDateTime)>,
-    pub(super) splits: Vec<NewSplit>,
+    pub(super) splits: Vec<NewImportCursor>,
     /// Imports of corrected rows, each with the job that it corrects and its owner.
     pub(super) corrections: Vec<(i64, Uuid, Uuid)>,
     /// Column mappings by owner and type, to be suggested again; the last one counts.
@@ -30,19 +30,19 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn tree(&mut self, sealer: &Sealer, command: &CreateCommand, gate_ids: &[i64]) -> Result<()> {
+    pub(super) fn tree(&mut self, sealer: &Sealer, command: &CreateCommand, job_keys: &[i64]) -> Result<()> {
         let tree = &command.tree;
         let nodes = &tree.nodes;
         let replay_of = command.key.as_ref().and_then(|take| match take.from {
-            Before::Failed(before) => Some(before),
+            KeyState::Failed(before) => Some(before),
             _ => None,
         });
         // The first job of each type in a tree holds the fair turns.
-        let mut turn_gates: HashMap<i32, i64> = HashMap::new();
-        for (at, (node, &gate_id)) in nodes.iter().zip(gate_ids).enumerate() {
-            let turn_gate_id = *turn_gates.entry(node.info.id).or_insert(gate_id);
-            self.gates.push(NewGateRow {
-                gate_id,
+        let mut fair_turn_job_keys: HashMap<i32, i64> = HashMap::new();
+        for (at, (node, &job_key)) in nodes.iter().zip(job_keys).enumerate() {
+            let fair_turn_job_key = *fair_turn_job_keys.entry(node.info.id).or_insert(job_key);
+            self.job_states.push(NewJobStateRow {
+                job_key,
                 root_id: tree.root_id(),
                 solo: nodes.len() == 1,
                 open_jobs: if at == 0 { nodes.len() as i32 } else { 0 },
@@ -50,15 +50,15 @@ impl Rows {
                 calls: at == 0 && node.new.on_completed.is_some(),
             });
             self.keys.extend(node.dedupe(tree.owner_id).map(|key| (key, node.id)));
-            self.deadlines.extend(node.expires_at.map(|expires_at| (gate_id, expires_at.0)));
-            self.splits.extend(split(node, gate_id)?);
-            self.corrections.extend(corrects(node).map(|job_id| (gate_id, job_id, tree.owner_id)));
+            self.deadlines.extend(node.expires_at.map(|expires_at| (job_key, expires_at.0)));
+            self.splits.extend(split(node, job_key)?);
+            self.corrections.extend(corrects(node).map(|job_id| (job_key, job_id, tree.owner_id)));
             let mapping = node.new.mapping.as_ref().map(|mapping| Document::of(mapping).text().to_owned());
             self.mappings.extend(mapping.map(|mapping| ((tree.owner_id, node.info.id), mapping)));
             self.jobs.push(NewJobRow {
-                gate_id,
+                job_key,
                 ord: at as i32,
-                turn_gate_id,
+                fair_turn_job_key,
                 replay_of: if at == 0 { replay_of } else { None },
                 ..job_row(sealer, tree, node)
             });
@@ -73,7 +73,7 @@ fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
     NewJobRow {
         id: node.id,
         root_id: tree.root_id(),
-        gate_id: 0,
+        job_key: 0,
         ord: 0,
         parent_id: node.parent.map(|parent| tree.nodes[parent].id),
         owner_id: tree.owner_id,
@@ -96,9 +96,9 @@ fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
         upload_id: new.upload.as_ref().map(|upload| upload.id),
         replay_of: None,
         body_hash: if node.parent.is_none() { tree.body_hash.clone() } else { None },
-        turn_gate_id: 0,
-        asked_by: tree.asked.0,
-        asked_sees_all: tree.asked.1,
+        fair_turn_job_key: 0,
+        requested_by: tree.requester.0,
+        requester_sees_all: tree.requester.1,
     }
 }
 
@@ -106,18 +106,18 @@ fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
 /// names the other as `corrects`.
 fn corrects(node: &Node) -> Option<Uuid> {
     #[derive(Deserialize)]
-    struct Known {
+    struct Correction {
         corrects: Uuid,
     }
     node.head.as_ref().filter(|(_, head)| head.is_returned())?;
-    let known: Known = serde_json::from_str(node.new.metadata.as_ref()?.text()).ok()?;
-    Some(known.corrects)
+    let correction: Correction = serde_json::from_str(node.new.metadata.as_ref()?.text()).ok()?;
+    Some(correction.corrects)
 }
 
-fn split(node: &Node, gate_id: i64) -> Result<Option<NewSplit>> {
+fn split(node: &Node, job_key: i64) -> Result<Option<NewImportCursor>> {
     let Some((upload, head)) = &node.head else { return Ok(None) };
-    Ok(Some(NewSplit {
-        gate_id,
+    Ok(Some(NewImportCursor {
+        job_key,
         job_id: node.id,
         upload_id: upload.id,
         format: head.format.as_str(),

@@ -17,21 +17,21 @@ use crate::{
     store::{
         Tx,
         audit::{self, AuditRow},
-        contracts::JobInfo,
         corrections,
-        gates::{self, Locked},
+        definitions::JobInfo,
         idempotency::{self, NewKey},
         import_mappings,
-        jobs::{self, Frozen, JobKey, NewJobRow},
+        job_states::{self, LockedJobState},
+        jobs::{self, FrozenSettings, JobDedupeKey, NewJobRow},
     },
 };
 
 use super::{
     super::{
-        add::{self, AddCommand, AddedRows, Gates},
-        keys::OnDuplicate,
+        add::{self, AddCommand, AddedRows, JobStateLocking},
+        idempotency_keys::OnDuplicate,
     },
-    Before, CALL, Core, CreateCommand, Node, Take,
+    CALL, Core, CreateCommand, KeyState, KeyToTake, Node,
     rows::Rows,
 };
 
@@ -39,97 +39,100 @@ pub(in crate::jobs) struct CreateBatch(pub(in crate::jobs) Arc<Core>);
 
 impl Batch for CreateBatch {
     type Command = CreateCommand;
-    type Answer = Wrote;
-    type Done = Made;
+    type Answer = WriteOutcome;
+    type Done = WrittenTrees;
 
     fn weight(command: &CreateCommand) -> usize {
         command.tree.nodes.iter().map(|node| node.new.items.len() + 1).sum()
     }
 
-    async fn run(&self, commands: &[&CreateCommand]) -> Result<Made> {
+    async fn run(&self, commands: &[&CreateCommand]) -> Result<WrittenTrees> {
         let core = &self.0;
         let mut done = None;
         let mut answers: Vec<Option<Result<bool>>> =
             contested(commands).into_iter().map(|it| it.then_some(Ok(false))).collect();
         loop {
-            let going: Vec<usize> = (0..commands.len()).filter(|&at| answers[at].is_none()).collect();
-            if going.is_empty() {
+            let remaining: Vec<usize> = (0..commands.len()).filter(|&at| answers[at].is_none()).collect();
+            if remaining.is_empty() {
                 break;
             }
-            let trees: Vec<&CreateCommand> = going.iter().map(|&at| commands[at]).collect();
+            let trees: Vec<&CreateCommand> = remaining.iter().map(|&at| commands[at]).collect();
             let mut tx = core.pools.hot.begin().await?;
             match write(core, &mut tx, &trees).await? {
                 Written::Refused(refused) => {
                     tx.rollback().await?;
                     for (at, answer) in refused {
-                        answers[going[at]].get_or_insert(answer);
+                        answers[remaining[at]].get_or_insert(answer);
                     }
                 }
                 Written::All(added, infos) => {
                     crate::store::commit(tx).await?;
                     for info in infos.into_values() {
-                        core.jobs.keep(info);
+                        core.jobs.insert(info);
                     }
                     done = added;
-                    for at in going {
+                    for at in remaining {
                         answers[at] = Some(Ok(true));
                     }
                 }
             }
         }
-        Ok(Made { added: done, answers })
+        Ok(WrittenTrees { added: done, answers })
     }
 
-    async fn answer(&self, commands: &[CreateCommand], made: Made) -> Vec<Result<Wrote>> {
+    async fn answer(&self, commands: &[CreateCommand], written_trees: WrittenTrees) -> Vec<Result<WriteOutcome>> {
         let core = &self.0;
-        let written = commands.iter().zip(&made.answers).filter(|(_, answer)| matches!(answer, Some(Ok(true))));
+        let written =
+            commands.iter().zip(&written_trees.answers).filter(|(_, answer)| matches!(answer, Some(Ok(true))));
         let written: Vec<&CreateCommand> = written.map(|(command, _)| command).collect();
-        if let Some(added) = made.added {
+        if let Some(added) = written_trees.added {
             added.after_commit(core).await;
         }
         let roots: Vec<Uuid> = written.iter().map(|command| command.tree.root_id()).collect();
         core.hub.touch(&roots);
         if written.iter().any(|command| command.tree.nodes.iter().any(|node| node.head.is_some())) {
-            core.split_asked.notify_one();
+            core.split_requested.notify_one();
         }
         // One query reads all new trees. If it fails, the trees exist nevertheless.
         let trees = core.read_trees(&roots).await.unwrap_or_default();
         let mut read: HashMap<Uuid, Job> = trees.into_iter().map(|tree| (tree.id, tree)).collect();
         let answer = |(command, answer): (&CreateCommand, Option<Result<bool>>)| {
             let tree = read.remove(&command.tree.root_id()).map(Box::new);
-            answer.map(|answer| answer.map(|written| if written { Wrote::Tree(tree) } else { Wrote::Taken }))
+            answer.map(|answer| {
+                answer.map(|written| if written { WriteOutcome::Tree(tree) } else { WriteOutcome::Conflict })
+            })
         };
-        commands.iter().zip(made.answers).filter_map(answer).collect()
+        commands.iter().zip(written_trees.answers).filter_map(answer).collect()
     }
 }
 
 /// Result of a batch: one answer for each tree, and the rows that were added.
-pub(in crate::jobs) struct Made {
+pub(in crate::jobs) struct WrittenTrees {
     added: Option<AddedRows>,
     answers: Vec<Option<Result<bool>>>,
 }
 
 /// Outcome of one tree.
-pub(in crate::jobs) enum Wrote {
+pub(in crate::jobs) enum WriteOutcome {
     /// Written tree, with its current view if it could be read.
     Tree(Option<Box<Job>>),
     /// Conflict: a requested key or id is already in use.
-    Taken,
+    Conflict,
 }
 
 /// Marks commands that compete with an earlier command of the same batch: they look up again after it.
 fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
     let mut names = HashSet::new();
     let mut ids = HashSet::new();
-    let mut keys: HashSet<JobKey> = HashSet::new();
+    let mut keys: HashSet<JobDedupeKey> = HashSet::new();
     let mut one = |command: &CreateCommand| {
         let tree = &command.tree;
-        let mut late = command.key.as_ref().is_some_and(|take| !names.insert(take.name.clone()));
+        let mut lost = command.key.as_ref().is_some_and(|take| !names.insert(take.name.clone()));
         for node in &tree.nodes {
-            late |= node.new.id.is_some_and(|id| !ids.insert(id));
-            late |= node.dedupe(tree.owner_id).is_some_and(|key| !keys.insert(key));
+            lost |= node.new.id.is_some_and(|id| !ids.insert(id));
+            lost |= node.dedupe(tree.owner_id).is_some_and(|key| !keys.insert(key));
         }
-        late
+        lost
     };
     commands.iter().map(|command| one(command)).collect()
 }
@@ -141,7 +144,7 @@ enum Written {
     All(Option<AddedRows>, HashMap<i64, Arc<JobInfo>>),
 }
 
-fn taken(at: impl IntoIterator<Item = usize>) -> Written {
+fn conflicts(at: impl IntoIterator<Item = usize>) -> Written {
     Written::Refused(at.into_iter().map(|at| (at, Ok(false))).collect())
 }
 
@@ -161,74 +164,75 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     if !keyless.is_empty() {
         return Ok(Written::Refused(keyless));
     }
-    let late = take_keys(core, tx, commands).await?;
-    if !late.is_empty() {
-        return Ok(taken(late));
+    let lost = take_keys(core, tx, commands).await?;
+    if !lost.is_empty() {
+        return Ok(conflicts(lost));
     }
 
     let jobs_of = |command: &CreateCommand| command.tree.nodes.len();
-    let gate_ids = gates::reserve(tx, commands.iter().map(|c| jobs_of(c) as i64).sum()).await?;
+    let job_keys = job_states::reserve(tx, commands.iter().map(|c| jobs_of(c) as i64).sum()).await?;
     let mut rows = Rows::default();
     let mut places = Vec::with_capacity(commands.len());
     let mut next = 0;
     for command in commands {
         let end = next + jobs_of(command);
         // Consecutive job state row ids for each tree: the root has the lowest.
-        rows.tree(&core.sealer, command, &gate_ids[next..end])?;
+        rows.tree(&core.sealer, command, &job_keys[next..end])?;
         places.push(next..end);
         next = end;
     }
 
     if !rows.keys.is_empty() {
-        let known: HashSet<Uuid> = jobs::take_keys(tx, &rows.keys).await?.into_iter().collect();
-        let doubles: HashSet<Uuid> = rows.keys.iter().map(|(_, job)| *job).filter(|job| !known.contains(job)).collect();
-        if !doubles.is_empty() {
-            return Ok(taken(of_jobs(commands, &doubles)));
+        let taken_keys: HashSet<Uuid> = jobs::take_keys(tx, &rows.keys).await?.into_iter().collect();
+        let duplicates: HashSet<Uuid> =
+            rows.keys.iter().map(|(_, job)| *job).filter(|job| !taken_keys.contains(job)).collect();
+        if !duplicates.is_empty() {
+            return Ok(conflicts(of_jobs(commands, &duplicates)));
         }
     }
     let named: Vec<Uuid> = commands.iter().flat_map(|c| c.tree.nodes.iter().filter_map(|node| node.new.id)).collect();
     if !named.is_empty() {
-        let removed: HashSet<Uuid> = jobs::removed(tx, &named).await?.into_iter().collect();
+        let removed: HashSet<Uuid> = jobs::deleted_ids(tx, &named).await?.into_iter().collect();
         if !removed.is_empty() {
-            return Ok(taken(of_jobs(commands, &removed)));
+            return Ok(conflicts(of_jobs(commands, &removed)));
         }
     }
-    let mut written: HashMap<Uuid, Frozen> =
+    let mut written: HashMap<Uuid, FrozenSettings> =
         jobs::insert(tx, &rows.jobs).await?.into_iter().map(|job| (job.id, job)).collect();
     let used: HashSet<Uuid> = rows.jobs.iter().map(|job| job.id).filter(|id| !written.contains_key(id)).collect();
     if !used.is_empty() {
-        return Ok(taken(of_jobs(commands, &used)));
+        return Ok(conflicts(of_jobs(commands, &used)));
     }
     let retried = supersede(tx, commands).await?;
     if !retried.is_empty() {
-        return Ok(taken(retried));
+        return Ok(conflicts(retried));
     }
-    jobs::insert_gates(tx, &rows.gates).await?;
+    jobs::insert_job_states(tx, &rows.job_states).await?;
     if !rows.deadlines.is_empty() {
         jobs::insert_deadlines(tx, &rows.deadlines).await?;
     }
     for split in &rows.splits {
-        jobs::insert_split(tx, split).await?;
+        jobs::insert_import_cursor(tx, split).await?;
     }
-    for &(gate_id, job_id, owner_id) in &rows.corrections {
-        corrections::insert(tx, gate_id, job_id, owner_id).await?;
+    for &(job_key, job_id, owner_id) in &rows.corrections {
+        corrections::insert(tx, job_key, job_id, owner_id).await?;
     }
     // In the order of their keys.
     for (&(owner_id, type_id), mapping) in &rows.mappings {
         import_mappings::remember(tx, owner_id, type_id, mapping).await?;
     }
-    let deeds: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.deed.clone()).collect();
-    audit::record_all(tx, &deeds).await?;
+    let audit_rows: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.audit_row.clone()).collect();
+    audit::record_all(tx, &audit_rows).await?;
     let nodes = commands.iter().flat_map(|command| command.tree.nodes.iter().map(move |node| (command, node)));
     let info = |(row, (command, node)): (&NewJobRow, (&&CreateCommand, &Node))| {
         let solo = command.tree.nodes.len() == 1;
         let frozen = written.remove(&row.id)?;
-        Some((row.gate_id, Arc::new(JobInfo::written(row, frozen, node.info.name.clone(), solo))))
+        Some((row.job_key, Arc::new(JobInfo::written(row, frozen, node.info.name.clone(), solo))))
     };
     let infos: HashMap<i64, Arc<JobInfo>> = rows.jobs.iter().zip(nodes).filter_map(info).collect();
-    let gates = rows.gates.iter().map(|gate| (gate.gate_id, gate.locked())).collect();
-    let places: Vec<&[i64]> = places.into_iter().map(|place| &gate_ids[place]).collect();
-    add_items(core, tx, commands, &places, infos, gates).await
+    let job_states = rows.job_states.iter().map(|job_state| (job_state.job_key, job_state.locked())).collect();
+    let places: Vec<&[i64]> = places.into_iter().map(|place| &job_keys[place]).collect();
+    add_items(core, tx, commands, &places, infos, job_states).await
 }
 
 /// Indexes of the commands that contain these jobs.
@@ -248,7 +252,7 @@ async fn refuse_keyless(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<
     if types.is_empty() {
         return Ok(Vec::new());
     }
-    let insisting = idempotency::insisting(tx, &types).await?;
+    let insisting = idempotency::types_requiring_key(tx, &types).await?;
     let refused = keyless.into_iter().filter_map(|at| {
         let node = commands[at].tree.nodes.iter().find(|node| insisting.contains(&node.info.id))?;
         let detail = format!("Jobs of the type {} are created with an Idempotency-Key only.", node.info.name);
@@ -259,7 +263,7 @@ async fn refuse_keyless(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<
 
 /// Takes the Idempotency-Keys; returns the commands that lost their key to another request.
 async fn take_keys(core: &Core, tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize>> {
-    let mut asked: Vec<(usize, &Take, NewKey<'_>)> = commands
+    let mut requested_keys: Vec<(usize, &KeyToTake, NewKey<'_>)> = commands
         .iter()
         .enumerate()
         .filter_map(|(at, command)| {
@@ -268,23 +272,26 @@ async fn take_keys(core: &Core, tx: &mut Tx, commands: &[&CreateCommand]) -> Res
             Some((at, take, NewKey { name: &take.name, call: CALL, fingerprint: &take.fingerprint, job_id }))
         })
         .collect();
-    if asked.is_empty() {
+    if requested_keys.is_empty() {
         return Ok(Vec::new());
     }
-    asked.sort_unstable_by(|a, b| a.1.name.cmp(&b.1.name));
-    let new: Vec<NewKey<'_>> =
-        asked.iter().filter(|(_, take, _)| take.from == Before::Nobody).map(|(_, _, key)| key.clone()).collect();
+    requested_keys.sort_unstable_by(|a, b| a.1.name.cmp(&b.1.name));
+    let new: Vec<NewKey<'_>> = requested_keys
+        .iter()
+        .filter(|(_, take, _)| take.from == KeyState::Unused)
+        .map(|(_, _, key)| key.clone())
+        .collect();
     let free: HashSet<Uuid> = if new.is_empty() {
         HashSet::new()
     } else {
         idempotency::insert(tx, &new, core.window_seconds).await?.into_iter().collect()
     };
-    let mut late = Vec::new();
-    for (at, take, key) in asked {
+    let mut lost = Vec::new();
+    for (at, take, key) in requested_keys {
         let got = match take.from {
-            Before::Nobody => free.contains(&key.job_id),
-            Before::Lapsed(before) => idempotency::rename(tx, &key, before, false, core.window_seconds).await?,
-            Before::Failed(before) => {
+            KeyState::Unused => free.contains(&key.job_id),
+            KeyState::Expired(before) => idempotency::rename(tx, &key, before, false, core.window_seconds).await?,
+            KeyState::Failed(before) => {
                 let moved = idempotency::rename(tx, &key, Some(before), true, core.window_seconds).await?;
                 if moved {
                     idempotency::free_job_keys(tx, before).await?;
@@ -293,17 +300,17 @@ async fn take_keys(core: &Core, tx: &mut Tx, commands: &[&CreateCommand]) -> Res
             }
         };
         if !got {
-            late.push(at);
+            lost.push(at);
         }
     }
-    Ok(late)
+    Ok(lost)
 }
 
 /// Marks the replayed trees as superseded; returns the commands whose tree is being retried by a person.
 async fn supersede(tx: &mut Tx, commands: &[&CreateCommand]) -> Result<Vec<usize>> {
     let mut retried = Vec::new();
     for (at, command) in commands.iter().enumerate() {
-        if let Some(Take { from: Before::Failed(before), .. }) = command.key
+        if let Some(KeyToTake { from: KeyState::Failed(before), .. }) = command.key
             && !idempotency::supersede(tx, before, command.tree.root_id()).await?
         {
             retried.push(at);
@@ -317,17 +324,19 @@ async fn add_items(
     core: &Arc<Core>,
     tx: &mut Tx,
     commands: &[&CreateCommand],
-    gate_ids: &[&[i64]],
+    job_keys: &[&[i64]],
     infos: HashMap<i64, Arc<JobInfo>>,
-    gates: HashMap<i64, Locked>,
+    job_states: HashMap<i64, LockedJobState>,
 ) -> Result<Written> {
     // A job that is filled from a file is sealed at the end of the file.
     let seals = |node: &Node| node.new.sealed && node.head.is_none();
     let mut wanted: Vec<(usize, i64, &Node)> = Vec::new();
     for (at, command) in commands.iter().enumerate() {
-        let nodes = command.tree.nodes.iter().zip(gate_ids[at]);
+        let nodes = command.tree.nodes.iter().zip(job_keys[at]);
         wanted.extend(
-            nodes.filter(|(node, _)| seals(node) || !node.new.items.is_empty()).map(|(node, gate)| (at, *gate, node)),
+            nodes
+                .filter(|(node, _)| seals(node) || !node.new.items.is_empty())
+                .map(|(node, job_state)| (at, *job_state, node)),
         );
     }
     if wanted.is_empty() {
@@ -335,8 +344,8 @@ async fn add_items(
     }
     let mut refused = Vec::new();
     let mut adding: Vec<(usize, AddCommand)> = Vec::with_capacity(wanted.len());
-    for (at, gate_id, node) in wanted {
-        let job = infos.get(&gate_id).cloned().ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
+    for (at, job_key, node) in wanted {
+        let job = infos.get(&job_key).cloned().ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
         match core.prepare(&job, node.new.items.clone(), &format!("{}/items", node.pointer)) {
             Ok(items) => adding.push((
                 at,
@@ -345,7 +354,7 @@ async fn add_items(
                     items,
                     seal: seals(node),
                     on_duplicate: OnDuplicate::Refuse,
-                    place: None,
+                    cursor_move: None,
                     key: None,
                     audit: None,
                 },
@@ -357,7 +366,7 @@ async fn add_items(
         return Ok(Written::Refused(refused));
     }
     let adding_all: Vec<&AddCommand> = adding.iter().map(|(_, command)| command).collect();
-    let mut added = add::add(core, tx, &adding_all, Gates::New(gates)).await?;
+    let mut added = add::add(core, tx, &adding_all, JobStateLocking::New(job_states)).await?;
     let answers = std::mem::take(&mut added.answers);
     for ((at, _), answer) in adding.iter().zip(answers) {
         if let Err(problem) = answer {

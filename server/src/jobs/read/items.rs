@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use domain::{
     Code, Document, Item, Problem, Time,
-    hold::Held,
     item::{Attempt, EndedAs, Step},
+    waiting_reason::WaitingItems,
 };
 use uuid::Uuid;
 
 use crate::{
     auth::{Caller, Scope},
     error::{Error, Result},
-    store::reading,
+    store::item_views,
 };
 
 use super::{
     super::{Core, Engine},
-    view,
+    item_view,
 };
 
 /// Maximum number of running items shown at once.
@@ -56,7 +56,7 @@ impl Engine {
         limit: i64,
     ) -> Result<Vec<Attempt>> {
         self.item(caller, id).await?;
-        let rows = reading::attempts(&self.0.core.pools.read, id, newest_first, behind, limit).await?;
+        let rows = item_views::attempts(&self.0.core.pools.read, id, newest_first, behind, limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| Attempt {
@@ -65,7 +65,7 @@ impl Engine {
                 started_at: row.started_at.map(Time),
                 ended_at: row.ended_at.map(Time),
                 ended_as: row.ended_as.and_then(EndedAs::from_code),
-                error: view::error(row.error_message, row.error_kind, row.error_detail, row.ended_at),
+                error: item_view::error(row.error_message, row.error_kind, row.error_detail, row.ended_at),
                 step: row.step_name.zip(row.step_data).map(|(name, data)| Step { name, data: Document::trusted(data) }),
                 result: row.result.map(Document::trusted),
             })
@@ -75,30 +75,30 @@ impl Engine {
     /// Running items of a job and its descendants, longest running first, without payloads.
     pub async fn items_in_flight(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<Item>> {
         let job = self.job(caller, job_id, true).await?;
-        self.flights(&job).await
+        self.running_items(&job).await
     }
 
     /// Reasons why the waiting items of a job and its descendants wait, by type, largest count first.
-    pub async fn held(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<Held>> {
+    pub async fn waiting_by_type(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<WaitingItems>> {
         let job = self.job(caller, job_id, true).await?;
-        if job.tree.counts.available == 0 { Ok(Vec::new()) } else { self.0.core.held(&job).await }
+        if job.tree.counts.available == 0 { Ok(Vec::new()) } else { self.0.core.waiting_by_type(&job).await }
     }
 
     /// Running items of a tree, without a visibility check.
-    pub(crate) async fn flights(&self, job: &domain::Job) -> Result<Vec<Item>> {
+    pub(crate) async fn running_items(&self, job: &domain::Job) -> Result<Vec<Item>> {
         if job.tree.counts.running == 0 {
             return Ok(Vec::new());
         }
         let core = &self.0.core;
-        let mut gates = Vec::new();
-        for job in job.walk() {
+        let mut job_keys = Vec::new();
+        for job in job.subtree() {
             if job.counts.running > 0
                 && let Some(info) = core.jobs.by_id(&core.pools.read, job.id).await?
             {
-                gates.push(info.gate_id);
+                job_keys.push(info.job_key);
             }
         }
-        let ids = reading::in_flight(&core.pools.read, &gates, IN_FLIGHT).await?;
+        let ids = item_views::in_flight(&core.pools.read, &job_keys, IN_FLIGHT).await?;
         let mut items = core.views(&ids, false).await?;
         // Items that have ended since are no longer running.
         items.retain(|item| item.assignment.is_some());
@@ -113,16 +113,16 @@ impl Core {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut views = reading::items(&self.pools.read, ids, payloads).await?;
-        views.retain(|view| !view.removed);
-        let jobs = self.jobs.by_gates(&self.pools.read, views.iter().map(|v| v.gate_id)).await?;
-        let waits = self.waits(&views, &jobs).await?;
+        let mut views = item_views::items(&self.pools.read, ids, payloads).await?;
+        views.retain(|item_view| !item_view.deleted);
+        let jobs = self.jobs.by_job_keys(&self.pools.read, views.iter().map(|v| v.job_key)).await?;
+        let wait_reasons = self.wait_reasons(&views, &jobs).await?;
         let mut by_id: HashMap<Uuid, Item> = views
             .into_iter()
             .filter_map(|row| {
-                let job = jobs.get(&row.gate_id)?;
-                let waiting_for = self.waiting_for(&row, job, &waits);
-                Some((row.id, view::item(row, job, waiting_for)))
+                let job = jobs.get(&row.job_key)?;
+                let waiting_for = self.waiting_for(&row, job, &wait_reasons);
+                Some((row.id, item_view::item(row, job, waiting_for)))
             })
             .collect();
         Ok(ids.iter().filter_map(|id| by_id.remove(id)).collect())

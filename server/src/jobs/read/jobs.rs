@@ -12,16 +12,15 @@ use crate::{
     error::{Error, Result},
     live::Latest,
     store::{
-        idempotency,
-        job_list::{self, Anchor, JobQuery, Listed},
-        reading,
-        trees::{self, GroupOrder, GroupQuery},
+        idempotency, item_views,
+        job_list::{self, Anchor, JobListRow, JobQuery},
+        job_views::{self, GroupOrder, GroupQuery},
     },
 };
 
 use super::{
     super::{Core, Engine},
-    shape,
+    tree_view,
 };
 
 /// Filter of a job list. Bulk operations store it: a server that does not know a condition must refuse it instead of
@@ -96,8 +95,8 @@ impl Engine {
 
     /// Current subtree of a job, without a visibility check.
     pub(crate) async fn read_tree(&self, root_id: Uuid, id: Uuid) -> Result<Job> {
-        let views = trees::of_roots(&self.0.core.pools.read, &[root_id]).await?;
-        shape::build(&views).into_iter().find_map(|root| shape::find(root, id)).ok_or_else(|| gone(id))
+        let views = job_views::of_roots(&self.0.core.pools.read, &[root_id]).await?;
+        tree_view::build(&views).into_iter().find_map(|root| tree_view::find(root, id)).ok_or_else(|| job_deleted(id))
     }
 
     /// Returns the job once its version exceeds `version`, or its current state after `wait`. Callers that wait for one
@@ -144,7 +143,7 @@ impl Engine {
         let owner_id = caller.visible_owner().or(filter.uploaded_by);
         let anchor = match &filter.idempotency_key {
             Some(key) => {
-                let mut made = idempotency::made(pool, key, owner_id).await?;
+                let mut made = idempotency::trees_of_key(pool, key, owner_id).await?;
                 made.retain(|id| filter.ids.is_empty() || filter.ids.contains(id));
                 Anchor::Ids(made)
             }
@@ -165,7 +164,7 @@ impl Engine {
             type_id,
             owner_name: filter.owner.clone(),
             initiated_by: filter.initiated_by.clone(),
-            text: filter.q.as_ref().map(|text| part_of(text)),
+            text: filter.q.as_ref().map(|text| like_pattern(text)),
             metadata: filter.metadata.clone(),
             created_after: filter.created_after.map(|at| at.0),
             created_before: filter.created_before.map(|at| at.0),
@@ -179,7 +178,7 @@ impl Engine {
             stalled: filter.stalled,
         };
         let found = job_list::list(pool, &query).await?;
-        let looked_to = async { Ok(job_list::looked_to(pool, &query, found.len()).await?) };
+        let looked_to = async { Ok(job_list::scan_end(pool, &query, found.len()).await?) };
         let ((jobs, next), looked_to) = futures::try_join!(of_whole_trees(pool, &found), looked_to)?;
         let full = found.len() as i64 == limit;
         Ok((jobs, if full { next.or(found.last().map(|job| job.0)) } else { next.or(looked_to) }))
@@ -197,7 +196,7 @@ impl Engine {
         let pool = &self.0.core.pools.read;
         let query = GroupQuery {
             job_type: filter.job_type.clone(),
-            text: filter.q.as_ref().map(|text| part_of(text)),
+            text: filter.q.as_ref().map(|text| like_pattern(text)),
             owner_id: caller.visible_owner(),
             owner_name: filter.owner.clone(),
             order: filter.order,
@@ -208,7 +207,7 @@ impl Engine {
             let Some(id) = id else { continue };
             let job = self.job(caller, id, true).await?;
             let named = filter.owner.as_ref().is_none_or(|name| *name == job.owner.name);
-            let inside: Vec<Uuid> = job.walk().iter().map(|job| job.id).collect();
+            let inside: Vec<Uuid> = job.subtree().iter().map(|job| job.id).collect();
             let fits = named && (!whole_tree || job.parent_id.is_none());
             let inside = if fits { inside } else { Vec::new() };
             wanted = Some(match wanted {
@@ -216,14 +215,14 @@ impl Engine {
                 None => inside,
             });
         }
-        let Some(ids) = wanted else { return Ok(trees::owner_groups(pool, &query).await?.0) };
-        let mut gates = Vec::with_capacity(ids.len());
+        let Some(ids) = wanted else { return Ok(job_views::owner_groups(pool, &query).await?.0) };
+        let mut job_keys = Vec::with_capacity(ids.len());
         for id in ids {
             if let Some(info) = self.0.core.jobs.by_id(pool, id).await? {
-                gates.push(info.gate_id);
+                job_keys.push(info.job_key);
             }
         }
-        Ok(trees::error_groups(pool, &gates, &query).await?)
+        Ok(job_views::error_groups(pool, &job_keys, &query).await?)
     }
 }
 
@@ -260,13 +259,13 @@ fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> A
 impl Core {
     /// Current state of whole trees, without a visibility check.
     pub(in crate::jobs) async fn read_trees(&self, root_ids: &[Uuid]) -> Result<Vec<Job>> {
-        Ok(shape::build(&trees::of_roots(&self.pools.read, root_ids).await?))
+        Ok(tree_view::build(&job_views::of_roots(&self.pools.read, root_ids).await?))
     }
 
     /// Error for a missing job: removed for callers that were allowed to see it, else not found.
     pub(in crate::jobs) async fn missing_job(&self, caller: &Caller, id: Uuid) -> Error {
-        match reading::removed(&self.pools.read, id).await {
-            Ok(Some(owner)) if caller.visible_owner().is_none_or(|mine| mine == owner) => gone(id),
+        match item_views::deleted_job_owner(&self.pools.read, id).await {
+            Ok(Some(owner)) if caller.visible_owner().is_none_or(|mine| mine == owner) => job_deleted(id),
             Ok(_) => Problem::not_found("job").into(),
             Err(error) => error.into(),
         }
@@ -274,32 +273,32 @@ impl Core {
 }
 
 /// Problem 410 `job_removed`.
-pub(in crate::jobs) fn gone(id: Uuid) -> Error {
+pub(in crate::jobs) fn job_deleted(id: Uuid) -> Error {
     Error::refuse(Code::JobRemoved, format!("Job {id} was removed, with its tree."))
 }
 
 /// Pattern for `like` that finds the text anywhere.
-pub(super) fn part_of(text: &str) -> String {
+pub(super) fn like_pattern(text: &str) -> String {
     format!("%{}%", text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"))
 }
 
 /// Reads listed jobs with the sums of their descendants. Whole trees are read, a few at a time, until enough rows have been
 /// read; then the second value is the last listed row that was reached.
-async fn of_whole_trees(pool: &PgPool, found: &[Listed]) -> Result<(Vec<Job>, Option<i64>)> {
+async fn of_whole_trees(pool: &PgPool, found: &[JobListRow]) -> Result<(Vec<Job>, Option<i64>)> {
     let mut by_id: HashMap<Uuid, Job> = HashMap::new();
     let (mut read, mut last) = (0, None);
     let mut jobs = Vec::with_capacity(found.len());
     for part in found.chunks(TREES_AT_ONCE) {
-        if read >= job_list::LOOK_AT as usize {
+        if read >= job_list::MAX_SCANNED as usize {
             return Ok((jobs, last));
         }
         let mut roots: Vec<Uuid> = part.iter().map(|job| job.2).collect();
         roots.sort_unstable();
         roots.dedup();
-        let views = trees::of_roots(pool, &roots).await?;
+        let views = job_views::of_roots(pool, &roots).await?;
         read += views.len();
-        for root in shape::build(&views) {
-            for job in root.walk() {
+        for root in tree_view::build(&views) {
+            for job in root.subtree() {
                 by_id.insert(job.id, Job { children: None, ..job.clone() });
             }
         }

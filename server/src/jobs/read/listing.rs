@@ -1,9 +1,9 @@
 //! Item lists: job state rows in order, a group at a time, with the index that suits the filter.
 //!
-//! A page reads no more than [`LOOK_AT`] keys and job state rows, so it may be short, even empty, and still have a next
+//! A page reads no more than [`MAX_SCANNED`] keys and job state rows, so it may be short, even empty, and still have a next
 //! page. Keys are tested before items are read.
 
-mod way; // index chosen by a filter
+mod list_index; // index chosen by a filter
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,18 +15,18 @@ use crate::{
     auth::{Caller, Scope},
     error::Result,
     store::{
-        finding::{self, ItemOrder, ListedGate, Position},
-        job_list::LOOK_AT,
-        keys::{self, Key, Test, Walk},
-        retrying,
+        item_list_keys::{self, ItemKey, KeyFilter, KeyScan},
+        item_list_scan::{self, ItemOrder, ListedJobState, Position},
+        item_retries,
+        job_list::MAX_SCANNED,
     },
 };
 
-use self::way::{Group, Way, grouped};
+use self::list_index::{Group, ListIndex, grouped};
 use super::super::{Core, Engine};
 
 /// Number of payload characters shown in a list row.
-const BEGINNING: i32 = 400;
+const PAYLOAD_PREFIX: i32 = 400;
 
 /// Filter of an item list. Bulk operations store it: a server that does not know a condition must refuse it instead of
 /// applying the operation to more items.
@@ -58,8 +58,8 @@ pub struct ItemFilter {
 }
 
 impl ItemFilter {
-    fn test(&self) -> Test {
-        Test {
+    fn test(&self) -> KeyFilter {
+        KeyFilter {
             states: (!self.states.is_empty()).then(|| self.states.iter().map(|s| s.code()).collect()),
             fingerprint: self.error.clone(),
             worker: self.worker.clone(),
@@ -69,7 +69,7 @@ impl ItemFilter {
             step: self.step.clone(),
             created_after: self.created_after.map(|at| at.0),
             created_before: self.created_before.map(|at| at.0),
-            text: self.q.as_ref().map(|text| super::jobs::part_of(text)),
+            text: self.q.as_ref().map(|text| super::jobs::like_pattern(text)),
         }
     }
 }
@@ -78,14 +78,14 @@ impl ItemFilter {
 const LEAST: i64 = 50;
 const STEP: i64 = 1_000;
 /// Number of job state rows read at once.
-const GATES: i64 = 200;
+const JOB_STATES: i64 = 200;
 /// Source of the job state rows of a list.
 enum Source {
     /// All rows of a job, of a tree, or of the named items.
-    These(Vec<ListedGate>),
+    Rows(Vec<ListedJobState>),
     Owner(Uuid),
     Type(i32),
-    Everybody,
+    AllOwners,
 }
 
 impl Engine {
@@ -114,7 +114,7 @@ impl Engine {
     ) -> Result<(Vec<Item>, HashMap<Uuid, String>, Option<Position>)> {
         let (found, next) = self.find_items(caller, filter, order, after, limit).await?;
         let core = &self.0.core;
-        let payloads = async { Ok(retrying::payload_beginnings(&core.pools.read, &found, BEGINNING).await?) };
+        let payloads = async { Ok(item_retries::payload_beginnings(&core.pools.read, &found, PAYLOAD_PREFIX).await?) };
         let (items, payloads) = futures::try_join!(core.still_matching(filter, &found), payloads)?;
         Ok((items, payloads, next))
     }
@@ -142,34 +142,35 @@ impl Engine {
         };
         let owner_id = caller.visible_owner();
         let source = if let Some(id) = filter.job.or(filter.root) {
-            Source::These(core.listed_gates(filter, id).await?)
+            Source::Rows(core.listed_job_states(filter, id).await?)
         } else if !filter.ids.is_empty() {
-            Source::These(finding::gates_of_items(&core.pools.read, &filter.ids).await?)
+            Source::Rows(item_list_scan::job_states_of_items(&core.pools.read, &filter.ids).await?)
         } else if let Some(owner_id) = owner_id {
             Source::Owner(owner_id)
         } else if let Some(type_id) = type_id {
             Source::Type(type_id)
         } else {
-            Source::Everybody
+            Source::AllOwners
         };
-        let mine = |gate: &ListedGate| {
-            !gate.removed
-                && type_id.is_none_or(|id| id == gate.type_id)
-                && owner_id.is_none_or(|id| id == gate.owner_id)
+        let is_visible = |job_state: &ListedJobState| {
+            !job_state.deleted
+                && type_id.is_none_or(|id| id == job_state.type_id)
+                && owner_id.is_none_or(|id| id == job_state.owner_id)
         };
-        let mut page = Page { order, test: filter.test(), limit, found: Vec::new(), looked: 0 };
-        let way = Way::of(filter);
+        let mut page = Page { order, test: filter.test(), limit, found: Vec::new(), rows_read: 0 };
+        let index = ListIndex::of(filter);
         let mut position = after.unwrap_or(order.start());
         loop {
-            let (gates, last) = core.gates_from(&source, &way, filter.worker.as_deref(), order, position.0).await?;
-            page.looked += gates.len() as i64;
-            let gates: Vec<ListedGate> = gates.into_iter().filter(mine).collect();
-            if let Some(stopped) = page.look(core, &grouped(&gates, &way), position).await? {
+            let (job_states, last) =
+                core.job_states_from(&source, &index, filter.worker.as_deref(), order, position.0).await?;
+            page.rows_read += job_states.len() as i64;
+            let job_states: Vec<ListedJobState> = job_states.into_iter().filter(is_visible).collect();
+            if let Some(stopped) = page.search(core, &grouped(&job_states, &index), position).await? {
                 return Ok((page.found, Some(stopped)));
             }
             let Some(last) = last else { return Ok((page.found, None)) };
             position = order.behind(last);
-            if page.looked >= LOOK_AT {
+            if page.rows_read >= MAX_SCANNED {
                 return Ok((page.found, Some(position)));
             }
         }
@@ -179,15 +180,15 @@ impl Engine {
 /// Page that is being filled.
 struct Page {
     order: ItemOrder,
-    test: Test,
+    test: KeyFilter,
     limit: i64,
     found: Vec<Uuid>,
-    looked: i64,
+    rows_read: i64,
 }
 
 impl Page {
     /// Searches groups after a position. Returns where it stopped, if the page is full or the read limit is reached.
-    async fn look(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
+    async fn search(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
         for group in groups {
             let mut place = after;
             // At first as many as are wanted, then more if few of them match.
@@ -195,22 +196,22 @@ impl Page {
             loop {
                 let keys = keys_of(core, group, self.order, place, step).await?;
                 let ids: Vec<Uuid> = keys.iter().map(|key| key.id).collect();
-                let good: HashSet<Uuid> = if ids.is_empty() || self.test == Test::default() {
+                let matches: HashSet<Uuid> = if ids.is_empty() || self.test == KeyFilter::default() {
                     ids.into_iter().collect()
                 } else {
-                    keys::matching(&core.pools.read, &ids, &self.test).await?.into_iter().collect()
+                    item_list_keys::matching(&core.pools.read, &ids, &self.test).await?.into_iter().collect()
                 };
                 for key in &keys {
-                    place = (key.gate_id, key.seq);
-                    if good.contains(&key.id) {
+                    place = (key.job_key, key.seq);
+                    if matches.contains(&key.id) {
                         self.found.push(key.id);
                         if self.found.len() as i64 == self.limit {
                             return Ok(Some(place));
                         }
                     }
                 }
-                self.looked += keys.len() as i64;
-                if self.looked >= LOOK_AT && !keys.is_empty() {
+                self.rows_read += keys.len() as i64;
+                if self.rows_read >= MAX_SCANNED && !keys.is_empty() {
                     return Ok(Some(place));
                 }
                 if (keys.len() as i64) < step {
@@ -224,26 +225,32 @@ impl Page {
 }
 
 /// Next keys of a group after a position.
-async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, n: i64) -> Result<Vec<Key>> {
+async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, n: i64) -> Result<Vec<ItemKey>> {
     let pool = &core.pools.read;
-    let gates = &group.gates;
-    let one = match gates.as_slice() {
+    let job_keys = &group.job_keys;
+    let one = match job_keys.as_slice() {
         // After a position in an earlier job: all of this one.
-        [gate] => Some((*gate, if order.before(after.0, *gate) { order.first_of_job() } else { after.1 })),
+        [job_state] => {
+            Some((*job_state, if order.before(after.0, *job_state) { order.first_of_job() } else { after.1 }))
+        }
         _ => None,
     };
-    let walk = Walk { order, after, limit: n };
-    Ok(match (&group.way, one) {
-        (Way::All, Some(at)) => keys::all_of_one(pool, at, order, n).await?,
-        (Way::All, None) => keys::all_of(pool, gates, walk).await?,
-        (Way::Unsuccessful(states), Some(at)) => keys::unsuccessful_of_one(pool, at, states, order, n).await?,
-        (Way::Unsuccessful(states), None) => keys::unsuccessful_of(pool, gates, states, walk).await?,
-        (Way::Error(print), Some(at)) => keys::error_of_one(pool, at, print, order, n).await?,
-        (Way::Error(print), None) => keys::error_of(pool, gates, print, walk).await?,
-        (Way::Held(held), _) => keys::held_of(pool, gates, *held, walk).await?,
-        (Way::Ids(ids), _) => keys::named_of(pool, gates, ids, walk).await?,
-        (Way::Row(row), _) => keys::row_of(pool, gates, *row, walk).await?,
-        (Way::Dedupe(key), _) => keys::deduped_of(pool, gates, key, walk).await?,
+    let walk = KeyScan { order, after, limit: n };
+    Ok(match (&group.index, one) {
+        (ListIndex::All, Some(at)) => item_list_keys::all_of_one(pool, at, order, n).await?,
+        (ListIndex::All, None) => item_list_keys::all_of(pool, job_keys, walk).await?,
+        (ListIndex::Unsuccessful(states), Some(at)) => {
+            item_list_keys::unsuccessful_of_one(pool, at, states, order, n).await?
+        }
+        (ListIndex::Unsuccessful(states), None) => {
+            item_list_keys::unsuccessful_of(pool, job_keys, states, walk).await?
+        }
+        (ListIndex::Error(print), Some(at)) => item_list_keys::error_of_one(pool, at, print, order, n).await?,
+        (ListIndex::Error(print), None) => item_list_keys::error_of(pool, job_keys, print, walk).await?,
+        (ListIndex::PendingTables(held), _) => item_list_keys::pending_of(pool, job_keys, *held, walk).await?,
+        (ListIndex::Ids(ids), _) => item_list_keys::items_by_id(pool, job_keys, ids, walk).await?,
+        (ListIndex::Row(row), _) => item_list_keys::items_by_row(pool, job_keys, *row, walk).await?,
+        (ListIndex::Dedupe(key), _) => item_list_keys::items_by_dedupe_key(pool, job_keys, key, walk).await?,
     })
 }
 
@@ -256,74 +263,81 @@ impl Core {
     }
 
     /// Job state rows of the requested job or tree. Returns 410 if it was deleted.
-    async fn listed_gates(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedGate>> {
+    async fn listed_job_states(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedJobState>> {
         let pool = &self.pools.read;
-        let mut gates = match (filter.job, filter.root) {
+        let mut job_states = match (filter.job, filter.root) {
             (Some(job), None) => {
-                let gate_id = self.jobs.by_id(pool, job).await?.map(|job| job.gate_id);
-                finding::gates(pool, gate_id.as_slice()).await?
+                let job_key = self.jobs.by_id(pool, job).await?.map(|job| job.job_key);
+                item_list_scan::job_states(pool, job_key.as_slice()).await?
             }
-            (_, Some(root)) => finding::gates_of_tree(pool, root).await?,
+            (_, Some(root)) => item_list_scan::job_states_of_tree(pool, root).await?,
             (None, None) => Vec::new(),
         };
-        if gates.iter().all(|gate| gate.removed) {
-            return Err(super::jobs::gone(id));
+        if job_states.iter().all(|job_state| job_state.deleted) {
+            return Err(super::jobs::job_deleted(id));
         }
         if let (Some(job), Some(_)) = (filter.job, filter.root) {
-            let of_job = self.jobs.by_id(pool, job).await?.map(|job| job.gate_id);
-            gates.retain(|gate| Some(gate.gate_id) == of_job);
+            let of_job = self.jobs.by_id(pool, job).await?.map(|job| job.job_key);
+            job_states.retain(|job_state| Some(job_state.job_key) == of_job);
         }
-        Ok(gates)
+        Ok(job_states)
     }
 
     /// Next job state rows of a source, starting at `from`, and the last id if there may be more.
-    async fn gates_from(
+    async fn job_states_from(
         &self,
         source: &Source,
-        way: &Way,
+        index: &ListIndex,
         worker: Option<&str>,
         order: ItemOrder,
         from: i64,
-    ) -> Result<(Vec<ListedGate>, Option<i64>)> {
+    ) -> Result<(Vec<ListedJobState>, Option<i64>)> {
         let pool = &self.pools.read;
         let back = order.jobs_back();
-        let sorted = |mut gates: Vec<ListedGate>| {
-            gates.sort_unstable_by_key(|gate| gate.gate_id);
+        let sorted = |mut job_states: Vec<ListedJobState>| {
+            job_states.sort_unstable_by_key(|job_state| job_state.job_key);
             if back {
-                gates.reverse();
+                job_states.reverse();
             }
-            gates
+            job_states
         };
-        let mut ids = match (source, way) {
-            (Source::These(gates), _) => {
-                let ahead = gates.iter().filter(|gate| !order.before(gate.gate_id, from)).copied().collect();
+        let mut ids = match (source, index) {
+            (Source::Rows(job_states), _) => {
+                let ahead =
+                    job_states.iter().filter(|job_state| !order.before(job_state.job_key, from)).copied().collect();
                 return Ok((sorted(ahead), None));
             }
-            (Source::Owner(owner_id), _) => finding::walk_gates_of(pool, *owner_id, back, from, GATES).await?,
-            (Source::Type(type_id), _) => finding::walk_gates_of_type(pool, *type_id, back, from, GATES).await?,
-            (Source::Everybody, Way::Error(print)) => finding::gates_with_error(pool, print, back, from, GATES).await?,
-            (Source::Everybody, Way::Unsuccessful(states)) => {
-                let mut found = finding::gates_moving(pool, back, from, GATES).await?;
+            (Source::Owner(owner_id), _) => {
+                item_list_scan::scan_jobs_of_owner(pool, *owner_id, back, from, JOB_STATES).await?
+            }
+            (Source::Type(type_id), _) => {
+                item_list_scan::scan_jobs_of_type(pool, *type_id, back, from, JOB_STATES).await?
+            }
+            (Source::AllOwners, ListIndex::Error(print)) => {
+                item_list_scan::jobs_with_error(pool, print, back, from, JOB_STATES).await?
+            }
+            (Source::AllOwners, ListIndex::Unsuccessful(states)) => {
+                let mut found = item_list_scan::jobs_propagating(pool, back, from, JOB_STATES).await?;
                 for &state in states {
-                    found.extend(finding::gates_with_state(pool, state, back, from, GATES).await?);
+                    found.extend(item_list_scan::jobs_with_state(pool, state, back, from, JOB_STATES).await?);
                 }
                 found
             }
-            (Source::Everybody, Way::Held(held)) => {
-                let mut found = finding::gates_moving(pool, back, from, GATES).await?;
+            (Source::AllOwners, ListIndex::PendingTables(held)) => {
+                let mut found = item_list_scan::jobs_propagating(pool, back, from, JOB_STATES).await?;
                 if held.running {
-                    found.extend(finding::gates_with_leases(pool, worker, back, from, GATES).await?);
+                    found.extend(item_list_scan::jobs_with_leases(pool, worker, back, from, JOB_STATES).await?);
                 }
                 if held.deferred {
-                    found.extend(finding::gates_with_deferred(pool, back, from, GATES).await?);
+                    found.extend(item_list_scan::jobs_with_deferred(pool, back, from, JOB_STATES).await?);
                 }
                 if held.blocked {
-                    found.extend(finding::gates_with_blocked(pool, back, from, GATES).await?);
+                    found.extend(item_list_scan::jobs_with_blocked(pool, back, from, JOB_STATES).await?);
                 }
                 found
             }
-            (Source::Everybody, Way::All | Way::Ids(_) | Way::Row(_) | Way::Dedupe(_)) => {
-                finding::walk_gates(pool, back, from, GATES).await?
+            (Source::AllOwners, ListIndex::All | ListIndex::Ids(_) | ListIndex::Row(_) | ListIndex::Dedupe(_)) => {
+                item_list_scan::scan_jobs(pool, back, from, JOB_STATES).await?
             }
         };
         // The first rows of each source include the first rows of all.
@@ -332,8 +346,8 @@ impl Core {
             ids.reverse();
         }
         ids.dedup();
-        ids.truncate(GATES as usize);
-        let last = if ids.len() as i64 == GATES { ids.last().copied() } else { None };
-        Ok((sorted(finding::gates(pool, &ids).await?), last))
+        ids.truncate(JOB_STATES as usize);
+        let last = if ids.len() as i64 == JOB_STATES { ids.last().copied() } else { None };
+        Ok((sorted(item_list_scan::job_states(pool, &ids).await?), last))
     }
 }

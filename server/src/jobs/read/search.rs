@@ -14,10 +14,10 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Scope},
     error::Result,
-    store::{finding::ItemOrder, part::NamedOrder, part::NamedPart, searching},
+    store::{item_list_scan::ItemOrder, pagination::NamedOrder, pagination::NamedPageRange, search},
 };
 
-use super::{super::Engine, GroupFilter, ItemFilter, JobFilter, jobs::part_of};
+use super::{super::Engine, GroupFilter, ItemFilter, JobFilter, jobs::like_pattern};
 
 /// Maximum number of hits per kind.
 const MOST: i64 = 10;
@@ -70,7 +70,7 @@ impl Engine {
             let (jobs, _) = self.list_jobs(caller, &filter, false, None, MOST).await?;
             hits.extend(jobs.iter().map(|job| of_job(job, matched, q)));
         }
-        Ok(first_ones(hits))
+        Ok(first_distinct(hits))
     }
 
     async fn items_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
@@ -82,9 +82,9 @@ impl Engine {
         let (found, _) = self.list_items(caller, &filter, ItemOrder::Newest, None, MOST).await?;
         let mut hits: Vec<SearchHit> = found.iter().map(|item| of_item(item, matched)).collect();
         let core = &self.0.core;
-        let held = searching::items_of_lane(&core.pools.read, caller.visible_owner(), q, MOST).await?;
-        hits.extend(core.views(&held, false).await?.iter().map(|item| of_item(item, "serialize_key")));
-        Ok(first_ones(hits))
+        let queued = search::items_of_serialize_key(&core.pools.read, caller.visible_owner(), q, MOST).await?;
+        hits.extend(core.views(&queued, false).await?.iter().map(|item| of_item(item, "serialize_key")));
+        Ok(first_distinct(hits))
     }
 
     async fn errors_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
@@ -102,7 +102,7 @@ impl Engine {
 
     async fn files_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
         let pool = &self.0.core.pools.read;
-        let files = searching::roots_of_files(pool, caller.visible_owner(), &part_of(q), MOST).await?;
+        let files = search::roots_of_files(pool, caller.visible_owner(), &like_pattern(q), MOST).await?;
         let ids: Vec<Uuid> = files.iter().map(|(root, _)| *root).collect();
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -117,11 +117,12 @@ impl Engine {
     }
 
     async fn workers_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
-        if !opens_pages_of_staff(caller) {
+        if !may_open_staff_pages(caller) {
             return Ok(Vec::new());
         }
         let workers = self.workers(caller, NamedOrder::NewestFirst, None, NAMES).await?;
-        let named = workers.into_iter().map(|(_, worker)| worker).filter(|worker| has(&worker.worker_id, q));
+        let named =
+            workers.into_iter().map(|(_, worker)| worker).filter(|worker| contains_ignoring_case(&worker.worker_id, q));
         let hit = |worker: domain::api::Worker| SearchHit {
             path: format!("/items?q=worker:{}", encoded(&format!("\"{}\"", worker.worker_id.replace('"', "\\\"")))),
             title: worker.worker_id.clone(),
@@ -133,12 +134,13 @@ impl Engine {
     }
 
     async fn types_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
-        if !opens_pages_of_staff(caller) {
+        if !may_open_staff_pages(caller) {
             return Ok(Vec::new());
         }
         let core = &self.0.core;
-        let types = crate::store::job_types::list(&core.pools.read, &core.sealer, &NamedPart::by_name(NAMES)).await?;
-        let named = types.into_iter().filter(|it| has(&it.name, q));
+        let types =
+            crate::store::job_types::list(&core.pools.read, &core.sealer, &NamedPageRange::by_name(NAMES)).await?;
+        let named = types.into_iter().filter(|it| contains_ignoring_case(&it.name, q));
         let hit = |it: domain::JobType| SearchHit {
             path: format!("/types/{}", it.name),
             title: it.name.clone(),
@@ -151,7 +153,7 @@ impl Engine {
 }
 
 /// False for people without a staff role: they may not open the pages of workers and job types.
-fn opens_pages_of_staff(caller: &Caller) -> bool {
+fn may_open_staff_pages(caller: &Caller) -> bool {
     caller.role.is_none() || caller.sees_all()
 }
 
@@ -159,8 +161,8 @@ fn of_job(job: &Job, matched: &str, q: &str) -> SearchHit {
     // Name the field in which the text was found.
     let name = job.name.as_deref().unwrap_or_default();
     let matched = match matched {
-        "text" if has(name, q) => "name",
-        "text" if has(&job.key, q) => "key",
+        "text" if contains_ignoring_case(name, q) => "name",
+        "text" if contains_ignoring_case(&job.key, q) => "key",
         other => other,
     };
     SearchHit {
@@ -184,7 +186,7 @@ fn of_item(item: &Item, matched: &str) -> SearchHit {
 }
 
 /// First ten hits without duplicates; each is kept with the first field that matched.
-fn first_ones(hits: Vec<SearchHit>) -> Vec<SearchHit> {
+fn first_distinct(hits: Vec<SearchHit>) -> Vec<SearchHit> {
     let mut first: Vec<SearchHit> = Vec::new();
     for hit in hits {
         if first.iter().all(|it| it.id != hit.id) && first.len() < MOST as usize {
@@ -195,7 +197,7 @@ fn first_ones(hits: Vec<SearchHit>) -> Vec<SearchHit> {
 }
 
 /// True if the name contains the words, ignoring case.
-fn has(name: &str, words: &str) -> bool {
+fn contains_ignoring_case(name: &str, words: &str) -> bool {
     name.to_lowercase().contains(&words.to_lowercase())
 }
 

@@ -74,7 +74,7 @@ impl Engine {
         span: Span,
     ) -> Result<Vec<(OffsetDateTime, Activity)>> {
         Self::require_statistics(caller)?;
-        self.keep_figures().await?;
+        self.write_activity_counters().await?;
         let found = history::points(&self.0.core.pools.read, type_name, span.step, (span.from, span.to)).await?;
         let mut found: HashMap<OffsetDateTime, Activity> = found.into_iter().collect();
         Ok(span.starts().map(|at| (at, found.remove(&at).unwrap_or_default())).collect())

@@ -10,8 +10,9 @@ use uuid::Uuid;
 use crate::{
     error::Result,
     store::{
-        contracts, searching,
-        trees::{self, GroupQuery},
+        definitions,
+        job_views::{self, GroupQuery},
+        search,
     },
 };
 
@@ -26,13 +27,13 @@ impl Engine {
     /// Error groups of an owner or of all owners, the largest first, and the number of dead items in all of them.
     pub(crate) async fn failures_of(&self, owner_id: Option<Uuid>) -> Result<(Vec<ErrorGroup>, i64)> {
         let query = GroupQuery { owner_id, limit: GROUPS, ..GroupQuery::default() };
-        Ok(trees::owner_groups(&self.0.core.pools.read, &query).await?)
+        Ok(job_views::owner_groups(&self.0.core.pools.read, &query).await?)
     }
 
     /// Newest dead items of an owner or of all owners, without payloads.
     pub(crate) async fn newest_dead(&self, owner_id: Option<Uuid>) -> Result<Vec<Item>> {
         let core = &self.0.core;
-        let ids = searching::newest_dead(&core.pools.read, owner_id, NEWEST).await?;
+        let ids = search::newest_dead(&core.pools.read, owner_id, NEWEST).await?;
         core.views(&ids, false).await
     }
 
@@ -47,7 +48,7 @@ impl Engine {
         let mut owners = core.jobs.owners_of(ids);
         let missing: Vec<Uuid> = ids.iter().filter(|id| !owners.contains_key(id)).copied().collect();
         if !missing.is_empty() {
-            owners.extend(contracts::owners_of(&core.pools.read, &missing).await?);
+            owners.extend(definitions::owners_of(&core.pools.read, &missing).await?);
         }
         Ok(owners)
     }

@@ -15,18 +15,18 @@ use crate::{
     error::{Error, Result},
     store::{
         endings::ErrorText,
-        gates::{self, Delta},
-        replaying::{self, Copying, Met, Source},
+        job_states::{self, Delta},
+        replays::{self, ReplayCopy, ReplayedItem, SourceItem},
     },
 };
 
 use super::super::{
     Core,
     add::AddedRows,
-    groups,
-    intake::{Arrivals, Intake},
-    prepare::Prepared,
-    settle,
+    error_groups,
+    item_intake::{Intake, JobItems},
+    item_validation::PreparedItem,
+    tree_completion,
 };
 
 /// Number of items that one step reads, and approximate number of payload bytes that it copies.
@@ -48,80 +48,85 @@ pub(super) async fn first_steps(core: &Arc<Core>, root_id: Uuid, from: Uuid) {
             }
         }
     }
-    core.replay_asked.notify_one();
+    core.replay_requested.notify_one();
 }
 
 /// Takes one step for a tree; returns true if there may be more.
 pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<bool> {
-    let Some(copying) = replaying::next(&core.pools.read, root_id).await? else {
+    let Some(copying) = replays::next(&core.pools.read, root_id).await? else {
         return end(core, root_id, from).await.map(|()| false);
     };
-    let jobs = core.jobs.by_gates(&core.pools.read, [copying.gate_id]).await?;
-    let job = jobs.get(&copying.gate_id).ok_or(Error::Conflict("a job was removed"))?;
+    let jobs = core.jobs.by_job_keys(&core.pools.read, [copying.job_key]).await?;
+    let job = jobs.get(&copying.job_key).ok_or(Error::Conflict("a job was removed"))?;
 
     let mut tx = core.pools.hot.begin().await?;
-    let met = replaying::met(&mut tx, copying.from_gate_id, copying.seq, STEP).await?;
-    let met_all = (met.len() as i64) < STEP;
-    let taken = within_bytes(&met);
-    let to = if met_all && taken.len() == met.len() { None } else { taken.last().map(|last| last.seq) };
-    let mut ids: Vec<Uuid> = taken.iter().filter(|met| !met.fed).map(|met| met.id).collect();
+    let next_items = replays::next_items(&mut tx, copying.from_job_key, copying.seq, STEP).await?;
+    let reached_end = (next_items.len() as i64) < STEP;
+    let taken = within_bytes(&next_items);
+    let to = if reached_end && taken.len() == next_items.len() { None } else { taken.last().map(|last| last.seq) };
+    let mut ids: Vec<Uuid> =
+        taken.iter().filter(|next_items| !next_items.fed).map(|next_items| next_items.id).collect();
     ids.sort_unstable();
-    let items: Vec<Prepared> =
-        replaying::sources(&mut tx, &ids).await?.into_iter().map(|source| prepared(source, job.expires_at)).collect();
-    let arrivals = [Arrivals { job, items: &items }];
-    let mut intake = Intake::begin(core, &arrivals).await?;
-    intake.take_keys(&mut tx, &arrivals).await?;
-    intake.lock_lanes(&mut tx, []).await?;
-    intake.look(&mut tx).await?;
-    let mut gate_ids = vec![job.gate_id, job.turn_gate_id];
-    gate_ids.sort_unstable();
-    gate_ids.dedup();
-    let locked: HashMap<i64, gates::Locked> =
-        gates::lock(&mut tx, &gate_ids).await?.into_iter().map(|gate| (gate.gate_id, gate)).collect();
-    let gate = locked.get(&job.gate_id).ok_or(Error::Conflict("a job was removed"))?;
-    if gate.cancelled {
+    let items: Vec<PreparedItem> =
+        replays::sources(&mut tx, &ids).await?.into_iter().map(|source| prepared(source, job.expires_at)).collect();
+    let job_items = [JobItems { job, items: &items }];
+    let mut intake = Intake::begin(core, &job_items).await?;
+    intake.take_keys(&mut tx, &job_items).await?;
+    intake.lock_serialize_queues(&mut tx, []).await?;
+    intake.read_heads(&mut tx).await?;
+    let mut job_keys = vec![job.job_key, job.fair_turn_job_key];
+    job_keys.sort_unstable();
+    job_keys.dedup();
+    let locked: HashMap<i64, job_states::LockedJobState> = job_states::lock(&mut tx, &job_keys)
+        .await?
+        .into_iter()
+        .map(|job_state| (job_state.job_key, job_state))
+        .collect();
+    let job_state = locked.get(&job.job_key).ok_or(Error::Conflict("a job was removed"))?;
+    if job_state.cancelled {
         tx.rollback().await?;
-        return give_up(core, &copying).await.map(|()| true);
+        return stop_copying(core, &copying).await.map(|()| true);
     }
     intake.open(&mut tx, &locked).await?;
     let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
-    intake.place(core, &mut tx, &arrivals[0], gate, &mut deltas).await?;
+    intake.place(core, &mut tx, &job_items[0], job_state, &mut deltas).await?;
     if to.is_none() {
-        deltas.entry(job.gate_id).or_default().feeds -= 1;
+        deltas.entry(job.job_key).or_default().feeds -= 1;
     }
     intake.write(core, &mut tx, &mut deltas).await?;
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
-    let after = gates::apply(&mut tx, &deltas).await?;
+    let after = job_states::apply(&mut tx, &deltas).await?;
     if after.len() != deltas.len() {
         return Err(Error::Conflict("a job was cancelled"));
     }
-    groups::count(core, &mut tx, &intake.dead()).await?;
-    if !replaying::moved(&mut tx, &copying, to).await? {
+    error_groups::count(core, &mut tx, &intake.dead()).await?;
+    if !replays::advance(&mut tx, &copying, to).await? {
         return Ok(true);
     }
-    let settle: Vec<(i64, Uuid)> = after.iter().filter(|a| a.needs_settle).map(|a| (a.gate_id, a.root_id)).collect();
-    gates::ask_to_settle(&mut tx, &settle.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
+    let to_complete: Vec<(i64, Uuid)> =
+        after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
+    job_states::request_completion_checks(&mut tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(&intake, vec![root_id], settle).after_commit(core).await;
+    AddedRows::of(&intake, vec![root_id], to_complete).after_commit(core).await;
     Ok(true)
 }
 
 /// Longest prefix within the byte limit, but at least one item.
-fn within_bytes(met: &[Met]) -> &[Met] {
+fn within_bytes(next_items: &[ReplayedItem]) -> &[ReplayedItem] {
     let mut bytes = 0;
-    let fit = met
+    let fit = next_items
         .iter()
-        .take_while(|met| {
-            bytes += i64::from(met.bytes);
+        .take_while(|next_items| {
+            bytes += i64::from(next_items.bytes);
             bytes <= STEP_BYTES
         })
         .count();
-    &met[..fit.max(1).min(met.len())]
+    &next_items[..fit.max(1).min(next_items.len())]
 }
 
 /// Item for the new tree: without run_after and steps, with its expiry.
-pub(super) fn prepared(source: Source, expires_at: Option<time::OffsetDateTime>) -> Prepared {
-    Prepared {
+pub(super) fn prepared(source: SourceItem, expires_at: Option<time::OffsetDateTime>) -> PreparedItem {
+    PreparedItem {
         id: Uuid::now_v7(),
         dedupe_key: source.dedupe_key,
         serialize_key: source.serialize_key,
@@ -143,23 +148,23 @@ pub(super) fn prepared(source: Source, expires_at: Option<time::OffsetDateTime>)
 }
 
 /// Stops copying into a canceled job.
-async fn give_up(core: &Core, copying: &Copying) -> Result<()> {
+async fn stop_copying(core: &Core, copying: &ReplayCopy) -> Result<()> {
     let mut tx = core.pools.hot.begin().await?;
-    gates::lock(&mut tx, &[copying.gate_id]).await?;
-    replaying::moved(&mut tx, copying, None).await?;
+    job_states::lock(&mut tx, &[copying.job_key]).await?;
+    replays::advance(&mut tx, copying, None).await?;
     crate::store::commit(tx).await?;
     Ok(())
 }
 
 /// Releases both trees when all items are copied.
 async fn end(core: &Core, root_id: Uuid, from: Uuid) -> Result<()> {
-    let new = core.plans.of(&core.pools.read, root_id).await?;
-    let old = core.plans.of(&core.pools.read, from).await?;
+    let new = core.graphs.of(&core.pools.read, root_id).await?;
+    let old = core.graphs.of(&core.pools.read, from).await?;
     let mut tx = core.pools.hot.begin().await?;
-    if !replaying::end(&mut tx, root_id).await? {
+    if !replays::end(&mut tx, root_id).await? {
         return Ok(());
     }
-    settle::release_holds(core, &mut tx, &[&old, &new]).await?;
+    tree_completion::release_holds(core, &mut tx, &[&old, &new]).await?;
     crate::store::commit(tx).await?;
     core.hub.touch(&[from, root_id]);
     Ok(())

@@ -2,10 +2,10 @@
 
 use domain::{Code, Problem};
 
-use crate::store::retrying::Final;
+use crate::store::item_retries::FinalState;
 
 /// Problem for an item that was not taken, by its final state; `None`: it has none.
-pub(super) fn not_retryable(end: Option<Final>) -> Problem {
+pub(super) fn not_retryable(end: Option<FinalState>) -> Problem {
     if let Some(by) = end.and_then(|end| end.superseded_by) {
         return Problem::new(
             Code::Superseded,

@@ -26,8 +26,9 @@ use crate::{
 
 use super::{
     super::{Creation, Engine, audit},
-    found, locked, record, shown, tick_after,
+    found, locked, record, tick_after,
     ticks::Ticks,
+    to_api,
 };
 
 /// Age from which a tick counts as missed.
@@ -80,7 +81,7 @@ impl Engine {
             let row = found(&mut tx, id).await?;
             crate::store::commit(tx).await?;
             engine.0.core.hub.changed(Topic::Schedules);
-            shown(&row)
+            to_api(&row)
         })
         .await
     }

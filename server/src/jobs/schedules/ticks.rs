@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_expression_or_a_zone_is_named() {
+    fn an_invalid_expression_or_zone_is_named() {
         let pointer = |cron: &str, zone: &str| Ticks::of(cron, zone).expect_err("refused").errors[0].pointer.clone();
         for cron in ["", "nonsense", "61 * * * *", "* * * *", "0 0 0 1 1 * 2027", "@sometimes"] {
             assert_eq!(pointer(cron, "UTC"), "/cron", "{cron}");

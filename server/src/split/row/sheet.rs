@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::{
     super::cut::{Cut, Whole},
-    CellKind, Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, json_of, kept, mapped_object, shown,
+    CellKind, Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, cells_for_people, json_of,
+    mapped_object, shown,
 };
 
 /// Row number in the sheet.
@@ -66,7 +67,7 @@ impl RowMaker {
         let in_file = edits.filter(|_| self.keeps_cells).map(|_| {
             let surplus = extra.iter().copied().take(SHOWN_EXTRA).map(text);
             let all: Vec<String> = texts(&values).into_iter().chain(surplus).collect();
-            kept(&all, None)
+            cells_for_people(&all, None)
         });
         for (&column, text) in edits.into_iter().flat_map(|edits| &edits.cells) {
             values[column] = self.edited(column, text, &values[column]);
@@ -105,8 +106,9 @@ impl RowMaker {
                 }
             }
         };
-        let kept = if self.keeps_cells { kept(&texts(&values), fault.as_ref()) } else { Vec::new() };
-        let row = Row { line, number, cells: kept, ..self.row(cut, Document::trusted(payload), fault) };
+        let cells_for_people =
+            if self.keeps_cells { cells_for_people(&texts(&values), fault.as_ref()) } else { Vec::new() };
+        let row = Row { line, number, cells: cells_for_people, ..self.row(cut, Document::trusted(payload), fault) };
         Row { is_edited: edits.is_some(), cells_in_file: in_file, is_left_out: self.is_left_out(line), ..row }
     }
 

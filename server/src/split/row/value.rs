@@ -32,7 +32,7 @@ impl RowMaker {
                 Err(error) => {
                     let before = text.len() - text.trim_start_matches([' ', '\t', '\r', '\n']).len();
                     let column = before + error.at.saturating_sub(1);
-                    fault(FaultKind::InvalidJson, column, "one JSON value", error.what.to_owned())
+                    fault(FaultKind::InvalidJson, column, "one JSON value", error.message.to_owned())
                 }
             }
         };

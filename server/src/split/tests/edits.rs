@@ -75,7 +75,7 @@ fn edits_that_do_not_fit_the_file_are_refused() {
 }
 
 #[test]
-fn cells_are_kept_for_people() {
+fn cells_for_people_follow_the_columns() {
     let file = b"id,sum\n1,a\n2,b,c\n";
     let head = head(file, TABLE);
     let mut reader = Reader::new(pieces(&file[7..], 9), head.clone(), head.first, rules(Vec::new())).with_cells();

@@ -6,11 +6,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Maximum number of due rows that one call scans.
-const LOOK_AT: i64 = 500;
+const MAX_SCANNED: i64 = 500;
 
-/// A callback taken by this server until `held_until`.
+/// A callback taken by this server until `leased_until`.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct TakenDelivery {
     pub id: Uuid,
     pub job_id: Uuid,
     pub owner_id: Uuid,
@@ -27,14 +27,14 @@ pub struct Taken {
     pub began_at: OffsetDateTime,
     pub round: i32,
     pub tries: i32,
-    pub held_until: OffsetDateTime,
+    pub leased_until: OffsetDateTime,
     /// The database's clock.
     pub now: OffsetDateTime,
 }
 
 /// Maximum numbers of deliveries that are taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct DeliveryCapacity {
     pub all: i64,
     pub per_host: i64,
     pub per_owner: i64,
@@ -43,16 +43,16 @@ pub struct Room {
 /// Takes due callbacks for `hold_seconds`, except those to hosts and of owners that have enough in progress.
 pub async fn take(
     pool: &PgPool,
-    room: Room,
+    room: DeliveryCapacity,
     busy_hosts: &[String],
     busy_owners: &[Uuid],
     hold_seconds: f64,
-) -> Result<Vec<Taken>, sqlx::Error> {
+) -> Result<Vec<TakenDelivery>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"with due as materialized (
              select id, host, owner_id, next_try_at from delivery
              where state = 1 and next_try_at <= (select clock_timestamp())
-               and (held_until is null or held_until < clock_timestamp())
+               and (leased_until is null or leased_until < clock_timestamp())
                and host <> all($4::text[]) and owner_id <> all($5::uuid[])
              order by next_try_at limit $6 for update skip locked),
            ranked as (
@@ -61,10 +61,10 @@ pub async fn take(
              from due),
            picked as (
              select id from ranked where of_host <= $2 and of_owner <= $3 order by next_try_at limit $1)
-           update delivery d set held_until = clock_timestamp() + make_interval(secs => $7)
+           update delivery d set leased_until = clock_timestamp() + make_interval(secs => $7)
            from picked where d.id = picked.id
            returning d.id, d.job_id, d.owner_id, d.completion, d.target, d.host, d.outcome, d.counts, d.metadata,
-             d.completed_at, d.began_at, d.round, d.tries, d.held_until as "held_until!",
+             d.completed_at, d.began_at, d.round, d.tries, d.leased_until as "leased_until!",
              clock_timestamp() as "now!"
         "#,
         room.all,
@@ -72,7 +72,7 @@ pub async fn take(
         room.per_owner,
         busy_hosts,
         busy_owners,
-        LOOK_AT,
+        MAX_SCANNED,
         hold_seconds
     )
     .fetch_all(pool)
@@ -84,13 +84,13 @@ pub async fn take(
     Ok(rows
         .into_iter()
         .map(|row| {
-            let there = targets.iter().find(|job| job.id == row.job_id);
-            Taken {
+            let definition = targets.iter().find(|job| job.id == row.job_id);
+            TakenDelivery {
                 id: row.id,
                 job_id: row.job_id,
                 owner_id: row.owner_id,
                 completion: row.completion,
-                target: there.map_or(row.target, |job| job.on_completed.clone()),
+                target: definition.map_or(row.target, |job| job.on_completed.clone()),
                 host: row.host,
                 outcome: Outcome::from_code(row.outcome),
                 counts: serde_json::from_str(&row.counts).unwrap_or_default(),
@@ -99,7 +99,7 @@ pub async fn take(
                 began_at: row.began_at,
                 round: row.round,
                 tries: row.tries,
-                held_until: row.held_until,
+                leased_until: row.leased_until,
                 now: row.now,
             }
         })
@@ -108,7 +108,7 @@ pub async fn take(
 
 /// Result of a try.
 #[derive(Clone, Debug)]
-pub struct Came {
+pub struct DeliveryResult {
     pub at: OffsetDateTime,
     pub status: Option<u16>,
     pub error: Option<String>,
@@ -120,24 +120,24 @@ pub struct Came {
 /// Records a try of a callback that this server still holds. A callback that was superseded in the meantime stays
 /// superseded. Returns false if the try took so long that another server has taken the callback; this try then does
 /// not count.
-pub async fn record(pool: &PgPool, taken: &Taken, came: &Came) -> Result<bool, sqlx::Error> {
+pub async fn record(pool: &PgPool, taken: &TakenDelivery, result: &DeliveryResult) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
-        "with held as (
+        "with leased as (
            update delivery
-           set tries = tries + 1, round = round + 1, held_until = null,
+           set tries = tries + 1, round = round + 1, leased_until = null,
              state = case when state = 1 then $3 else state end,
              next_try_at = case when state = 1 then $4::timestamptz end
-           where id = $1 and held_until = $2
+           where id = $1 and leased_until = $2
            returning id, tries)
          insert into delivery_try (delivery_id, n, at, status, error)
-         select id, tries, $5, $6, $7 from held",
+         select id, tries, $5, $6, $7 from leased",
         taken.id,
-        taken.held_until,
-        came.state.code(),
-        came.next_try_at,
-        came.at,
-        came.status.map(|status| status as i16),
-        came.error
+        taken.leased_until,
+        result.state.code(),
+        result.next_try_at,
+        result.at,
+        result.status.map(|status| status as i16),
+        result.error
     )
     .execute(pool)
     .await?;

@@ -6,7 +6,7 @@ use crate::support::{Answer, Api, Server};
 
 /// Kinds of callers, in the order of the table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Who {
+pub(super) enum CallerKind {
     /// No credential.
     Nobody,
     /// The cookie of a share link, for the shared tree.
@@ -32,7 +32,7 @@ pub(super) enum Who {
     OtherOwner,
 }
 
-impl Who {
+impl CallerKind {
     pub(super) const ALL: [Self; 13] = [
         Self::Nobody,
         Self::Share,
@@ -80,34 +80,34 @@ impl Who {
 }
 
 /// One caller of each kind.
-pub(super) struct Callers(Vec<(Who, Api)>);
+pub(super) struct Callers(Vec<(CallerKind, Api)>);
 
 impl Callers {
     /// Creates all callers except the holder of a share link, who is added with the shared tree.
     pub(super) async fn of(server: &Server) -> Self {
-        let mut all = vec![(Who::Nobody, server.stranger())];
-        for (who, name, role) in [
-            (Who::User, "ada", "user"),
-            (Who::OtherUser, "eve", "user"),
-            (Who::Support, "sue", "support"),
-            (Who::Admin, "abe", "admin"),
+        let mut all = vec![(CallerKind::Nobody, server.stranger())];
+        for (caller_kind, name, role) in [
+            (CallerKind::User, "ada", "user"),
+            (CallerKind::OtherUser, "eve", "user"),
+            (CallerKind::Support, "sue", "support"),
+            (CallerKind::Admin, "abe", "admin"),
         ] {
-            all.push((who, server.person(name, role).await));
+            all.push((caller_kind, server.person(name, role).await));
         }
-        for (who, service, scopes) in [
-            (Who::Read, "payroll", &["jobs:read"][..]),
-            (Who::Write, "payroll", &["jobs:write"]),
-            (Who::Work, "payroll", &["work"]),
-            (Who::Metrics, "payroll", &["metrics"]),
-            (Who::AdminToken, "keeper", &["admin"]),
-            (Who::OtherOwner, "stranger", &["jobs:read", "jobs:write", "work"]),
+        for (caller_kind, service, scopes) in [
+            (CallerKind::Read, "payroll", &["jobs:read"][..]),
+            (CallerKind::Write, "payroll", &["jobs:write"]),
+            (CallerKind::Work, "payroll", &["work"]),
+            (CallerKind::Metrics, "payroll", &["metrics"]),
+            (CallerKind::AdminToken, "keeper", &["admin"]),
+            (CallerKind::OtherOwner, "stranger", &["jobs:read", "jobs:write", "work"]),
         ] {
-            all.push((who, server.service(service, scopes).await));
+            all.push((caller_kind, server.service(service, scopes).await));
         }
         let narrow = json!({"service": "payroll", "name": "narrow", "scopes": ["work"], "types": ["other"]});
         let narrow = server.post("/api/v1/tokens", narrow).await.expect(201);
         let narrow = narrow["secret"].as_str().expect("a secret");
-        all.push((Who::Narrowed, server.stranger().with_token(narrow)));
+        all.push((CallerKind::Narrowed, server.stranger().with_token(narrow)));
         Self(all)
     }
 
@@ -116,20 +116,20 @@ impl Callers {
         let page = share["url"].as_str().expect("a link").replace(&server.url(""), "");
         let page: Answer = server.stranger().get(&page).await;
         let cookie = page.headers["set-cookie"].to_str().expect("text").split(';').next().expect("a cookie").to_owned();
-        self.0.push((Who::Share, server.with_cookie(&cookie)));
+        self.0.push((CallerKind::Share, server.with_cookie(&cookie)));
     }
 
-    pub(super) fn get(&self, who: Who) -> &Api {
-        &self.0.iter().find(|known| known.0 == who).expect("every kind has a caller").1
+    pub(super) fn get(&self, caller_kind: CallerKind) -> &Api {
+        &self.0.iter().find(|caller| caller.0 == caller_kind).expect("every kind has a caller").1
     }
 
     /// Creates another caller of the same kind, whose session or account a call may end.
-    pub(super) async fn fresh(&self, server: &Server, who: Who, n: usize) -> Api {
-        let role = match who {
-            Who::User | Who::OtherUser => "user",
-            Who::Support => "support",
-            Who::Admin => "admin",
-            _ => return self.get(who).clone(),
+    pub(super) async fn fresh(&self, server: &Server, caller_kind: CallerKind, n: usize) -> Api {
+        let role = match caller_kind {
+            CallerKind::User | CallerKind::OtherUser => "user",
+            CallerKind::Support => "support",
+            CallerKind::Admin => "admin",
+            _ => return self.get(caller_kind).clone(),
         };
         server.person(&format!("fresh-{n}"), role).await
     }

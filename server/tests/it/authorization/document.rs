@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    callers::Who,
-    table::{Get, Line},
+    callers::CallerKind,
+    table::{Access, Operation},
 };
 
 /// Text above the table.
@@ -28,27 +28,27 @@ Support staff and admins give a reason for what they do to the work of others, a
 ";
 
 /// Text of the whole page.
-pub(super) fn page(table: &[Line]) -> String {
+pub(super) fn page(table: &[Operation]) -> String {
     let mut page = HEAD.to_owned();
-    let heads: Vec<&str> = Who::ALL.iter().map(|who| who.title()).collect();
+    let heads: Vec<&str> = CallerKind::ALL.iter().map(|caller_kind| caller_kind.title()).collect();
     let _ = writeln!(page, "| operation | {} |", heads.join(" | "));
     let _ = writeln!(page, "|---|{}", "---|".repeat(heads.len()));
-    let mut shown: Vec<&str> = Vec::new();
+    let mut written: Vec<&str> = Vec::new();
     for line in table {
-        if shown.contains(&line.operation) {
+        if written.contains(&line.operation) {
             continue;
         }
-        shown.push(line.operation);
-        let cells: Vec<String> = line.rule.iter().map(|gets| cell(*gets)).collect();
+        written.push(line.operation);
+        let cells: Vec<String> = line.rule.iter().map(|access| cell(*access)).collect();
         let _ = writeln!(page, "| `{}` | {} |", line.operation, cells.join(" | "));
     }
     page
 }
 
-fn cell(gets: Get) -> String {
-    match gets {
-        Get::Yes => "yes".to_owned(),
-        Get::Own => "own".to_owned(),
-        Get::No(status) => status.to_string(),
+fn cell(access: Access) -> String {
+    match access {
+        Access::Yes => "yes".to_owned(),
+        Access::OwnOnly => "own".to_owned(),
+        Access::No(status) => status.to_string(),
     }
 }

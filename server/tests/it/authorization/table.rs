@@ -6,62 +6,109 @@
 
 use serde_json::{Value, json};
 
-use super::callers::Who;
+use super::callers::CallerKind;
 
 /// Result for a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Get {
+pub(super) enum Access {
     /// Allowed.
     Yes,
     /// A list that contains only the caller's own objects.
-    Own,
+    OwnOnly,
     /// Refused with this status.
     No(u16),
 }
-use Get::{No, Own, Yes};
+use Access::{No, OwnOnly, Yes};
 
 /// Results for all kinds of callers, in the order of [`Who::ALL`].
-pub(super) type Rule = [Get; Who::ALL.len()];
+pub(super) type Rule = [Access; CallerKind::ALL.len()];
 
-const fn rule(nobody: Get, share: Get, people: [Get; 4], tokens: [Get; 4], others: [Get; 3]) -> Rule {
+const fn rule(nobody: Access, share: Access, people: [Access; 4], tokens: [Access; 4], others: [Access; 3]) -> Rule {
     let ([user, other, support, admin], [read, write, work, metrics]) = (people, tokens);
     let [admin_token, narrowed, other_owner] = others;
     [nobody, share, user, other, support, admin, read, write, work, metrics, admin_token, narrowed, other_owner]
 }
 
-const OUT: Get = No(401);
-const NEVER: Get = No(403);
-const HIDDEN: Get = No(404);
+const UNAUTHENTICATED: Access = No(401);
+const FORBIDDEN: Access = No(403);
+const HIDDEN: Access = No(404);
 
 /// Everyone, even without a credential.
 pub(super) const OPEN: Rule = [Yes; 13];
 /// Everyone with a credential.
-pub(super) const SIGNED_IN: Rule = rule(OUT, OUT, [Yes; 4], [Yes; 4], [Yes; 3]);
+pub(super) const SIGNED_IN: Rule = rule(UNAUTHENTICATED, UNAUTHENTICATED, [Yes; 4], [Yes; 4], [Yes; 3]);
 /// Reads one object: its owner, staff, and tokens of its owner that may read. For others it does not exist.
-pub(super) const READ: Rule = rule(OUT, OUT, [Yes, HIDDEN, Yes, Yes], [Yes, NEVER, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
+pub(super) const READ: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [Yes, HIDDEN, Yes, Yes],
+    [Yes, FORBIDDEN, FORBIDDEN, FORBIDDEN],
+    [Yes, FORBIDDEN, HIDDEN],
+);
 /// Like [`READ`], plus holders of a share link of the tree.
-pub(super) const READ_SHARED: Rule =
-    rule(OUT, Yes, [Yes, HIDDEN, Yes, Yes], [Yes, NEVER, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
+pub(super) const READ_SHARED: Rule = rule(
+    UNAUTHENTICATED,
+    Yes,
+    [Yes, HIDDEN, Yes, Yes],
+    [Yes, FORBIDDEN, FORBIDDEN, FORBIDDEN],
+    [Yes, FORBIDDEN, HIDDEN],
+);
 /// Reads a list: everyone their own, staff all.
-pub(super) const LIST: Rule = rule(OUT, OUT, [Own, Own, Yes, Yes], [Own, NEVER, NEVER, NEVER], [Yes, NEVER, Own]);
+pub(super) const LIST: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [OwnOnly, OwnOnly, Yes, Yes],
+    [OwnOnly, FORBIDDEN, FORBIDDEN, FORBIDDEN],
+    [Yes, FORBIDDEN, OwnOnly],
+);
 /// Changes one object: its owner, staff, and tokens of its owner that may write.
-pub(super) const WRITE: Rule =
-    rule(OUT, OUT, [Yes, HIDDEN, Yes, Yes], [NEVER, Yes, NEVER, NEVER], [Yes, NEVER, HIDDEN]);
+pub(super) const WRITE: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [Yes, HIDDEN, Yes, Yes],
+    [FORBIDDEN, Yes, FORBIDDEN, FORBIDDEN],
+    [Yes, FORBIDDEN, HIDDEN],
+);
 /// Creates an object of the caller.
-pub(super) const CREATE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER, Yes, NEVER, NEVER], [Yes, NEVER, Yes]);
+pub(super) const CREATE: Rule =
+    rule(UNAUTHENTICATED, UNAUTHENTICATED, [Yes; 4], [FORBIDDEN, Yes, FORBIDDEN, FORBIDDEN], [Yes, FORBIDDEN, Yes]);
 /// Processes the item of one assignment: the token that holds it.
-pub(super) const HOLD: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEVER], [NEVER, HIDDEN, HIDDEN]);
+pub(super) const ASSIGNMENT_HOLDER: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [FORBIDDEN; 4],
+    [FORBIDDEN, FORBIDDEN, Yes, FORBIDDEN],
+    [FORBIDDEN, HIDDEN, HIDDEN],
+);
 /// Processes items in batches: tokens with the scope `work`. Each assignment is checked separately.
-pub(super) const WORK: Rule = rule(OUT, OUT, [NEVER; 4], [NEVER, NEVER, Yes, NEVER], [NEVER, Yes, Yes]);
+pub(super) const WORK: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [FORBIDDEN; 4],
+    [FORBIDDEN, FORBIDDEN, Yes, FORBIDDEN],
+    [FORBIDDEN, Yes, Yes],
+);
 /// For staff: support, admins, and tokens with the scope `admin`.
-pub(super) const STAFF: Rule = rule(OUT, OUT, [NEVER, NEVER, Yes, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
+pub(super) const STAFF: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [FORBIDDEN, FORBIDDEN, Yes, Yes],
+    [FORBIDDEN; 4],
+    [Yes, FORBIDDEN, FORBIDDEN],
+);
 /// For admins, and tokens with the scope `admin`.
-pub(super) const ADMIN: Rule = rule(OUT, OUT, [NEVER, NEVER, NEVER, Yes], [NEVER; 4], [Yes, NEVER, NEVER]);
+pub(super) const ADMIN: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [FORBIDDEN, FORBIDDEN, FORBIDDEN, Yes],
+    [FORBIDDEN; 4],
+    [Yes, FORBIDDEN, FORBIDDEN],
+);
 /// Objects that only people have: sessions, a password.
-pub(super) const PEOPLE: Rule = rule(OUT, OUT, [Yes; 4], [NEVER; 4], [NEVER; 3]);
+pub(super) const PEOPLE: Rule = rule(UNAUTHENTICATED, UNAUTHENTICATED, [Yes; 4], [FORBIDDEN; 4], [FORBIDDEN; 3]);
 
 /// One operation.
-pub(super) struct Line {
+pub(super) struct Operation {
     /// Method and path as in the OpenAPI document, without `/api/v1`.
     pub(super) operation: &'static str,
     /// Path of the call with placeholders; by default that of the operation.
@@ -72,10 +119,10 @@ pub(super) struct Line {
     pub(super) fresh: bool,
 }
 
-impl Line {
+impl Operation {
     /// Adds an exception to the rule.
-    fn but(mut self, who: Who, gets: Get) -> Self {
-        self.rule[who as usize] = gets;
+    fn but(mut self, caller_kind: CallerKind, access: Access) -> Self {
+        self.rule[caller_kind as usize] = access;
         self
     }
 
@@ -86,16 +133,16 @@ impl Line {
 }
 
 /// Builds a line of the table. A null body is empty, a string is CSV.
-fn line(operation: &'static str, call: &'static str, body: Value, rule: Rule) -> Line {
-    Line { operation, call, body, rule, fresh: false }
+fn line(operation: &'static str, call: &'static str, body: Value, rule: Rule) -> Operation {
+    Operation { operation, call, body, rule, fresh: false }
 }
 
-fn get(operation: &'static str, call: &'static str, rule: Rule) -> Line {
+fn get(operation: &'static str, call: &'static str, rule: Rule) -> Operation {
     line(operation, call, Value::Null, rule)
 }
 
 /// All operations. The document shows the first line of an operation; further lines are variants.
-pub(super) fn table() -> Vec<Line> {
+pub(super) fn table() -> Vec<Operation> {
     let none = || Value::Null;
     let why = || json!({"reason": "asked"});
     vec![
@@ -110,34 +157,37 @@ pub(super) fn table() -> Vec<Line> {
         line("POST /job-types/{name}/resume", "/job-types/{type}/resume", none(), ADMIN),
         // Uploads
         line("POST /uploads", "/uploads?filename=own.csv", json!("own"), CREATE),
-        get("GET /uploads/{id}", "/uploads/{upload}", READ).but(Who::Work, HIDDEN).but(Who::Narrowed, HIDDEN),
-        line("DELETE /uploads/{id}", "/uploads/{upload}?reason=asked", none(), WRITE).but(Who::Support, NEVER),
+        get("GET /uploads/{id}", "/uploads/{upload}", READ)
+            .but(CallerKind::Work, HIDDEN)
+            .but(CallerKind::Narrowed, HIDDEN),
+        line("DELETE /uploads/{id}", "/uploads/{upload}?reason=asked", none(), WRITE)
+            .but(CallerKind::Support, FORBIDDEN),
         get("GET /uploads/{id}/content", "/uploads/{upload}/content", READ)
-            .but(Who::Work, HIDDEN)
-            .but(Who::Narrowed, HIDDEN),
+            .but(CallerKind::Work, HIDDEN)
+            .but(CallerKind::Narrowed, HIDDEN),
         get("GET /uploads/{id}/preview", "/uploads/{upload}/preview", READ)
-            .but(Who::Work, HIDDEN)
-            .but(Who::Narrowed, HIDDEN),
+            .but(CallerKind::Work, HIDDEN)
+            .but(CallerKind::Narrowed, HIDDEN),
         line("POST /uploads/{id}/check", "/uploads/{upload}/check", json!({"type": "import"}), READ)
-            .but(Who::Work, HIDDEN)
-            .but(Who::Narrowed, HIDDEN),
+            .but(CallerKind::Work, HIDDEN)
+            .but(CallerKind::Narrowed, HIDDEN),
         get("GET /uploads/{id}/mapping", "/uploads/{upload}/mapping?type=import", READ)
-            .but(Who::Work, HIDDEN)
-            .but(Who::Narrowed, HIDDEN),
+            .but(CallerKind::Work, HIDDEN)
+            .but(CallerKind::Narrowed, HIDDEN),
         get("OPTIONS /uploads/resumable", "/uploads/resumable", OPEN),
         line("POST /uploads/resumable", "/uploads/resumable?filename=own.csv", none(), CREATE),
         get("GET /uploads/resumable/{id}", "/uploads/resumable/{partial}", WRITE)
-            .but(Who::Support, HIDDEN)
-            .but(Who::Admin, HIDDEN)
-            .but(Who::AdminToken, HIDDEN),
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN)
+            .but(CallerKind::AdminToken, HIDDEN),
         line("PATCH /uploads/resumable/{id}", "/uploads/resumable/{partial}", json!("x"), WRITE)
-            .but(Who::Support, HIDDEN)
-            .but(Who::Admin, HIDDEN)
-            .but(Who::AdminToken, HIDDEN),
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN)
+            .but(CallerKind::AdminToken, HIDDEN),
         line("DELETE /uploads/resumable/{id}", "/uploads/resumable/{partial}", none(), WRITE)
-            .but(Who::Support, HIDDEN)
-            .but(Who::Admin, HIDDEN)
-            .but(Who::AdminToken, HIDDEN),
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN)
+            .but(CallerKind::AdminToken, HIDDEN),
         // Jobs
         get("GET /jobs", "/jobs", LIST),
         get("GET /jobs", "/jobs?root_id={job}", LIST),
@@ -146,12 +196,12 @@ pub(super) fn table() -> Vec<Line> {
         line("POST /jobs", "/jobs", json!({"type": "a"}), CREATE),
         line("POST /jobs", "/jobs", json!({"type": "import", "upload": {"id": "{upload}"}}), WRITE),
         line("PUT /jobs/{id}", "/jobs/{job}", json!({"type": "a"}), CREATE)
-            .but(Who::OtherUser, No(409))
-            .but(Who::OtherOwner, No(409)),
+            .but(CallerKind::OtherUser, No(409))
+            .but(CallerKind::OtherOwner, No(409)),
         get("GET /jobs/{id}", "/jobs/{job}", READ),
         get("GET /jobs/{id}", "/jobs/{job}?wait_seconds=1", READ),
         line("PATCH /jobs/{id}", "/jobs/{job}", json!({"name": "secret", "reason": "asked"}), WRITE),
-        line("DELETE /jobs/{id}", "/jobs/{job}?reason=asked", none(), WRITE).but(Who::Support, NEVER),
+        line("DELETE /jobs/{id}", "/jobs/{job}?reason=asked", none(), WRITE).but(CallerKind::Support, FORBIDDEN),
         line("POST /jobs/{id}/items", "/jobs/{job}/items?reason=asked", json!([{"payload": 1}]), WRITE),
         line("POST /jobs/{id}/seal", "/jobs/{job}/seal?reason=asked", none(), WRITE),
         line("POST /jobs/{id}/cancel", "/jobs/{job}/cancel", why(), WRITE),
@@ -204,30 +254,40 @@ pub(super) fn table() -> Vec<Line> {
             json!({"action": "cancel", "target": "items", "filter": {"state": "dead"}, "dry_run": true}),
             CREATE,
         )
-        .but(Who::Write, NEVER),
+        .but(CallerKind::Write, FORBIDDEN),
         get("GET /bulk-operations", "/bulk-operations", LIST),
         get("GET /bulk-operations/{id}", "/bulk-operations/{bulk}", READ),
         line("POST /bulk-operations/{id}/cancel", "/bulk-operations/{bulk}/cancel", none(), WRITE),
         // Working on items
         line("POST /assignments", "/assignments", json!({"worker_id": "w", "types": ["idle"]}), WORK)
-            .but(Who::Narrowed, NEVER),
-        line("POST /assignments/{id}/heartbeat", "/assignments/{assignment}/heartbeat", json!({}), HOLD),
-        line("POST /assignments/{id}/step", "/assignments/{assignment}/step", json!({"name": "one"}), HOLD),
+            .but(CallerKind::Narrowed, FORBIDDEN),
+        line("POST /assignments/{id}/heartbeat", "/assignments/{assignment}/heartbeat", json!({}), ASSIGNMENT_HOLDER),
+        line(
+            "POST /assignments/{id}/step",
+            "/assignments/{assignment}/step",
+            json!({"name": "one"}),
+            ASSIGNMENT_HOLDER,
+        ),
         line(
             "POST /assignments/{id}/logs",
             "/assignments/{assignment}/logs",
             json!({"lines": [{"message": "x"}]}),
-            HOLD,
+            ASSIGNMENT_HOLDER,
         ),
-        line("POST /assignments/{id}/result", "/assignments/{assignment}/result", json!({}), HOLD),
+        line("POST /assignments/{id}/result", "/assignments/{assignment}/result", json!({}), ASSIGNMENT_HOLDER),
         line(
             "POST /assignments/{id}/failure",
             "/assignments/{assignment}/failure",
             json!({"error": {"message": "x"}}),
-            HOLD,
+            ASSIGNMENT_HOLDER,
         ),
-        line("POST /assignments/{id}/release", "/assignments/{assignment}/release", json!({}), HOLD),
-        line("POST /assignments/{id}/alert", "/assignments/{assignment}/alert", json!({"message": "x"}), HOLD),
+        line("POST /assignments/{id}/release", "/assignments/{assignment}/release", json!({}), ASSIGNMENT_HOLDER),
+        line(
+            "POST /assignments/{id}/alert",
+            "/assignments/{assignment}/alert",
+            json!({"message": "x"}),
+            ASSIGNMENT_HOLDER,
+        ),
         line("POST /assignments/finish", "/assignments/finish", json!({"endings": []}), WORK),
         line("POST /assignments/heartbeat", "/assignments/heartbeat", json!({"heartbeats": []}), WORK),
         // Watching
@@ -236,7 +296,7 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /stats", "/stats", STAFF),
         get("GET /stats/series", "/stats/series?metric=added", STAFF),
         get("GET /search", "/search?q=nothing", LIST),
-        get("GET /workers", "/workers", LIST).but(Who::Work, Own).but(Who::Narrowed, Own),
+        get("GET /workers", "/workers", LIST).but(CallerKind::Work, OwnOnly).but(CallerKind::Narrowed, OwnOnly),
         get("GET /alerts", "/alerts?all=true", LIST),
         get("GET /audit", "/audit", LIST),
         get("GET /audit", "/audit?job={job}", LIST),
@@ -245,15 +305,15 @@ pub(super) fn table() -> Vec<Line> {
         get("GET /deliveries", "/deliveries?job={done}", LIST),
         line("POST /deliveries/{id}/resend", "/deliveries/{delivery}/resend", why(), WRITE),
         // Signing in, and one's own account
-        line("POST /session", "/session", json!({"link": "x"}), OPEN).but(Who::Nobody, Yes),
+        line("POST /session", "/session", json!({"link": "x"}), OPEN).but(CallerKind::Nobody, Yes),
         line("DELETE /session", "/session", none(), PEOPLE).fresh(),
         get("GET /me", "/me", SIGNED_IN),
         get("GET /me/sessions", "/me/sessions", PEOPLE),
         line("DELETE /me/sessions", "/me/sessions", none(), PEOPLE).fresh(),
         line("DELETE /me/sessions/{id}", "/me/sessions/{session}", none(), PEOPLE)
-            .but(Who::OtherUser, HIDDEN)
-            .but(Who::Support, HIDDEN)
-            .but(Who::Admin, HIDDEN),
+            .but(CallerKind::OtherUser, HIDDEN)
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN),
         line("POST /me/password", "/me/password", json!({"new_password": "short"}), PEOPLE),
         line("POST /session/passkey/options", "/session/passkey/options", none(), OPEN),
         get("GET /me/factors", "/me/factors", PEOPLE),
@@ -289,6 +349,6 @@ pub(super) fn table() -> Vec<Line> {
         // Operation
         get("GET /healthz", "/healthz", OPEN),
         get("GET /readyz", "/readyz", OPEN),
-        get("GET /metrics", "/metrics", ADMIN).but(Who::Metrics, Yes),
+        get("GET /metrics", "/metrics", ADMIN).but(CallerKind::Metrics, Yes),
     ]
 }

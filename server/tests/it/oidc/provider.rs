@@ -102,20 +102,20 @@ impl Idp {
     /// Signs a person in at this redirect URL; returns the callback query. Claims override the defaults; null removes
     /// one.
     pub(crate) fn grant(&self, departure: &str, claims: &Value, signature: Signature) -> String {
-        let asked: HashMap<String, String> =
+        let parameters: HashMap<String, String> =
             Url::parse(departure).expect("an address").query_pairs().into_owned().collect();
-        assert_eq!(asked["code_challenge_method"], "S256");
-        assert!(asked["scope"].split(' ').any(|scope| scope == "openid"), "{asked:?}");
+        assert_eq!(parameters["code_challenge_method"], "S256");
+        assert!(parameters["scope"].split(' ').any(|scope| scope == "openid"), "{parameters:?}");
         let now = OffsetDateTime::now_utc().unix_timestamp();
-        let honest = json!({"iss": self.0.issuer, "aud": CLIENT_ID, "sub": "grace", "nonce": asked["nonce"], "iat": now,
+        let honest = json!({"iss": self.0.issuer, "aud": CLIENT_ID, "sub": "grace", "nonce": parameters["nonce"], "iat": now,
             "exp": now + 300, "auth_time": now});
         let mut all = honest.as_object().expect("claims").clone();
         all.extend(claims.as_object().expect("claims").clone());
         all.retain(|_, value| !value.is_null());
         let code = format!("code-{:032x}", rand::random::<u128>());
-        let grant = Grant { challenge: asked["code_challenge"].clone(), claims: all, signature };
+        let grant = Grant { challenge: parameters["code_challenge"].clone(), claims: all, signature };
         self.0.grants.lock().expect("not poisoned").insert(code.clone(), grant);
-        format!("code={code}&state={}", asked["state"])
+        format!("code={code}&state={}", parameters["state"])
     }
 
     fn signed(&self, grant: &Grant) -> String {

@@ -11,7 +11,7 @@ pub(crate) mod program; // a server in a process of its own
 pub(crate) mod rabbit; // RabbitMQ
 pub(crate) mod receiver; // who is posted to
 pub(crate) mod s3; // a bucket
-pub(crate) mod wire; // to the database, and cut
+pub(crate) mod tcp_proxy; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
 
 use std::{ops::Deref, str::FromStr, sync::Arc};
@@ -30,11 +30,11 @@ pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
 pub(crate) struct Server {
     pub(crate) running: Running,
     api: Api,
-    place: Arc<Place>,
+    shared: Arc<SharedState>,
 }
 
 /// State shared by the servers of one test.
-struct Place {
+struct SharedState {
     database: Database,
     data_dir: TempDir,
 }
@@ -49,63 +49,63 @@ impl Server {
     pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let database = Database::create().await;
         let data_dir = TempDir::new().expect("a temporary folder");
-        Self::at(Arc::new(Place { database, data_dir }), change).await
+        Self::at(Arc::new(SharedState { database, data_dir }), change).await
     }
 
     /// Starts a server on its own database in the PostgreSQL of this admin URL.
     pub(crate) async fn start_in(postgres: &str) -> Self {
         let database = Database::create_in(postgres).await;
         let data_dir = TempDir::new().expect("a temporary folder");
-        Self::at(Arc::new(Place { database, data_dir }), |_| {}).await
+        Self::at(Arc::new(SharedState { database, data_dir }), |_| {}).await
     }
 
     /// Starts a server on this database.
     pub(crate) async fn on(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         let data_dir = TempDir::new().expect("a temporary folder");
-        Self::at(Arc::new(Place { database, data_dir }), change).await
+        Self::at(Arc::new(SharedState { database, data_dir }), change).await
     }
 
     /// Starts a server on its own database, with the wire in between.
-    pub(crate) async fn start_wired() -> (Self, wire::Wire) {
+    pub(crate) async fn start_with_proxy() -> (Self, tcp_proxy::TcpProxy) {
         let database = Database::create().await;
-        let wire = wire::Wire::to(database.address().await).await;
-        let url = database.admin.clone().host("127.0.0.1").port(wire.port).database(&database.name).to_url_lossy();
+        let tcp_proxy = tcp_proxy::TcpProxy::forward_to(database.address().await).await;
+        let url = database.admin.clone().host("127.0.0.1").port(tcp_proxy.port).database(&database.name).to_url_lossy();
         let data_dir = TempDir::new().expect("a temporary folder");
-        let place = Arc::new(Place { database, data_dir });
+        let shared = Arc::new(SharedState { database, data_dir });
         let server =
-            Self::at(place, |config| config.database_url = Some(url.as_str().parse().expect("a secret"))).await;
-        (server, wire)
+            Self::at(shared, |config| config.database_url = Some(url.as_str().parse().expect("a secret"))).await;
+        (server, tcp_proxy)
     }
 
     /// Starts a second server on the same database and files.
     pub(crate) async fn another(&self) -> Self {
-        Self::at(Arc::clone(&self.place), |_| {}).await
+        Self::at(Arc::clone(&self.shared), |_| {}).await
     }
 
     /// Starts a second server with other settings.
     pub(crate) async fn another_with(&self, change: impl FnOnce(&mut Config)) -> Self {
-        Self::at(Arc::clone(&self.place), change).await
+        Self::at(Arc::clone(&self.shared), change).await
     }
 
     /// Tries to start a second server; returns its error, if any.
     pub(crate) async fn try_another_with(&self, change: impl FnOnce(&mut Config)) -> anyhow::Result<()> {
-        server::start(Self::config(&self.place, change)).await?.shutdown().await
+        server::start(Self::config(&self.shared, change)).await?.shutdown().await
     }
 
-    async fn at(place: Arc<Place>, change: impl FnOnce(&mut Config)) -> Self {
-        let running = server::start(Self::config(&place, change)).await.expect("the server starts");
+    async fn at(shared: Arc<SharedState>, change: impl FnOnce(&mut Config)) -> Self {
+        let running = server::start(Self::config(&shared, change)).await.expect("the server starts");
         let api = Api::new(&format!("http://{}", running.addr)).with_token(TOKEN);
-        Self { running, api, place }
+        Self { running, api, shared }
     }
 
-    fn config(place: &Place, change: impl FnOnce(&mut Config)) -> Config {
+    fn config(shared: &SharedState, change: impl FnOnce(&mut Config)) -> Config {
         let mut config = Config {
             listen: ([127, 0, 0, 1], 0).into(),
             public_url: None,
             environment: None,
             roles: server::config::roles::Roles::default(),
-            data_dir: Some(place.data_dir.path().to_owned()),
-            database_url: Some(place.database.url().parse().expect("a secret")),
+            data_dir: Some(shared.data_dir.path().to_owned()),
+            database_url: Some(shared.database.url().parse().expect("a secret")),
             db_pool: 8,
             bootstrap_token: Some(TOKEN.parse().expect("a secret")),
             log_http: false,
@@ -114,7 +114,7 @@ impl Server {
             payload_limit: "256KiB".parse().expect("a size"),
             idempotency_window_seconds: 86_400,
             callback_allow: "".parse().expect("a list"),
-            front: server::config::front::Front::default(),
+            http_settings: server::config::http::HttpSettings::default(),
             proxies: server::config::proxies::Proxies::default(),
             // Workers that are posted to listen on this machine.
             outbound: server::config::outbound::Outbound {
@@ -142,10 +142,10 @@ impl Server {
 
     /// Creates a service with a token of the given scopes.
     pub(crate) async fn service(&self, name: &str, scopes: &[&str]) -> Api {
-        let made = self.post("/api/v1/services", json!({"name": name})).await;
-        assert!([201, 409].contains(&made.status.as_u16()), "{made:?}");
-        let made = self.post("/api/v1/tokens", json!({"service": name, "name": "story", "scopes": scopes})).await;
-        let secret = made.expect(201)["secret"].as_str().expect("a secret").to_owned();
+        let created = self.post("/api/v1/services", json!({"name": name})).await;
+        assert!([201, 409].contains(&created.status.as_u16()), "{created:?}");
+        let created = self.post("/api/v1/tokens", json!({"service": name, "name": "test", "scopes": scopes})).await;
+        let secret = created.expect(201)["secret"].as_str().expect("a secret").to_owned();
         Api::new(&self.api.base).with_token(&secret)
     }
 
@@ -197,8 +197,8 @@ impl Server {
     pub(crate) async fn program(&self, arguments: &[&str]) -> String {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
-            .env("DATABASE_URL", self.place.database.url())
-            .env("TREELINE_DATA_DIR", self.place.data_dir.path())
+            .env("DATABASE_URL", self.shared.database.url())
+            .env("TREELINE_DATA_DIR", self.shared.data_dir.path())
             .env("TREELINE_LISTEN", self.running.addr.to_string())
             .output()
             .await
@@ -210,9 +210,9 @@ impl Server {
     /// Stops this server, the only one. Returns by table the rows that its statements read in full scans, as counted by
     /// PostgreSQL.
     pub(crate) async fn stop_and_count_rows_of_scans(self) -> Vec<(String, i64)> {
-        let Self { running, place, .. } = self;
+        let Self { running, shared, .. } = self;
         running.shutdown().await.expect("the server stops");
-        let mut connection = PgConnection::connect(&place.database.url()).await.expect("PostgreSQL");
+        let mut connection = PgConnection::connect(&shared.database.url()).await.expect("PostgreSQL");
         // What a connection counted is known when it has ended.
         let others =
             "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
@@ -262,7 +262,7 @@ impl Api {
     }
 
     /// The same browser, with requests caused by a page of another site.
-    pub(crate) fn elsewhere(self) -> Self {
+    pub(crate) fn cross_site(self) -> Self {
         Self { forged: true, ..self }
     }
 
@@ -392,8 +392,8 @@ impl Database {
 
     /// Address of PostgreSQL.
     async fn address(&self) -> std::net::SocketAddr {
-        let place = (self.admin.get_host(), self.admin.get_port());
-        tokio::net::lookup_host(place).await.expect("its address").next().expect("an address")
+        let host_and_port = (self.admin.get_host(), self.admin.get_port());
+        tokio::net::lookup_host(host_and_port).await.expect("its address").next().expect("an address")
     }
 }
 

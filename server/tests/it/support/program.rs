@@ -49,8 +49,8 @@ impl Server {
     /// Starts it with additional environment variables.
     pub(crate) async fn spawn_program_with(&self, environment: &[(&str, &str)]) -> Program {
         let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
-            .env("DATABASE_URL", self.place.database.url())
-            .env("TREELINE_DATA_DIR", self.place.data_dir.path())
+            .env("DATABASE_URL", self.shared.database.url())
+            .env("TREELINE_DATA_DIR", self.shared.data_dir.path())
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
             .env("TREELINE_PUSH_ALLOW", "127.0.0.1")

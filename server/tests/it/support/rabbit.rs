@@ -132,7 +132,11 @@ impl Node {
         let began = Instant::now();
         let vhost = self.root();
         let listens = format!("/api/health/checks/port-listener/{}", self.port);
-        while vhost.ask(reqwest::Method::GET, &listens, &Value::Null).await.is_none_or(|(status, _)| status != 200) {
+        while vhost
+            .management_request(reqwest::Method::GET, &listens, &Value::Null)
+            .await
+            .is_none_or(|(status, _)| status != 200)
+        {
             let ended = self.running.as_mut().and_then(|it| it.child.try_wait().ok().flatten());
             let errors = || std::fs::read_to_string(file("errors")).unwrap_or_default();
             assert!(ended.is_none(), "RabbitMQ ended: {ended:?} {}", errors());
@@ -147,7 +151,7 @@ impl Node {
     }
 
     pub(crate) async fn vhost(&self) -> Vhost {
-        let name = format!("story-{}", Uuid::now_v7().simple());
+        let name = format!("test-{}", Uuid::now_v7().simple());
         let vhost = Vhost {
             url: format!("amqp://guest:guest@127.0.0.1:{}/{name}", self.port),
             management: self.management,
@@ -167,7 +171,7 @@ impl Node {
 }
 
 impl Vhost {
-    async fn ask(&self, method: reqwest::Method, path: &str, body: &Value) -> Option<(u16, Value)> {
+    async fn management_request(&self, method: reqwest::Method, path: &str, body: &Value) -> Option<(u16, Value)> {
         let url = format!("http://127.0.0.1:{}{path}", self.management);
         let mut request = self.client.request(method, url).basic_auth("guest", Some("guest"));
         if !body.is_null() {
@@ -179,30 +183,40 @@ impl Vhost {
     }
 
     async fn put(&self, path: &str, body: &Value) {
-        let (status, answer) = self.ask(reqwest::Method::PUT, path, body).await.expect("RabbitMQ answers");
+        let (status, answer) =
+            self.management_request(reqwest::Method::PUT, path, body).await.expect("RabbitMQ answers");
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
     }
 
     /// Deletes the messages of a queue.
     pub(crate) async fn purge(&self, queue: &str) {
-        self.ask(reqwest::Method::DELETE, &format!("/api/queues/{}/{queue}/contents", self.name), &Value::Null).await;
+        self.management_request(
+            reqwest::Method::DELETE,
+            &format!("/api/queues/{}/{queue}/contents", self.name),
+            &Value::Null,
+        )
+        .await;
     }
 
     /// Deletes a queue.
     pub(crate) async fn delete(&self, queue: &str) {
-        self.ask(reqwest::Method::DELETE, &format!("/api/queues/{}/{queue}", self.name), &Value::Null).await;
+        self.management_request(reqwest::Method::DELETE, &format!("/api/queues/{}/{queue}", self.name), &Value::Null)
+            .await;
     }
 
     /// State of a queue as reported by the broker; null if there is none.
     pub(crate) async fn queue(&self, queue: &str) -> Value {
-        match self.ask(reqwest::Method::GET, &format!("/api/queues/{}/{queue}", self.name), &Value::Null).await {
+        match self
+            .management_request(reqwest::Method::GET, &format!("/api/queues/{}/{queue}", self.name), &Value::Null)
+            .await
+        {
             Some((200, found)) => found,
             _ => Value::Null,
         }
     }
 
     /// Waits until a queue exists and serves.
-    pub(crate) async fn serves(&self, queue: &str) {
+    pub(crate) async fn wait_until_running(&self, queue: &str) {
         let began = Instant::now();
         while self.queue(queue).await["state"] != "running" {
             assert!(began.elapsed() < Duration::from_secs(15), "no {queue} within 15 s");
@@ -213,13 +227,15 @@ impl Vhost {
     /// Number of connected consumers of a queue; `None` if no broker responds. A node that was killed counts former
     /// consumers for a while.
     async fn consumers(&self, queue: &str) -> Option<usize> {
-        let (_, all) = self.ask(reqwest::Method::GET, &format!("/api/consumers/{}", self.name), &Value::Null).await?;
+        let (_, all) = self
+            .management_request(reqwest::Method::GET, &format!("/api/consumers/{}", self.name), &Value::Null)
+            .await?;
         let is_here = |one: &&Value| one["queue"]["name"] == queue && one["channel_details"]["peer_port"].is_number();
         Some(all.as_array()?.iter().filter(is_here).count())
     }
 
     /// Waits until a queue has this number of consumers; returns the duration.
-    pub(crate) async fn attached(&self, queue: &str, consumers: usize) -> Duration {
+    pub(crate) async fn wait_for_consumers(&self, queue: &str, consumers: usize) -> Duration {
         let began = Instant::now();
         loop {
             let found = self.consumers(queue).await;
@@ -250,11 +266,11 @@ fn client() -> reqwest::Client {
 /// Finds free ports that the system assigns to no one else while a node is down: below the range of outgoing
 /// connections.
 fn free_ports() -> [u16; 4] {
-    let taken = [(); 4].map(|()| {
+    let listeners = [(); 4].map(|()| {
         let mut tried = (0..1_000).map(|_| rand::random_range(15_000..32_000));
         tried.find_map(|port: u16| TcpListener::bind(("127.0.0.1", port)).ok()).expect("a free port")
     });
-    taken.map(|listener| listener.local_addr().expect("its address").port())
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
 }
 
 fn kill(group: u32) {

@@ -45,8 +45,8 @@ impl Receiver {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let (heard, posts) = mpsc::unbounded_channel();
-        let router = Router::new().fallback(take).with_state(heard);
+        let (sender, posts) = mpsc::unbounded_channel();
+        let router = Router::new().fallback(receive).with_state(sender);
         let task = tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
         Self { port, posts, task }
     }
@@ -55,17 +55,17 @@ impl Receiver {
     pub(crate) async fn closing() -> (u16, mpsc::UnboundedReceiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let (heard, came) = mpsc::unbounded_channel();
+        let (sender, received) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut some = [0; 64];
                 let _ = stream.read(&mut some).await;
-                if heard.send(()).is_err() {
+                if sender.send(()).is_err() {
                     return;
                 }
             }
         });
-        (port, came)
+        (port, received)
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -76,13 +76,13 @@ impl Receiver {
     pub(crate) async fn next(&mut self) -> Post {
         let post = timeout(Duration::from_secs(30), self.posts.recv()).await;
         let post = post.expect("somebody posts within half a minute").expect("the receiver runs");
-        post.expect_described();
+        post.assert_documented();
         post
     }
 
     /// Next request, if it has already arrived.
     pub(crate) fn now(&mut self) -> Option<Post> {
-        self.posts.try_recv().ok().inspect(Post::expect_described)
+        self.posts.try_recv().ok().inspect(Post::assert_documented)
     }
 }
 
@@ -92,7 +92,7 @@ impl Drop for Receiver {
     }
 }
 
-async fn take(
+async fn receive(
     State(posts): State<Posts>,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
@@ -139,26 +139,26 @@ pub(crate) fn faults(message: &Value) -> Vec<String> {
     let name = schema_of(message);
     let mut faults: Vec<String> =
         VALIDATORS[name].iter_errors(message).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-    unnamed(&DOCUMENT["components"]["schemas"][name], message, "", &mut faults);
+    add_undocumented_fields(&DOCUMENT["components"]["schemas"][name], message, "", &mut faults);
     faults
 }
 
 /// Adds the undocumented fields of objects with a fixed shape.
-fn unnamed(schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>) {
+fn add_undocumented_fields(schema: &Value, value: &Value, pointer: &str, faults: &mut Vec<String>) {
     let schema =
         schema["$ref"].as_str().map_or(schema, |reference| DOCUMENT.pointer(&reference[1..]).expect("a schema"));
     match (schema["properties"].as_object(), value) {
         (Some(properties), Value::Object(fields)) => {
             for (name, inner) in fields {
                 match properties.get(name) {
-                    Some(property) => unnamed(property, inner, &format!("{place}/{name}"), faults),
-                    None => faults.push(format!("{place}/{name} is not described")),
+                    Some(property) => add_undocumented_fields(property, inner, &format!("{pointer}/{name}"), faults),
+                    None => faults.push(format!("{pointer}/{name} is not described")),
                 }
             }
         }
         (None, Value::Array(elements)) => {
             for element in elements {
-                unnamed(&schema["items"], element, place, faults);
+                add_undocumented_fields(&schema["items"], element, pointer, faults);
             }
         }
         _ => {}
@@ -167,7 +167,7 @@ fn unnamed(schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>)
 
 impl Post {
     /// Panics if the message does not match the API document.
-    fn expect_described(&self) {
+    fn assert_documented(&self) {
         let message = self.json();
         let faults = faults(&message);
         assert!(faults.is_empty(), "{}: {faults:?} in {message}", schema_of(&message));

@@ -21,11 +21,11 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 #[derive(Clone)]
 pub(crate) struct Bucket {
     endpoint: String,
-    held: Arc<Mutex<Held>>,
+    state: Arc<Mutex<BucketState>>,
 }
 
 #[derive(Default)]
-struct Held {
+struct BucketState {
     objects: BTreeMap<String, Vec<u8>>,
     /// Multipart uploads: key, and parts by number.
     uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
@@ -40,8 +40,8 @@ impl Bucket {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
         let since = OffsetDateTime::now_utc().replace_nanosecond(0).expect("whole seconds").format(&Rfc3339);
-        let held = Held { since: since.expect("a time"), ..Held::default() };
-        let bucket = Self { endpoint, held: Arc::new(Mutex::new(held)) };
+        let state = BucketState { since: since.expect("a time"), ..BucketState::default() };
+        let bucket = Self { endpoint, state: Arc::new(Mutex::new(state)) };
         let router = Router::new().fallback(answer).layer(DefaultBodyLimit::disable()).with_state(bucket.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         bucket
@@ -56,21 +56,21 @@ impl Bucket {
 
     /// Keys of all objects.
     pub(crate) fn objects(&self) -> Vec<String> {
-        self.held().objects.keys().cloned().collect()
+        self.state().objects.keys().cloned().collect()
     }
 
     /// Total number of parts received.
     pub(crate) fn parts(&self) -> usize {
-        self.held().parts
+        self.state().parts
     }
 
     /// Number of unfinished multipart uploads.
     pub(crate) fn unfinished(&self) -> usize {
-        self.held().uploads.len()
+        self.state().uploads.len()
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().expect("not poisoned")
+    fn state(&self) -> MutexGuard<'_, BucketState> {
+        self.state.lock().expect("not poisoned")
     }
 }
 
@@ -88,44 +88,44 @@ async fn answer(
     let key = path.strip_prefix('/').unwrap_or_default().to_owned();
     let query: BTreeMap<String, String> =
         form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
-    let mut held = bucket.held();
+    let mut state = bucket.state();
     let upload = query.get("uploadId").cloned();
     match (method.as_str(), upload) {
-        ("GET", None) if key.is_empty() => list(&held, query.get("prefix").map_or("", String::as_str)),
-        ("GET" | "HEAD", None) => get(&held, &key, range.as_deref()),
+        ("GET", None) if key.is_empty() => list(&state, query.get("prefix").map_or("", String::as_str)),
+        ("GET" | "HEAD", None) => get(&state, &key, range.as_deref()),
         ("POST", None) if query.contains_key("uploads") => {
-            let id = format!("upload-{}", held.parts + held.uploads.len() + held.objects.len());
+            let id = format!("upload-{}", state.parts + state.uploads.len() + state.objects.len());
             let xml = format!(
                 "<InitiateMultipartUploadResult><Bucket>files</Bucket><Key>{key}</Key><UploadId>{id}</UploadId>\
                  </InitiateMultipartUploadResult>"
             );
-            held.uploads.insert(id, (key, BTreeMap::new()));
+            state.uploads.insert(id, (key, BTreeMap::new()));
             xml.into_response()
         }
         ("PUT", Some(id)) => {
             let number: u32 = query["partNumber"].parse().expect("a number");
-            held.parts += 1;
-            held.uploads.get_mut(&id).expect("a begun upload").1.insert(number, body);
+            state.parts += 1;
+            state.uploads.get_mut(&id).expect("a begun upload").1.insert(number, body);
             [(header::ETAG, format!("\"{number}\""))].into_response()
         }
         ("POST", Some(id)) => {
-            let (key, parts) = held.uploads.remove(&id).expect("a begun upload");
+            let (key, parts) = state.uploads.remove(&id).expect("a begun upload");
             let last = parts.len();
             let small = parts.values().take(last.saturating_sub(1)).any(|part| part.len() < 5 << 20);
             assert!(!small, "a part before the last has less than 5 MiB");
-            held.objects.insert(key, parts.into_values().flatten().collect());
+            state.objects.insert(key, parts.into_values().flatten().collect());
             "<CompleteMultipartUploadResult><ETag>\"whole\"</ETag></CompleteMultipartUploadResult>".into_response()
         }
         ("PUT", None) => {
-            held.objects.insert(key, body.to_vec());
+            state.objects.insert(key, body.to_vec());
             [(header::ETAG, "\"whole\"")].into_response()
         }
         ("DELETE", Some(id)) => {
-            held.uploads.remove(&id);
+            state.uploads.remove(&id);
             StatusCode::NO_CONTENT.into_response()
         }
         ("DELETE", None) => {
-            held.objects.remove(&key);
+            state.objects.remove(&key);
             StatusCode::NO_CONTENT.into_response()
         }
         // Several at once: <Delete><Object><Key>…</Key></Object>…</Delete>
@@ -134,7 +134,7 @@ async fn answer(
             let keys = text.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
             let mut deleted = String::new();
             for key in keys {
-                held.objects.remove(key);
+                state.objects.remove(key);
                 let _ = write!(deleted, "<Deleted><Key>{key}</Key></Deleted>");
             }
             format!("<DeleteResult>{deleted}</DeleteResult>").into_response()
@@ -143,8 +143,8 @@ async fn answer(
     }
 }
 
-fn list(held: &Held, prefix: &str) -> Response {
-    let contents: String = held
+fn list(state: &BucketState, prefix: &str) -> Response {
+    let contents: String = state
         .objects
         .iter()
         .filter(|(key, _)| key.starts_with(prefix))
@@ -153,24 +153,24 @@ fn list(held: &Held, prefix: &str) -> Response {
                 "<Contents><Key>{key}</Key><Size>{}</Size><LastModified>{}</LastModified>\
                  <ETag>\"whole\"</ETag></Contents>",
                 bytes.len(),
-                held.since
+                state.since
             )
         })
         .collect();
     format!("<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>").into_response()
 }
 
-fn get(held: &Held, key: &str, range: Option<&str>) -> Response {
-    let Some(bytes) = held.objects.get(key) else {
+fn get(state: &BucketState, key: &str, range: Option<&str>) -> Response {
+    let Some(bytes) = state.objects.get(key) else {
         return (StatusCode::NOT_FOUND, "<Error><Code>NoSuchKey</Code></Error>").into_response();
     };
-    let whole = bytes.len();
+    let length = bytes.len();
     let common =
         [(header::ETAG, "\"whole\"".to_owned()), (header::LAST_MODIFIED, "Wed, 01 Jan 2025 00:00:00 GMT".to_owned())];
     let Some(range) = range else { return (common, bytes.clone()).into_response() };
     let (from, to) = range.strip_prefix("bytes=").and_then(|r| r.split_once('-')).expect("a range");
     let from: usize = from.parse().expect("a number");
-    let to = to.parse::<usize>().map_or(whole, |to| (to + 1).min(whole));
-    let content_range = [(header::CONTENT_RANGE, format!("bytes {from}-{}/{whole}", to - 1))];
+    let to = to.parse::<usize>().map_or(length, |to| (to + 1).min(length));
+    let content_range = [(header::CONTENT_RANGE, format!("bytes {from}-{}/{length}", to - 1))];
     (StatusCode::PARTIAL_CONTENT, common, content_range, bytes[from..to].to_vec()).into_response()
 }

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_said_without_its_place() {
+    fn a_reason_is_shown_without_its_place() {
         let row = CheckedRow {
             row: 51,
             cells: Vec::new(),

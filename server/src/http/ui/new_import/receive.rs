@@ -12,7 +12,7 @@ use crate::{
     http::{
         extract::media_type,
         multipart::Form,
-        uploads::{hold_piece, impatient},
+        uploads::{hold_piece, with_idle_timeout},
     },
     uploads,
 };
@@ -51,7 +51,7 @@ pub(super) async fn receive(app: &App, caller: &Caller, request: Request, form: 
         if name == "file" {
             // Browsers send the field with an empty file name if no file was chosen.
             if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
-                let source = Box::pin(impatient(field.into_file()));
+                let source = Box::pin(with_idle_timeout(field.into_file()));
                 form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
             }
             continue;

@@ -19,7 +19,7 @@ pub(super) struct TypedRows {
     /// Rows with too many or too few cells that are accepted.
     filled: BTreeSet<i64>,
     /// Edits of rows that were not shown.
-    carried: Vec<RowEdit>,
+    hidden_edits: Vec<RowEdit>,
     /// Sheet of the rows.
     sheet: String,
 }
@@ -28,7 +28,7 @@ impl TypedRows {
     /// Takes a field, or returns it if it is not one of the rows.
     pub(super) fn take(&mut self, name: &str, value: String) -> Option<String> {
         match name {
-            "edits" => self.carried = serde_json::from_str(&value).unwrap_or_default(),
+            "edits" => self.hidden_edits = serde_json::from_str(&value).unwrap_or_default(),
             "edited-sheet" => self.sheet = value,
             _ => return self.take_numbered(name, value),
         }
@@ -62,7 +62,7 @@ impl TypedRows {
         if self.sheet != sheet {
             return Vec::new();
         }
-        let mut edits: BTreeMap<i64, RowEdit> = self.carried.iter().map(|edit| (edit.row, edit.clone())).collect();
+        let mut edits: BTreeMap<i64, RowEdit> = self.hidden_edits.iter().map(|edit| (edit.row, edit.clone())).collect();
         for (&row, in_file) in &self.in_file {
             let cells = self.changed(row, in_file);
             if cells.is_empty() {

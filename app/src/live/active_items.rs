@@ -1,0 +1,102 @@
+//! Active items, each with its own bar.
+
+use domain::progress::grouped;
+use leptos::prelude::*;
+
+use super::signals::{KeyedSignal, LiveSignals};
+use crate::{
+    components::{state::icon, timestamp::since},
+    job_view::ActiveItem,
+};
+
+/// Table of active items; a sentence if there are none.
+pub fn active_items(signals: LiveSignals) -> impl IntoView {
+    let none = move || signals.active_items.with(Vec::is_empty);
+    view! {
+            <div class="card-body" hidden=move || !none()>
+    <p class="small soft">
+                {move || {
+                    signals
+                        .head
+                        .with(|head| {
+                            if head.completed() {
+                                "Nothing is in progress: every item has ended."
+                            } else if head.meter.counts.pending() > 0 {
+                                "Nothing is in progress right now. Waiting items start as soon as a worker asks for them."
+                            } else {
+                                "Nothing is in progress yet."
+                            }
+                        })
+                }}
+            </p>
+            </div>
+            <div class="table-wrap" tabindex="0" role="region" aria-label="Items in progress" hidden=none>
+                <table class="table cards active-items" role="table">
+                    <thead role="rowgroup">
+                        <tr role="row">
+                            <th scope="col" role="columnheader">"Item"</th>
+                            <th scope="col" role="columnheader" class="bar-cell">"Progress"</th>
+                            <th scope="col" role="columnheader">"Worker"</th>
+                            <th scope="col" role="columnheader" class="num">
+                                "Attempt"
+                            </th>
+                            <th scope="col" role="columnheader" class="num">
+                                "Running for"
+                            </th>
+                        </tr>
+                    </thead>
+                    <tbody role="rowgroup">
+                        <For each=move || signals.active_items.get() key=|entry| entry.id children=row />
+                    </tbody>
+                </table>
+            </div>
+        }
+}
+
+fn row(entry: KeyedSignal<ActiveItem>) -> impl IntoView {
+    let id = entry.id;
+    let active_item = RwSignal::from(entry.value_signal);
+    let first = active_item.get_untracked();
+    let progress = move || active_item.with(|f| f.done.filter(|_| f.total.is_some()).map(|done| done.to_string()));
+    let words = move || {
+        active_item.with(|f| {
+            let numbers = match (f.done, f.total) {
+                (Some(done), Some(total)) => format!("{} of {}", grouped(done), grouped(total)),
+                (Some(done), None) => format!("{} done", grouped(done)),
+                _ => String::new(),
+            };
+            match &f.message {
+                Some(message) if numbers.is_empty() => message.clone(),
+                Some(message) => format!("{numbers} · {message}"),
+                None if numbers.is_empty() => "Started".to_owned(),
+                None => numbers,
+            }
+        })
+    };
+    view! {
+        <tr role="row">
+            <th scope="row" role="rowheader" class="name">
+                <a href=format!("/items/{id}")>{first.label.clone()}</a>
+                " "
+                <span class="sub">{first.job.clone()}</span>
+            </th>
+            <td role="cell" class="bar-cell">
+                <progress
+                    aria-label=format!("Progress of {}", first.label)
+                    hidden=move || progress().is_none()
+                    max=move || active_item.with(|f| f.total.unwrap_or(1).to_string())
+                    value=move || progress().unwrap_or_default()
+                ></progress>
+                <span class="sub">{words}</span>
+                " "
+                <span class="state s-cancelled badge" hidden=move || !active_item.with(|f| f.cancelling)>
+                    {icon("cancelled")}
+                    " Stopping"
+                </span>
+            </td>
+            <td role="cell" class="mono" data-label="Worker">{first.worker}</td>
+            <td role="cell" class="num" data-label="Attempt">{move || active_item.with(|f| f.attempt.to_string())}</td>
+            <td role="cell" class="num" data-label="Running for">{first.since.map(since)}</td>
+        </tr>
+    }
+}

@@ -1,0 +1,247 @@
+//! One assignment that the worker holds: when its heartbeat is due, and when its handler must stop.
+//!
+//! Pure bookkeeping; the loop passes the time in. A lease counts from the moment the last accepted heartbeat was
+//! **sent**. The server counts from a later moment, so a handler is stopped before the server can assign its item to
+//! another worker (`lease-expiry`).
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{api::Assignment, assignment::MISSED_HEARTBEATS};
+use tokio::{task::AbortHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::ProgressCell;
+use crate::retry::backoff;
+
+/// Intervals after which the lease is at risk: two heartbeats have failed, plus a quarter of an interval for the answer
+/// to the second.
+const AT_RISK_AFTER: f64 = 2.25;
+/// Intervals after which a handler that has not stopped is dropped, a quarter of an interval before the lease ends.
+const DROPPED_AFTER: f64 = MISSED_HEARTBEATS - 0.25;
+
+/// Reason for stopping a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StopReason {
+    /// The item or its job was cancelled.
+    Cancelled,
+    /// The assignment is closed.
+    Closed,
+    /// Two consecutive heartbeats were not answered.
+    LeaseAtRisk,
+    /// The worker is draining.
+    Draining,
+}
+
+/// Phase of the work on an item.
+pub(super) enum Phase {
+    /// The claim took longer than a heartbeat interval: a heartbeat must confirm it before work begins.
+    Unconfirmed(Box<Assignment>),
+    Working(AbortHandle),
+    Stopping {
+        reason: StopReason,
+        abort: AbortHandle,
+        drop_at: Instant,
+    },
+    /// The handler has ended; its ending is being reported.
+    Ended,
+}
+
+/// An assignment, from the claim until its ending is acknowledged.
+pub(super) struct ActiveAssignment {
+    pub(super) phase: Phase,
+    pub(super) stop: CancellationToken,
+    pub(super) progress: Arc<ProgressCell>,
+    /// Name of the item in the log.
+    pub(super) label: String,
+    interval: Duration,
+    /// Time at which the last accepted heartbeat was sent.
+    last_accepted_at: Instant,
+    next_heartbeat: Instant,
+    failures: u32,
+    /// True if the server said that the assignment is closed: no more heartbeats.
+    closed: bool,
+}
+
+impl ActiveAssignment {
+    /// `sent` is the time at which the claim was sent, `now` the time at which its answer is handled.
+    pub(super) fn new(assignment: Assignment, progress: Arc<ProgressCell>, sent: Instant, now: Instant) -> Self {
+        let interval = Duration::try_from_secs_f64(assignment.heartbeat_seconds).unwrap_or(Duration::from_mins(1));
+        let item = &assignment.item;
+        let label = match item.row {
+            Some(row) => format!("{} row {row} ({})", item.job_type, item.id),
+            None => format!("{} {} ({})", item.job_type, item.seq, item.id),
+        };
+        let is_fresh = now.duration_since(sent) < interval;
+        let phase = Phase::Unconfirmed(Box::new(assignment));
+        let (last_accepted_at, next_heartbeat) = if is_fresh { (sent, sent + interval) } else { (now, now) };
+        Self {
+            phase,
+            stop: CancellationToken::new(),
+            progress,
+            label,
+            interval,
+            last_accepted_at,
+            next_heartbeat,
+            failures: 0,
+            closed: false,
+        }
+    }
+
+    /// True if work may begin without a heartbeat first: less than one interval has passed since the claim
+    /// was sent. A long poll may have been answered long ago by a server that was then cut off.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.next_heartbeat > self.last_accepted_at
+    }
+
+    /// Takes the assignment if work has not begun; [`Phase::Working`] must follow.
+    pub(super) fn take_assignment(&mut self) -> Option<Box<Assignment>> {
+        match std::mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Unconfirmed(assignment) => Some(assignment),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    pub(super) const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// True if a heartbeat belongs in a batch that is sent now: it is due within a third of its interval.
+    pub(super) fn joins_batch(&self, now: Instant) -> bool {
+        !self.closed && self.next_heartbeat <= now + self.interval / 3
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.closed && self.next_heartbeat <= now
+    }
+
+    /// True if progress can still be reported.
+    pub(super) fn has_unsent_progress(&self) -> bool {
+        !self.closed && matches!(self.phase, Phase::Working(_)) && self.progress.is_unsent()
+    }
+
+    /// Records that a heartbeat sent at `sent` was accepted.
+    pub(super) fn heartbeat_accepted(&mut self, sent: Instant) {
+        self.last_accepted_at = sent;
+        self.next_heartbeat = sent + self.interval;
+        self.failures = 0;
+    }
+
+    /// Records that a heartbeat was not answered. The next one follows with backoff, within a quarter of the interval.
+    pub(super) fn heartbeat_failed(&mut self, now: Instant) {
+        self.failures += 1;
+        self.next_heartbeat = now + backoff(self.failures).min(self.interval / 4);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Time of the next check of this assignment. While a batch is in flight, no heartbeat is sent before its answer.
+    pub(super) fn wake_at(&self, heartbeat_in_flight: bool) -> Option<Instant> {
+        let heartbeat_at = (!self.closed && !heartbeat_in_flight).then_some(self.next_heartbeat);
+        let phase = match &self.phase {
+            Phase::Unconfirmed(_) | Phase::Working(_) => Some(self.lease_at_risk_at()),
+            Phase::Stopping { drop_at, abort, .. } => (!abort.is_finished()).then_some(*drop_at),
+            Phase::Ended => None,
+        };
+        heartbeat_at.into_iter().chain(phase).min()
+    }
+
+    /// Time from which the lease may be lost without the worker knowing.
+    pub(super) fn lease_at_risk_at(&self) -> Instant {
+        self.last_accepted_at + self.interval.mul_f64(AT_RISK_AFTER)
+    }
+
+    /// Tells the handler to stop; it is dropped after `grace`, or earlier if the lease ends.
+    pub(super) fn stop(&mut self, reason: StopReason, now: Instant, grace: Duration) {
+        let Phase::Working(abort) = &self.phase else { return };
+        let mut drop_at = now + grace;
+        if reason == StopReason::LeaseAtRisk {
+            drop_at = drop_at.min(self.last_accepted_at + self.interval.mul_f64(DROPPED_AFTER));
+        }
+        self.phase = Phase::Stopping { reason, abort: abort.clone(), drop_at };
+        self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::{Document, Time, api::AssignedItem, id::Uuid, item::MaxFailures};
+
+    fn assignment(heartbeat_seconds: f64) -> Assignment {
+        let now = Time::parse("2026-11-20T14:03:07Z").expect("a time");
+        let id = Uuid::nil();
+        let item = AssignedItem {
+            id,
+            job_id: id,
+            root_id: id,
+            job_type: "t".to_owned(),
+            seq: 1,
+            row: None,
+            attempts: 1,
+            failures: 0,
+            max_failures: MaxFailures::AtMost(3),
+            payload: Document::null(),
+            metadata: Document::empty_object(),
+            step: None,
+            dedupe_key: None,
+            serialize_key: None,
+            priority: 0,
+            expires_at: None,
+            created_at: now,
+        };
+        Assignment { id, item, attempt: 1, inputs: None, lease_expires_at: now, heartbeat_seconds }
+    }
+
+    fn active(sent: Instant, now: Instant) -> ActiveAssignment {
+        ActiveAssignment::new(assignment(60.0), Arc::new(ProgressCell::new(Arc::default())), sent, now)
+    }
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_counted_from_sending_and_let_go_before_it_ends() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent + s(20));
+        assert!(active.is_confirmed());
+        assert!(!active.is_due(sent + s(59)) && active.is_due(sent + s(60)));
+        active.heartbeat_accepted(sent + s(60));
+        assert_eq!(active.lease_at_risk_at(), sent + s(60 + 135));
+
+        active.phase = Phase::Working(tokio::spawn(async {}).abort_handle());
+        active.stop(StopReason::LeaseAtRisk, sent + s(195), s(300));
+        let Phase::Stopping { drop_at, .. } = active.phase else { panic!("stopping") };
+        assert_eq!(drop_at, sent + s(60 + 165), "before the lease ends at 180 s");
+        assert!(active.stop.is_cancelled());
+    }
+
+    #[test]
+    fn a_claim_answered_late_is_confirmed_first() {
+        let sent = Instant::now();
+        let active = active(sent, sent + s(60));
+        assert!(!active.is_confirmed());
+        assert!(active.is_due(sent + s(60)));
+    }
+
+    #[test]
+    fn a_failed_heartbeat_is_tried_again_well_within_its_interval() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent);
+        let mut at = sent + s(60);
+        for tries in 0.. {
+            assert!(active.is_due(at));
+            active.heartbeat_failed(at);
+            at = active.next_heartbeat;
+            if at > active.lease_at_risk_at() {
+                assert!(tries > 10);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Background tasks of the audit log: hourly counts of repetitions, retention, and the posts to `TREELINE_AUDIT_URL`.
+//!
+//! The log itself is the queue of the posts: a cursor moves when a batch is accepted, so an unavailable receiver gets
+//! everything later, in order, and may get a batch twice. One server posts at a time. A post is signed with the key
+//! that `treeline-server signing-secret --audit` prints.
+
+use std::time::Duration;
+
+use domain::{Time, audit::AuditEntry};
+use reqwest::{
+    Client,
+    header::{CONTENT_TYPE, HeaderMap, HeaderValue},
+    redirect::Policy,
+};
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::driver::Tasks;
+use crate::{
+    App,
+    audit::{self, LogCursor},
+    error::{Error, Result},
+    outbound::sign::stamp,
+    store::audit::{self as store, AuditQuery},
+};
+
+/// Entries in one post.
+const BATCH: i64 = 200;
+
+/// Timeout of one post, and lease of the server that posts.
+const POST_TIMEOUT: Duration = Duration::from_secs(30);
+const POSTING_LEASE_SECONDS: f64 = 90.0;
+
+/// Entries deleted per statement.
+const DELETE_BATCH: i64 = 5_000;
+
+/// Starts the counts of repeated entries, which each process collects.
+pub(super) fn spawn_counts(tasks: &Tasks<'_>) {
+    tasks.every(60.0, "audit counts", |app| async move {
+        audit::record_all(&app.pool, &app.repeats.take_finished()).await?;
+        Ok(0)
+    });
+}
+
+/// Starts the deletion of old entries, if a time is configured.
+pub(super) fn spawn_retention(tasks: &Tasks<'_>) {
+    if let Some(days) = tasks.app.config.audit.retain_days {
+        tasks.every(600.0, "old audit entries", move |app| async move { expire(&app, days).await });
+    }
+}
+
+/// Starts the posts, if a URL is configured.
+pub(super) fn spawn_posting(tasks: &Tasks<'_>) {
+    let Some(url) = tasks.app.config.audit.url.clone() else { return };
+    // Install ring once per process; a provider that was installed earlier stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(POST_TIMEOUT).build() {
+        Ok(client) => client,
+        Err(error) => {
+            tracing::error!(%error, "audit log posts disabled: cannot build the HTTP client");
+            return;
+        }
+    };
+    tasks.every(1.0, "posting the audit log", move |app| {
+        let (client, url) = (client.clone(), url.clone());
+        async move {
+            let posting = post_some(&app, &client, url.reveal());
+            app.shutdown.run_until_cancelled(posting).await.unwrap_or(Ok(0))
+        }
+    });
+}
+
+/// Deletes expired entries, if the database role is allowed to.
+async fn expire(app: &App, days: u32) -> Result<usize> {
+    if !store::may_expire(&app.pool).await? {
+        tracing::debug!("audit retention skipped: the database role may not delete entries, see docs/postgres.md");
+        return Ok(0);
+    }
+    let days = i32::try_from(days).unwrap_or(i32::MAX);
+    Ok(store::expire(&app.pool, days, DELETE_BATCH).await? as usize)
+}
+
+/// Body of a post.
+#[derive(Serialize)]
+struct Post<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: Time,
+    data: Entries<'a>,
+}
+
+#[derive(Serialize)]
+struct Entries<'a> {
+    entries: &'a [AuditEntry],
+}
+
+/// Posts pending entries in batches.
+async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
+    store::begin_posting(&app.pool).await?;
+    let Some(mut cursor) = store::take_posting(&app.pool, POSTING_LEASE_SECONDS).await? else { return Ok(0) };
+    let result = post_from(app, client, url, &mut cursor).await;
+    store::leave_posting(&app.pool, cursor).await?;
+    result
+}
+
+async fn post_from(app: &App, client: &Client, url: &str, cursor: &mut LogCursor) -> Result<usize> {
+    // Within the lease: a slow receiver ends the loop, and the next tick continues.
+    let until = tokio::time::Instant::now() + POST_TIMEOUT;
+    while tokio::time::Instant::now() < until {
+        let final_part = audit::final_entries(&app.pool, &AuditQuery::default(), Some(*cursor), BATCH).await?;
+        let Some(last) = final_part.entries.last() else { break };
+        post(app, client, url, &final_part.entries, last).await?;
+        *cursor = (last.at.0, last.id);
+        if !final_part.more {
+            break;
+        }
+    }
+    Ok(0)
+}
+
+/// Posts a batch; an error if it was not accepted. The message id is the id of its last entry.
+async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], last: &AuditEntry) -> Result<()> {
+    let now = OffsetDateTime::now_utc();
+    let post = Post { kind: "audit.entries", timestamp: Time(now), data: Entries { entries } };
+    let body = serde_json::to_vec(&post).map_err(|error| Error::Broken(error.to_string()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let keys = [app.outgoing.key.of_audit()];
+    stamp(&keys, &mut headers, &last.id.to_string(), now.unix_timestamp(), &body);
+    let answer = client.post(url).headers(headers).body(body).send().await;
+    // The URL may contain a secret and is not logged.
+    let refused = |error: reqwest::Error| {
+        Error::Broken(format!("TREELINE_AUDIT_URL did not take entries of the audit log: {}", error.without_url()))
+    };
+    answer.and_then(reqwest::Response::error_for_status).map(drop).map_err(refused)
+}

@@ -1,0 +1,16 @@
+//! Deletion of expired trees and of their rows.
+//!
+//! Two tasks, so that purging a large tree does not delay the deletion of others. `jobs::tree_maintenance` and `jobs::tree_deletion`
+//! decide what is deleted and when; this module only sets the intervals.
+
+use std::time::Duration;
+
+use super::driver::Tasks;
+
+/// Starts the tasks.
+pub(super) fn spawn(tasks: &Tasks<'_>) {
+    let stalled_after = Duration::from_secs(tasks.app.config.alerts.stalled_seconds);
+    tasks.every(1.0, "retention", move |app| async move { app.engine.check_due_trees(stalled_after).await });
+    tasks.every(1.0, "purge", |app| async move { app.engine.purge_deleted_trees().await });
+    tasks.every(60.0, "old messages", |app| async move { app.engine.delete_expired_records().await });
+}

@@ -1,0 +1,111 @@
+//! Checks of current conditions: new dead letters, items that keep failing, queues without claims.
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// New dead letters of one type.
+#[derive(Clone, Debug)]
+pub struct DeadType {
+    pub job_type: String,
+    pub dead: i64,
+    /// Text of the newest of them.
+    pub message: String,
+}
+
+/// Types with dead letters from the last `within_seconds`, with the number of all their dead letters, including older
+/// groups. Reads the newest 5,000 groups.
+pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
+    sqlx::query_as!(
+        DeadType,
+        r#"select t.name as job_type, sum(e.n_dead)::bigint as "dead!",
+             (array_agg(e.message order by e.last_seen_at desc))[1] as "message!"
+           from (select type_id, n_dead, message, last_seen_at from owner_error
+                 order by last_seen_at desc limit 5000) e
+           join job_type t on t.id = e.type_id
+           where e.n_dead > 0
+           group by t.name
+           having max(e.last_seen_at) > (select clock_timestamp()) - make_interval(secs => $1)"#,
+        within_seconds
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// A job without a limit of failures in which an item has failed ten times or more.
+#[derive(Clone, Debug)]
+pub struct FailingJob {
+    pub job_id: Uuid,
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+    pub job_type: String,
+    pub item_id: Uuid,
+    pub failures: i32,
+}
+
+/// Jobs without a failure limit that have items with at least ten failures, at most a thousand, each with the worst
+/// of a hundred such items. Skips from job state row to job state row along an index that contains only such items.
+pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
+    sqlx::query_as!(
+        FailingJob,
+        r#"with recursive hop (job_key) as (
+             (select job_key from deferred where failures >= 10 order by job_key limit 1)
+             union all
+             select (select d.job_key from deferred d where d.failures >= 10 and d.job_key > hop.job_key
+                     order by d.job_key limit 1)
+             from hop where hop.job_key is not null)
+           select j.id as "job_id!", j.root_id as "root_id!", j.owner_id as "owner_id!", t.name as "job_type!",
+             d.item_id as "item_id!", d.failures as "failures!"
+           from (select job_key from hop where job_key is not null limit 1000) h
+           join job j on j.job_key = h.job_key and j.max_failures is null
+           join job_type t on t.id = j.type_id
+           cross join lateral (
+             select item_id, failures
+             from (select item_id, failures from deferred where job_key = h.job_key and failures >= 10 limit 100) worst
+             order by failures desc, item_id limit 1) d"#
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Records the head of each type's queue if no item of the type is assigned and the type is neither paused nor capped
+/// at 0. One index probe per type.
+pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
+    let heads = sqlx::query!(
+        "select t.id, r.item_id
+         from job_type t
+         cross join lateral (
+           select item_id from ready where type_id = t.id order by type_id, negated_priority, fair_turn, item_id limit 1) r
+         where not t.paused and t.concurrency is distinct from 0
+           and not exists (select 1 from lease l where l.type_id = t.id)
+         order by t.id"
+    )
+    .fetch_all(pool)
+    .await?;
+    let types: Vec<i32> = heads.iter().map(|head| head.id).collect();
+    let items: Vec<Uuid> = heads.iter().map(|head| head.item_id).collect();
+    sqlx::query!(
+        "insert into queue_head as q (type_id, item_id)
+         select type_id, item_id from unnest($1::int[], $2::uuid[]) as new (type_id, item_id)
+         on conflict (type_id) do update set item_id = excluded.item_id, since = excluded.since
+           where q.item_id <> excluded.item_id",
+        &types,
+        &items
+    )
+    .execute(pool)
+    .await?;
+    sqlx::query!("delete from queue_head where type_id <> all($1::int[])", &types).execute(pool).await?;
+    Ok(())
+}
+
+/// Types whose queue head has not changed for `after_seconds`, with its age in seconds.
+pub async fn unclaimed(pool: &PgPool, after_seconds: f64) -> Result<Vec<(String, f64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select t.name, extract(epoch from clock_timestamp() - q.since)::float8 as "seconds!"
+           from queue_head q join job_type t on t.id = q.type_id
+           where q.since <= clock_timestamp() - make_interval(secs => $1)"#,
+        after_seconds
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.name, row.seconds)).collect())
+}

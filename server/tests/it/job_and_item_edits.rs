@@ -1,0 +1,265 @@
+//! Small edits by people: they take effect on every server, on the version that was read, and with a reason for another
+//! owner's work.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Server};
+
+async fn claim(api: &Api, max: u32) -> Vec<Value> {
+    let body = json!({"worker_id": "w", "types": ["a"], "max": max});
+    api.post("/api/v1/assignments", body).await.expect(200)["assignments"].as_array().expect("assignments").clone()
+}
+
+fn id(value: &Value) -> &str {
+    value["id"].as_str().expect("an id")
+}
+
+fn payloads(assignments: &[Value]) -> Vec<i64> {
+    assignments.iter().map(|it| it["item"]["payload"].as_i64().expect("a number")).collect()
+}
+
+/// A server, and a job of type `a` with payloads 0 to `n` − 1; returns the paths of both.
+async fn with_items(n: i64) -> (Server, String, Vec<String>) {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"backoff": {"min_seconds": 600}})).await.expect(201);
+    let items: Vec<Value> = (0..n).map(|n| json!({"payload": n})).collect();
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    let (path, items) = paths(&server, &job).await;
+    (server, path, items)
+}
+
+async fn paths(server: &Server, job: &Value) -> (String, Vec<String>) {
+    let items = server.get(&format!("/api/v1/items?limit=1000&job={}", id(job))).await.expect(200);
+    let items = items["data"].as_array().expect("data").iter().map(|it| format!("/api/v1/items/{}", id(it))).collect();
+    (format!("/api/v1/jobs/{}", id(job)), items)
+}
+
+async fn counts(server: &Server, job: &str) -> (i64, i64) {
+    let counts = server.get(job).await.expect(200)["counts"].clone();
+    (counts["available"].as_i64().expect("a count"), counts["scheduled"].as_i64().expect("a count"))
+}
+
+#[tokio::test]
+async fn waiting_item_priority_and_start_time_are_edited() {
+    let (server, job, items) = with_items(4).await;
+    let moved = server.patch(&items[3], json!({"priority": 50})).await.expect(200);
+    assert_eq!((&moved["priority"], &moved["state"]), (&json!(50), &json!("available")));
+    let later = "2100-01-01T00:00:00Z";
+    let put_off = server.patch(&items[0], json!({"run_after": later})).await.expect(200);
+    assert_eq!((&put_off["state"], &put_off["run_after"]), (&json!("scheduled"), &json!(later)));
+    assert_eq!(counts(&server, &job).await, (3, 1));
+    assert_eq!(payloads(&claim(&server, 2).await), [3, 1]);
+
+    // Back again: it is the oldest that waits, but has come to its turn anew.
+    let back = server.patch(&items[0], json!({"run_after": null})).await.expect(200);
+    assert_eq!((&back["state"], &back["run_after"]), (&json!("available"), &Value::Null));
+    assert_eq!(counts(&server, &job).await, (2, 0));
+
+    let gone = server.patch(&items[2], json!({"expires_at": "2020-01-01T00:00:00Z"})).await.expect(200);
+    assert_eq!(gone["expires_at"], "2020-01-01T00:00:00Z");
+    assert_eq!(payloads(&claim(&server, 5).await), [0], "never after its expires_at");
+    crate::fair_turns::until(&server, job.rsplit('/').next().expect("an id"), |job| job["counts"]["expired"] == 1)
+        .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn edit_wakes_a_waiting_claim() {
+    let (server, _, items) = with_items(1).await;
+    server.patch(&items[0], json!({"run_after": "2100-01-01T00:00:00Z"})).await.expect(200);
+    let waiting = json!({"worker_id": "w", "types": ["a"], "wait_seconds": 30});
+    let (claimed, _) =
+        tokio::join!(server.post("/api/v1/assignments", waiting), server.patch(&items[0], json!({"run_after": null})));
+    assert_eq!(claimed.expect(200)["assignments"].as_array().map(Vec::len), Some(1));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn item_edit_requires_waiting_state_and_current_version() {
+    let (server, _, items) = with_items(2).await;
+    let read = server.get(&items[0]).await;
+    let tag = read.headers["etag"].clone();
+    assert_eq!(tag, format!("\"{}\"", read.expect(200)["version"]));
+    let edit = |path: &str, body: Value| server.request(Method::PATCH, path).header("if-match", &tag).json(&body);
+    Answer::of(edit(&items[0], json!({"priority": 5}))).await.expect(200);
+    Answer::of(edit(&items[0], json!({"priority": 6}))).await.expect_problem(412, "precondition_failed");
+    assert_eq!(server.get(&items[0]).await.expect(200)["priority"], 5);
+
+    for (body, pointer) in [
+        (json!({"priority": 101}), "/priority"),
+        (json!({"payload": 1}), "/payload"),
+        (json!({"run_after": "soon"}), "/run_after"),
+    ] {
+        let problem = server.patch(&items[0], body).await.expect_problem(422, "invalid_body");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    let assignments = claim(&server, 1).await;
+    assert_eq!(payloads(&assignments), [0]);
+    server.patch(&items[0], json!({"priority": 1})).await.expect_problem(409, "already_started");
+    server.post(&format!("/api/v1/assignments/{}/result", id(&assignments[0])), json!({})).await.expect(200);
+    server.patch(&items[0], json!({"priority": 1})).await.expect_problem(409, "already_started");
+    let nobody = "/api/v1/items/0190a5e0-0000-7000-8000-000000000000";
+    server.patch(nobody, json!({"priority": 1})).await.expect_problem(404, "not_found");
+
+    let (job_key_of_item, pool) = ("select job_key from item limit 1", &server.running.app.pool);
+    let statement = format!(
+        "update job_state set cancelled_at = clock_timestamp(), sealed = true where job_key = ({job_key_of_item})"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(pool).await.expect("as a cancellation leaves it");
+    server.patch(&items[1], json!({"priority": 1})).await.expect_problem(409, "already_started");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_edits_and_claims_lose_nothing() {
+    let (server, job, items) = with_items(60).await;
+    let edits = async {
+        for (n, path) in items.iter().enumerate() {
+            let body = if n % 2 == 0 { json!({"priority": n}) } else { json!({"run_after": null, "priority": 1}) };
+            let answer = server.patch(path, body).await;
+            assert!([200, 409].contains(&answer.status.as_u16()), "{}", answer.text);
+        }
+    };
+    let claims = async {
+        let mut seen = Vec::new();
+        while seen.len() < 60 {
+            let body = json!({"worker_id": "w", "types": ["a"], "max": 3, "wait_seconds": 20});
+            let assignments = server.post("/api/v1/assignments", body).await.expect(200)["assignments"].clone();
+            let assignments = assignments.as_array().expect("assignments").clone();
+            assert!(!assignments.is_empty(), "only {} were handed out", seen.len());
+            seen.extend(payloads(&assignments));
+        }
+        seen
+    };
+    let ((), mut seen) = tokio::join!(edits, claims);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..60).collect::<Vec<_>>());
+    let counts = server.get(&job).await.expect(200)["counts"].clone();
+    assert_eq!((&counts["running"], &counts["available"]), (&json!(60), &json!(0)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn job_patch_changes_named_fields_only() {
+    let (server, job, _) = with_items(1).await;
+    let before = server.get(&job).await;
+    let edit = json!({"name": "April", "metadata": {"n": 1, "team": "hr"}, "expected_count": 40, "expires_at": "2100-01-01T00:00:00Z",
+        "on_completed": {"url": "https://example.org/done", "secret": "whsec_c2VjcmV0"}});
+    let answer = server.patch(&job, edit).await;
+    let after = answer.expect(200);
+    assert_eq!(
+        (&after["name"], &after["metadata"], &after["expected_count"]),
+        (&json!("April"), &json!({"n": 1, "team": "hr"}), &json!(40))
+    );
+    assert_eq!(after["expires_at"], "2100-01-01T00:00:00Z");
+    assert!(!answer.text.contains("whsec"), "secrets are never read back");
+    assert!(after["version"].as_i64() > before.expect(200)["version"].as_i64());
+    assert_eq!(answer.headers["etag"], format!("\"{}\"", after["version"]));
+    let stale = server.request(Method::PATCH, &job).header("if-match", &before.headers["etag"]);
+    Answer::of(stale.json(&json!({"name": "May"}))).await.expect_problem(412, "precondition_failed");
+    let fresh = server.request(Method::PATCH, &job).header("if-match", &answer.headers["etag"]);
+    let fresh = Answer::of(fresh.json(&json!({"name": null}))).await.expect(200);
+    assert_eq!((&fresh["name"], &fresh["expected_count"]), (&Value::Null, &json!(40)));
+    // Nothing to change, nothing changed.
+    assert_eq!(server.patch(&job, json!({})).await.expect(200)["version"], fresh["version"]);
+
+    for (body, pointer) in [
+        (json!({"metadata": []}), "/metadata"),
+        (json!({"expected_count": -1}), "/expected_count"),
+        (json!({"max_failures": 0}), "/max_failures"),
+        (json!({"priority": -101}), "/priority"),
+        (json!({"on_completed": {"url": "nowhere"}}), "/on_completed/url"),
+        (json!({"on_completed": {"url": "https://example.org", "secret": ""}}), "/on_completed/secret"),
+        (json!({"type": "b"}), "/type"),
+    ] {
+        let problem = server.patch(&job, body).await.expect_problem(422, "invalid_body");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    for closed in ["ftp://example.org", "http://169.254.169.254/latest", "http://localhost:5432/"] {
+        let edit = json!({"on_completed": {"url": closed}});
+        let problem = server.patch(&job, edit).await.expect_problem(422, "url_not_allowed");
+        assert_eq!(problem["errors"][0]["pointer"], "/on_completed/url", "{problem}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn job_priority_and_times_propagate_to_waiting_items() {
+    let (server, _, _) = with_items(3).await;
+    let items: Vec<Value> =
+        (10..2_600).map(|n| json!({"payload": n})).chain([json!({"payload": 9, "priority": -7})]).collect();
+    let second = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    let (second, items) = paths(&server, &second).await;
+    let edited = server.patch(&second, json!({"priority": 10})).await.expect(200);
+    assert_eq!((&edited["priority"], &edited["counts"]["available"]), (&json!(10), &json!(2_591)));
+    assert_eq!(server.get(&items[0]).await.expect(200)["priority"], 10);
+    assert_eq!(payloads(&claim(&server, 3).await), [10, 11, 12]);
+
+    // Put off as a whole, and back; what was claimed stays where it is.
+    server.patch(&second, json!({"run_after": "2100-01-01T00:00:00Z"})).await.expect(200);
+    assert_eq!(counts(&server, &second).await, (0, 2_588));
+    server.post(&format!("{second}/items"), json!([{"payload": 5_000}])).await.expect(200);
+    assert_eq!(counts(&server, &second).await, (0, 2_589), "items added from then on too");
+    assert_eq!(payloads(&claim(&server, 10).await), [0, 1, 2]);
+    server.patch(&second, json!({"run_after": null})).await.expect(200);
+    assert_eq!(counts(&server, &second).await, (2_589, 0));
+    let rest = payloads(&claim(&server, 1_000).await);
+    assert_eq!((rest.len(), rest.contains(&9)), (1_000, false), "an item's own priority stays its own");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn edited_retry_budget_applies_on_every_server() {
+    let (server, job, items) = with_items(2).await;
+    let second = server.another().await;
+    // Both know the job by now.
+    assert_eq!(second.get(&items[0]).await.expect(200)["max_failures"], 3);
+    server.patch(&job, json!({"max_failures": 1})).await.expect(200);
+    assert_eq!(server.get(&items[0]).await.expect(200)["max_failures"], 1);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    while second.get(&items[0]).await.expect(200)["max_failures"] != 1 {
+        assert!(tokio::time::Instant::now() < deadline, "the other server never heard of it");
+    }
+    let assignments = claim(&second, 1).await;
+    let failure = json!({"error": {"message": "no"}});
+    let ended = second.post(&format!("/api/v1/assignments/{}/failure", id(&assignments[0])), failure).await.expect(200);
+    assert_eq!(ended["item_state"], "dead");
+    assert_eq!(server.patch(&job, json!({"max_failures": null})).await.expect(200)["max_failures"], 3);
+    second.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn editing_foreign_jobs_requires_reason() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let team = server.service("team", &["jobs:read", "jobs:write"]).await;
+    let other = server.service("other", &["jobs:read", "jobs:write"]).await;
+    let reader = server.service("reader", &["jobs:read"]).await;
+    let job = team.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let (job, items) = paths(&server, &job).await;
+    for (path, body) in [(&job, json!({"name": "x"})), (&items[0], json!({"priority": 3}))] {
+        other.patch(path, body.clone()).await.expect_problem(404, "not_found");
+        reader.patch(path, body.clone()).await.expect_problem(403, "forbidden");
+        server.patch(path, body.clone()).await.expect_problem(422, "reason_required");
+        team.patch(path, body).await.expect(200);
+    }
+    server.patch(&job, json!({"name": "y", "reason": "asked for by phone"})).await.expect(200);
+    server.patch(&items[0], json!({"priority": 4, "reason": "urgent"})).await.expect(200);
+    let rows: Vec<(String, Option<String>, String)> =
+        sqlx::query_as("select action, reason, detail from audit where action like '%.edit' order by at")
+            .fetch_all(&server.running.app.pool)
+            .await
+            .expect("the log");
+    let audit_entries: Vec<(&str, Option<&str>, &str)> =
+        rows.iter().map(|(action, reason, detail)| (action.as_str(), reason.as_deref(), detail.as_str())).collect();
+    assert_eq!(
+        audit_entries,
+        [
+            ("job.edit", Some("asked for by phone"), r#"{"name":"y"}"#),
+            ("item.edit", Some("urgent"), r#"{"priority":4}"#)
+        ]
+    );
+    server.stop().await;
+}

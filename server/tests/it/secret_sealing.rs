@@ -1,0 +1,152 @@
+//! Secrets in the database are sealed with a key that is not in it, and a server with another key does not start.
+//!
+//! Separate, because it reads the tables directly, like someone with a copy of the database. It must never print an
+//! opened secret.
+
+use serde_json::{Value, json};
+
+use crate::{
+    bulk::id,
+    callbacks::{done, once, quick},
+    support::{Server, receiver::Receiver},
+};
+
+/// Key in the format of `TREELINE_SECRET_KEY`.
+const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
+#[tokio::test]
+async fn server_with_different_sealing_key_does_not_start() {
+    let server = Server::start().await;
+    server.another().await.stop().await;
+    let stranger = server.try_another_with(|config| {
+        config.sealing.secret_key = Some(KEY.parse().expect("a secret"));
+        // Without the key file of the first one.
+        config.data_dir = config.data_dir.as_ref().map(|folder| folder.join("elsewhere"));
+    });
+    let Err(error) = stranger.await else { panic!("it starts with another key") };
+    let refused = format!("{error:#}");
+    assert!(refused.contains("TREELINE_SECRET_KEY") && refused.contains("sealed with the key"), "{refused}");
+    assert!(!refused.contains(KEY), "{refused}");
+    let bad = server.try_another_with(|config| config.sealing.secret_key = Some("letmein".parse().expect("a secret")));
+    let Err(error) = bad.await else { panic!("it starts with a key that is none") };
+    let refused = format!("{error:#}");
+    assert!(refused.contains("32 bytes") && !refused.contains("letmein"), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn plaintext_signing_key_is_encrypted_at_startup() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    let plain = vec![7_u8; 32];
+    let stored = "update signing_key set key = $1, sealed = null";
+    sqlx::query(stored).bind(&plain).execute(pool).await.expect("as it was");
+    sqlx::query("delete from sealing_key").execute(pool).await.expect("as it was");
+    let second = server.another().await;
+    let (key, sealed): (Option<Vec<u8>>, String) =
+        sqlx::query_as("select key, sealed from signing_key").fetch_one(pool).await.expect("the key");
+    assert!(key.is_none() && sealed.starts_with("sealed:v1:"), "{sealed}");
+    let expected = server::outbound::sign::Key::from_bytes(plain);
+    assert_eq!(second.running.app.outgoing.key, expected, "it signs as before");
+    second.stop().await;
+    server.stop().await;
+}
+
+/// Contents of all tables with secrets.
+async fn tables(server: &Server) -> String {
+    let all = "select coalesce(string_agg(row::text, ' '), '') from (
+                 select to_jsonb(t) as row from job_type t union all select to_jsonb(j) from job j
+                 union all select to_jsonb(d) from delivery d union all select to_jsonb(s) from signing_key s
+                 union all select to_jsonb(a) from audit a) every";
+    sqlx::query_scalar(all).fetch_one(&server.running.app.pool).await.expect("the rows as text")
+}
+
+fn pushed(receiver: &Receiver) -> Value {
+    json!({"executor": {"kind": "push", "url": receiver.url("/work?key=h1dd3n-query"), "secret": "h1dd3n-signature",
+        "auth": {"user": "ann", "password": "h1dd3n-password"}, "headers": {"X-Key": "h1dd3n-header"}}})
+}
+
+#[tokio::test]
+async fn database_copy_and_audit_log_contain_no_secrets() {
+    let server = Server::start_with(quick).await;
+    let mut receiver = Receiver::start().await;
+    server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let target = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"});
+    let job = done(&owner, target.clone()).await;
+    let post = receiver.next().await;
+    assert_eq!(post.path, "/done?key=h1dd3n-query", "it is posted to all the same");
+    assert!(post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
+    assert_eq!(once(&owner, &job, "delivered").await["url"], receiver.url("/done?…"));
+    let open = owner.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let support = server.person("sue", "support").await;
+    let edit = json!({"on_completed": target, "reason": "asked to"});
+    support.patch(&format!("/api/v1/jobs/{}", id(&open)), edit).await.expect(200);
+    let log = server.get("/api/v1/audit?action=job.edit").await;
+    log.expect(200);
+    assert!(log.text.contains("/done?…") && !log.text.contains("h1dd3n"), "{}", log.text);
+    let rows = tables(&server).await;
+    assert!(rows.contains("sealed:v1:") && !rows.contains("h1dd3n"), "{rows}");
+
+    // An admin reads the whole URL back, and nobody else.
+    let whole = server.get("/api/v1/job-types/mail").await.expect(200)["executor"]["url"].clone();
+    assert_eq!(whole, receiver.url("/work?key=h1dd3n-query"));
+    for (who, pages) in
+        [(&owner, &["/api/v1/job-types"][..]), (&support, &["/api/v1/job-types", "/types", "/types/mail"])]
+    {
+        for page in pages {
+            let response = who.get(page).await;
+            assert!(response.status == 200 && !response.text.contains("h1dd3n"), "{page}: {}", response.text);
+        }
+    }
+    let response = owner.get("/api/v1/job-types/mail").await.expect(200)["executor"]["url"].clone();
+    assert_eq!(response, receiver.url("/work?…"));
+    // A change of something else keeps all of it.
+    server.patch("/api/v1/job-types/mail", json!({"max_failures": 2})).await.expect(200);
+    server.post("/api/v1/jobs", json!({"type": "mail", "sealed": true, "items": [{"payload": 1}]})).await.expect(201);
+    let post = receiver.next().await;
+    assert_eq!((post.path.as_str(), post.header("x-key")), ("/work?key=h1dd3n-query", "h1dd3n-header"));
+    assert!(post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
+    let server = Server::start_with(quick).await;
+    let mut receiver = Receiver::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let pool = &server.running.app.pool;
+    let plain = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"}).to_string();
+    let target = "update job set on_completed = $1 where id = $2::uuid";
+    sqlx::query(target).bind(&plain).bind(id(&job)).execute(pool).await.expect("as it was");
+    let calls = "update job_state set calls = true where root_id = $1::uuid";
+    sqlx::query(calls).bind(id(&job)).execute(pool).await.expect("as it was");
+    let secrets = "update job_type set executor_secrets = $1 where name = 'mail'";
+    let plain = json!({"secret": "h1dd3n-signature", "auth": {"user": "ann", "password": "h1dd3n-password"}});
+    sqlx::query(secrets).bind(plain.to_string()).execute(pool).await.expect("as it was");
+    sqlx::query("delete from sealing_key").execute(pool).await.expect("as it was");
+    assert!(tables(&server).await.contains("h1dd3n"));
+    let second = server.another_with(quick).await;
+    assert!(!tables(&server).await.contains("h1dd3n"), "sealed at the start of the second");
+
+    // A new key, beside two running servers.
+    let before = second.running.app.sealer.current_id();
+    let output = server.program(&["rotate-key"]).await;
+    let after = second.running.app.sealer.current_id();
+    assert!(before != after && output.contains(&after), "{output}");
+    let rows = tables(&server).await;
+    assert!(rows.contains(&after) && !rows.contains(&before), "{rows}");
+    server.post(&format!("/api/v1/jobs/{}/seal", id(&job)), json!({})).await.expect(200);
+    let post = receiver.next().await;
+    assert!(post.path == "/done?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
+    once(&server, &job, "delivered").await;
+    second.stop().await;
+    server.another().await.stop().await;
+    server.stop().await;
+}

@@ -1,0 +1,123 @@
+//! F10, F11, F20: the database crashes, restarts, and terminates sessions during the workload. Servers keep running.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::block_in_place;
+
+use super::super::{ScenarioOutcome, end, scaled};
+use crate::{
+    checker::Kind,
+    fixture::{Fixture, FixtureOptions, RunContext, postgres::StopMode},
+    workload::Workload,
+};
+
+/// Longest time until servers are ready again by themselves (P19).
+const BACK: Duration = Duration::from_secs(30);
+
+/// F10: PostgreSQL stopped as by a power loss, its postmaster killed, one of its backends killed.
+pub(crate) async fn crashes(context: &RunContext) -> Result<ScenarioOutcome> {
+    let each = scaled(context, 2, 20);
+    let modes = [Some(StopMode::Immediate), Some(StopMode::Killed), None];
+    with_disturbances(context, each * modes.len(), Duration::from_millis(1_500), async |fixture, times| {
+        match modes[times % modes.len()] {
+            Some(mode) => {
+                block_in_place(|| context.postgres.stop(mode))?;
+                block_in_place(|| context.postgres.start_again())
+            }
+            None => kill_backend(fixture).await,
+        }
+    })
+    .await
+    .map(|(outcome, times, back)| ScenarioOutcome {
+        done: format!(
+            "PostgreSQL stopped at once, its postmaster killed, a backend killed, {times} times in turn; {back}"
+        ),
+        ..outcome
+    })
+}
+
+/// F11: fast restarts, as in a fail-over.
+pub(crate) async fn restarts(context: &RunContext) -> Result<ScenarioOutcome> {
+    let min_times = scaled(context, 4, 20);
+    with_disturbances(context, min_times, Duration::from_secs(2), async |_, _| {
+        block_in_place(|| context.postgres.stop(StopMode::Fast))?;
+        block_in_place(|| context.postgres.start_again())
+    })
+    .await
+    .map(|(outcome, times, back)| ScenarioOutcome {
+        done: format!("PostgreSQL restarted fast, {times} times; {back}"),
+        ..outcome
+    })
+}
+
+/// F20: a session of a server is terminated every 100 ms.
+pub(crate) async fn sessions(context: &RunContext) -> Result<ScenarioOutcome> {
+    let min_times = scaled(context, 80, 1_000);
+    with_disturbances(context, min_times, Duration::from_millis(100), async |fixture, _| {
+        let one = "select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name = 'treeline' order by random() limit 1";
+        let ended: Option<bool> = sqlx::query_scalar(one).fetch_optional(&fixture.pool).await?;
+        ensure!(ended != Some(false), "a session could not be ended");
+        Ok(())
+    })
+    .await
+    .map(|(outcome, times, back)| ScenarioOutcome {
+        done: format!("a session of a server ended, {times} times; {back}"),
+        ..outcome
+    })
+}
+
+/// Kills the backend of one session (`kill -9`): PostgreSQL drops all sessions and recovers.
+async fn kill_backend(fixture: &mut Fixture) -> Result<()> {
+    let one = "select pid from pg_stat_activity
+        where datname = current_database() and application_name = 'treeline' order by random() limit 1";
+    let pid: i32 = sqlx::query_scalar(one).fetch_one(&fixture.pool).await.context("a backend to kill")?;
+    kill_process(Pid::from_raw(pid).context("a process")?, Signal::KILL)?;
+    Ok(())
+}
+
+/// Repeats a disturbance during the workload. Returns the number of repetitions, and a text about the recovery time.
+async fn with_disturbances<F>(
+    context: &RunContext,
+    min_times: usize,
+    pause: Duration,
+    mut run: F,
+) -> Result<(ScenarioOutcome, usize, String)>
+where
+    F: AsyncFnMut(&mut Fixture, usize) -> Result<()>,
+{
+    let mut fixture = Fixture::start(context, FixtureOptions::default()).await?;
+    let workload = fixture.start_workload(Workload::of(context.items, context.seed))?;
+    let (mut times, mut slowest) = (0, Duration::ZERO);
+    // The disturbances stop before the workload ends: with them it would take too long.
+    while times < min_times {
+        tokio::time::sleep(pause).await;
+        run(&mut fixture, times).await?;
+        times += 1;
+        slowest = slowest.max(back(&mut fixture).await?);
+    }
+    let mut restarted = 0;
+    for server in &mut fixture.servers {
+        ensure!(server.process.try_wait()?.is_none(), "a server ended by itself");
+        restarted += server.process.starts - 1;
+    }
+    let mut outcome = end(context, fixture, workload, String::new()).await?;
+    if restarted > 0 {
+        outcome.verdict.add_finding(Kind::Scenario, format!("{restarted} servers had to be started again"));
+    }
+    if slowest > BACK {
+        outcome.verdict.add_finding(Kind::Slow, format!("a server came back after {slowest:?} only"));
+    }
+    Ok((outcome, times, format!("servers stayed, and served again within {} ms", slowest.as_millis())))
+}
+
+/// Time until every server is ready.
+async fn back(fixture: &mut Fixture) -> Result<Duration> {
+    let begun = Instant::now();
+    for server in &mut fixture.servers {
+        server.wait_until_ready(BACK * 2).await?;
+    }
+    Ok(begun.elapsed())
+}

@@ -1,0 +1,145 @@
+//! Fault injection: runs the product under failures and checks every promise.
+//!
+//! `cargo xtask faults` builds and runs this. It starts a private, durable PostgreSQL, and servers and workers as
+//! processes; it submits items through the public API, kills processes and cuts connections, and then checks the
+//! promises against the journal of the callers, the ledgers of workers and callback receivers, and the tables.
+//! Nothing depends on this crate.
+
+mod checker; // checks the promises
+mod faults; // the scenarios
+mod findings; // findings of a scenario
+mod fixture; // a database, servers and workers
+mod journal; // calls and their outcomes
+mod ledger; // work that workers did
+mod machine; // standstills of the machine
+mod proxy; // connections that can be cut
+mod proxy_fixture; // a database behind a proxy, and servers
+mod raw; // requests without retries
+mod receiver; // receiver of callbacks
+mod report; // the table
+mod schedule; // order and parallelism of the scenarios
+mod selftest; // servers broken on purpose
+mod worker;
+mod workload; // the submitted work // the worker process
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use anyhow::{Result, ensure};
+use clap::{Parser, Subcommand};
+
+use crate::{
+    fixture::{RunContext, postgres::Postgres},
+    machine::Machine,
+};
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Every fault with 5,000 items, in ten minutes.
+    Quick(Choice),
+    /// Every fault with 100,000 items.
+    Full(Choice),
+    /// A worker process.
+    #[command(hide = true)]
+    Worker(worker::Arguments),
+}
+
+#[derive(clap::Args)]
+struct Choice {
+    /// Only these faults: F01,F05.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// All but these: F02.
+    #[arg(long, value_delimiter = ',')]
+    except: Vec<String>,
+    /// Items of one fault.
+    #[arg(long)]
+    items: Option<usize>,
+    /// Report a fault that was too slow twice, but do not fail. For builds on shared machines.
+    #[arg(long)]
+    report_slow: bool,
+    /// Seed of the submitted work. Default: random.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Number of parallel faults, each with its own PostgreSQL. Default: four in the quick run, one in the full run.
+    #[arg(long)]
+    at_once: Option<usize>,
+    /// The server's program, built with the feature `failpoints`.
+    #[arg(long)]
+    server: PathBuf,
+    /// Page with the table; written if all faults ran.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let line = Line::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = runtime.map_err(Into::into).and_then(|runtime| match line.command {
+        Command::Worker(arguments) => runtime.block_on(worker::run(arguments)).map(|()| true),
+        Command::Quick(choice) => runtime.block_on(run(choice, false)),
+        Command::Full(choice) => runtime.block_on(run(choice, true)),
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("faults: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the chosen faults. Returns true if every promise was kept.
+async fn run(choice: Choice, full: bool) -> Result<bool> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let chosen: Vec<faults::Fault> = faults::all()
+        .into_iter()
+        .filter(|fault| choice.only.is_empty() || is_among(&choice.only, fault))
+        .filter(|fault| !is_among(&choice.except, fault))
+        .collect();
+    ensure!(!chosen.is_empty(), "no such fault; there are {}", ids(&faults::all()));
+    let (begun, count) = (Instant::now(), chosen.len());
+    let seed = choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000;
+    let items = choice.items.unwrap_or(if full { 100_000 } else { 5_000 });
+    let at_once = choice.at_once.unwrap_or(if full { 1 } else { 4 }).clamp(1, count);
+    let server = choice.server.canonicalize()?;
+    let machine = Machine::watch()?;
+    let mut contexts = Vec::new();
+    for _ in 0..at_once {
+        let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
+        contexts.push(RunContext { postgres, server: server.clone(), seed, items, full, machine: machine.clone() });
+    }
+    println!("seed {seed}, {items} items a fault, {at_once} at once");
+    let rows = schedule::run(chosen, contexts).await;
+    let (seconds, cores) = (begun.elapsed().as_secs(), std::thread::available_parallelism().map_or(1, usize::from));
+    println!("{} of {count} judged in {seconds} s", rows.len());
+    for row in rows.iter().filter(|row| !row.verdict.is_clean()) {
+        println!("{}", row.line());
+    }
+    let is_passed = |row: &report::Row| row.verdict.is_clean() || choice.report_slow && row.verdict.is_only_slow();
+    let passed = rows.len() == count && rows.iter().all(is_passed);
+    let all = choice.only.is_empty() && choice.except.is_empty() && rows.len() == count;
+    if let Some(out) = choice.out.filter(|_| all) {
+        let length = if full { "full" } else { "quick" };
+        let how = format!(
+            "`cargo xtask faults {length}`: {items} items a fault, seed {seed}, {at_once} at once on {cores} cores, {seconds} s in \
+             all. A fault passes when nothing is lost, doubled or stuck and no rule of the checker is broken.",
+        );
+        report::write(&out, &rows, &how)?;
+    }
+    Ok(passed)
+}
+
+fn is_among(ids: &[String], fault: &faults::Fault) -> bool {
+    ids.iter().any(|id| id.eq_ignore_ascii_case(fault.id))
+}
+
+fn ids(faults: &[faults::Fault]) -> String {
+    faults.iter().map(|fault| fault.id).collect::<Vec<_>>().join(", ")
+}

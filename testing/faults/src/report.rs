@@ -1,0 +1,102 @@
+//! Report: one row per fault, on the terminal and as a table in docs/promises.md.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::{Context as _, Result};
+
+use crate::checker::{Kind, Verdict};
+
+const BEGIN: &str = "<!-- faults: written by `cargo xtask faults` -->";
+const END: &str = "<!-- faults: end -->";
+
+/// Result of one fault.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: &'static str,
+    /// Summary, with counts.
+    pub(crate) done: String,
+    pub(crate) verdict: Verdict,
+    pub(crate) seconds: f64,
+}
+
+impl Row {
+    /// One line for the terminal.
+    pub(crate) fn line(&self) -> String {
+        let v = &self.verdict;
+        let how = match v {
+            _ if v.is_clean() => "ok  ",
+            _ if v.is_only_slow() => "SLOW",
+            _ => "FAIL",
+        };
+        let [acknowledged, lost, doubled, stuck] = self.counts();
+        let mut line = format!(
+            "{how} {}  {} · acknowledged {acknowledged} · lost {lost} · doubled {doubled} · stuck {stuck} · {:.1} s",
+            self.id, self.done, self.seconds
+        );
+        if let Some(callbacks) = self.callback_summary() {
+            let _ = write!(line, " · {callbacks}");
+        }
+        for (kind, n, examples) in v.findings() {
+            let _ = write!(line, "\n       {n} {}: {}", kind.label(), examples.join(" · "));
+        }
+        line
+    }
+
+    fn cells(&self) -> String {
+        let v = &self.verdict;
+        let mut other: Vec<String> = v
+            .findings()
+            .filter(|(kind, ..)| !matches!(kind, Kind::Lost | Kind::Doubled | Kind::Stuck))
+            .map(|(kind, n, _)| format!("**{n} {}**", kind.label()))
+            .collect();
+        if v.leases_lost + v.repeated + v.refused_late > 0 {
+            let allowed = format!(
+                "allowed: {} leases lost, {} items begun again, {} late results refused",
+                v.leases_lost, v.repeated, v.refused_late
+            );
+            other.push(allowed);
+        }
+        other.extend(self.callback_summary());
+        if other.is_empty() {
+            other.push("none".to_owned());
+        }
+        let counts = self.counts().map(|n| n.to_string()).join(" | ");
+        format!("| {} | {} | {counts} | {} | {:.0} |", self.id, self.done, other.join("; "), self.seconds)
+    }
+
+    /// Summary of the callbacks, if there were any.
+    fn callback_summary(&self) -> Option<String> {
+        let v = &self.verdict;
+        let undelivered = match v.undelivered {
+            0 => String::new(),
+            n => format!(", {n} visible as not delivered"),
+        };
+        let text =
+            || format!("{} completions told, {} tries more{undelivered}", v.callbacks_delivered, v.callback_retries);
+        (v.callbacks_delivered + v.undelivered > 0).then(text)
+    }
+
+    /// Acknowledged, lost, doubled, stuck.
+    fn counts(&self) -> [usize; 4] {
+        let v = &self.verdict;
+        [v.acknowledged, v.count(Kind::Lost), v.count(Kind::Doubled), v.count(Kind::Stuck)]
+    }
+}
+
+/// Writes the table between its two marks, or at the end of the page if they are missing.
+pub(crate) fn write(path: &Path, rows: &[Row], how: &str) -> Result<()> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let mut table = format!("{BEGIN}\n{how}\n\n");
+    table += "| fault | what was done | acknowledged | lost | doubled | stuck | other findings | seconds |\n";
+    table += "|---|---|---|---|---|---|---|---|\n";
+    for row in rows {
+        table += &row.cells();
+        table.push('\n');
+    }
+    table += END;
+    let text = match (text.split_once(BEGIN), text.split_once(END)) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{table}{after}"),
+        _ => format!("{}\n\n## Faults\n\n{table}\n", text.trim_end()),
+    };
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}

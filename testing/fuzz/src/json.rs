@@ -1,0 +1,128 @@
+//! JSON: documents, requests, feeds, and messages of RabbitMQ.
+
+use domain::{
+    Document,
+    api::{NewItem, NewJob},
+    broker_messages::{TreeCompleted, WakeUp},
+    document::{
+        canonical::canonical,
+        pointer::{Pointer, elements, find, members},
+    },
+    feed::{Feed, FeedFault, Source},
+    id::Uuid,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+/// A user's document: accepted unchanged or refused; equal to its canonical form.
+pub fn document(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    // Must terminate for any text.
+    let canonical_text = canonical(text);
+    match Document::parse(text.to_owned()) {
+        Ok(document) => {
+            assert!(is_json(text), "taken though it is no JSON");
+            assert_eq!(document.text(), text.trim_matches([' ', '\t', '\r', '\n']), "changed");
+            assert_eq!(canonical(&canonical_text), canonical_text, "one spelling of the one spelling");
+            assert_eq!(
+                Document::parse(canonical_text.clone()).map(|again| canonical(again.text())),
+                Ok(canonical_text)
+            );
+            look_inside(document.text());
+        }
+        Err(refused) => assert!(!is_json(text) || refused.at <= text.len(), "{refused}"),
+    }
+    if let Some(pointer) = Pointer::parse(text) {
+        assert_eq!(pointer.to_string(), text, "a pointer is written as it is read");
+        pointer.find(r#"{"a":[1,{"b~/":2}],"":{"0":null}}"#);
+    }
+}
+
+fn look_inside(text: &str) {
+    for (name, value) in members(text).into_iter().flatten() {
+        assert_eq!(find(text, std::slice::from_ref(&name)), Some(value), "{name}");
+        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        assert_eq!(Pointer::parse(&pointer).and_then(|pointer| pointer.find(text)), Some(value), "{pointer}");
+        assert!(is_json(value), "{value}");
+    }
+    for (at, value) in elements(text).into_iter().flatten().enumerate().take(100) {
+        assert_eq!(find(text, &[at.to_string()]), Some(value), "{at}");
+    }
+}
+
+/// Request bodies: read, or refused with a short message.
+pub fn body(data: &[u8]) {
+    fn read<T: DeserializeOwned>(data: &[u8]) {
+        if let Err(refused) = server::http::extract::read::<T>(data) {
+            let text = format!("{refused:?}");
+            assert!(text.len() < 20_000, "{} bytes", text.len());
+        }
+    }
+    read::<NewJob>(data);
+    read::<NewItem>(data);
+    read::<serde_json::Value>(data);
+    let is_object = data.trim_ascii().starts_with(b"{");
+    let is_taken =
+        server::http::extract::read::<NewJob>(data).is_ok() || server::http::extract::read::<NewItem>(data).is_ok();
+    assert!(is_object || !is_taken, "an array was taken for an object");
+    if let Ok(text) = std::str::from_utf8(data)
+        && Document::parse(text.to_owned()).is_ok()
+    {
+        use server::http::idempotency::{chained, fingerprint, fingerprint_without_id};
+        assert_eq!(fingerprint(text), fingerprint(&canonical(text)), "equal JSON is equal");
+        assert_eq!(chained([0; 32], text), chained([0; 32], &canonical(text)));
+        fingerprint_without_id(text);
+    }
+}
+
+/// A feed rule, a payload and a result, each on its own line.
+pub fn feed(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.splitn(3, '\n').map(|line| Document::parse(line.to_owned()));
+    let (Some(Ok(rule)), Some(Ok(payload)), Some(Ok(result))) = (lines.next(), lines.next(), lines.next()) else {
+        return;
+    };
+    let Ok(feed) = Feed::parse(&rule) else { return };
+    let source = Source { payload: &payload, result: &result, item_id: Uuid::from_u128(1), job_id: Uuid::from_u128(2) };
+    let feed = feed.with_limit(64 << 10);
+    let Ok(count) = feed.count(&source) else {
+        assert!(matches!(feed.items(&source, 0..10).as_slice(), [Err(_)]), "one dead item in place of all");
+        return;
+    };
+    let count = count.min(200);
+    let rendered = |items: Vec<Result<NewItem, FeedFault>>| -> Vec<String> { items.iter().map(render).collect() };
+    let whole = rendered(feed.items(&source, 0..count));
+    assert_eq!(whole.len(), count);
+    let half = count / 2;
+    let halves = [rendered(feed.items(&source, 0..half)), rendered(feed.items(&source, half..count))].concat();
+    assert_eq!(halves, whole, "in pieces as in one go");
+    assert_eq!(rendered(feed.items(&source, 0..count)), whole, "twice the same");
+}
+
+fn render(item: &Result<NewItem, FeedFault>) -> String {
+    match item {
+        Ok(item) => {
+            let text = serde_json::to_string(item).expect("an item is JSON");
+            assert!(text.len() < 1 << 20, "{} bytes of 64 KiB a template", text.len());
+            assert!(is_json(&text), "{text}");
+            text
+        }
+        Err(fault) => format!("fault: {fault}"),
+    }
+}
+
+/// Messages of RabbitMQ.
+pub fn wake(data: &[u8]) {
+    fn back<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
+        if let Ok(parsed) = serde_json::from_slice::<T>(data) {
+            let text = serde_json::to_vec(&parsed).expect("what was heard can be said");
+            assert_eq!(serde_json::from_slice::<T>(&text).ok(), Some(parsed));
+        }
+    }
+    back::<WakeUp>(data);
+    back::<TreeCompleted>(data);
+}
