@@ -190,7 +190,7 @@ impl Mapping {
         let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
         for (place, column) in self.columns.iter().enumerate() {
             let mut report = |field: &str, detail: &str| {
-                problems_found.push((format!("/columns/{place}/{field}"), detail.to_owned()))
+                problems_found.push((format!("/columns/{place}/{field}"), detail.to_owned()));
             };
             for (field, name, seen) in [("from", &column.from, &mut sources), ("to", &column.to, &mut targets)] {
                 if !is_text(name, 1, LONGEST_COLUMN) {

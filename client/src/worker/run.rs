@@ -213,7 +213,7 @@ impl Loop {
             Ok(Reply::Claimed { sent, answer }) => self.claimed(sent, answer),
             Ok(Reply::Reported(reported)) => self.reported(reported),
             Ok(Reply::HeartbeatsAnswered { sent, heartbeats, answer }) => {
-                self.heartbeats_answered(sent, heartbeats, answer)
+                self.heartbeats_answered(sent, heartbeats, answer);
             }
             Ok(Reply::Released { assignment, outcome }) => self.release_answered(assignment, &outcome),
             Err(error) if error.is_cancelled() => {}

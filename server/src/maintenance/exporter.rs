@@ -113,7 +113,7 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
         Ok(_) | Err(Error::Problem(_)) => {}
         // The item is offered again when the lease expires.
         Err(error) => {
-            tracing::warn!(task = "exporter", %error, item_id = %assignment.item.id, "recording an export's outcome failed")
+            tracing::warn!(task = "exporter", %error, item_id = %assignment.item.id, "recording an export's outcome failed");
         }
     }
 }

@@ -39,6 +39,7 @@ where
     }
 
     /// Keeps the cells of each row as text, for people.
+    #[must_use]
     pub fn with_cells(mut self) -> Self {
         self.maker.keeps_cells = true;
         self

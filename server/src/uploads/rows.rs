@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::VecDeque};
 
 use domain::{
-    Problem,
+    Document, Problem,
     api::JobUpload,
     file_check::{CheckedRow, FileCheck, FileCheckBody, MOST_LISTED_ROWS},
     mapping::Mapping,
@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Result},
     jobs::fit_head,
     schema::compiled,
-    split::{Reader, Row, Rules},
+    split::{Fault, Reader, Row, Rules},
 };
 
 /// Checks that run at the same time in this process; others wait.
@@ -66,7 +66,7 @@ pub async fn check_rows(
     let want = want(&upload, &wanted)?;
     let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
     let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
-    let schema = found.payload_schema.as_ref().map(|schema| schema.text());
+    let schema = found.payload_schema.as_ref().map(Document::text);
     let head = fit_head(head, mapping, &edits, schema, "")?;
     let columns = head.data_columns().map(<[String]>::to_vec).unwrap_or_default();
     let mut check = FileCheck { rows: 0, failed: 0, left_out: 0, columns, listed: Vec::new(), is_cut: false };
@@ -131,7 +131,7 @@ fn listed(row: Row, is_table: bool) -> CheckedRow {
         row: row.line,
         cells: row.cells,
         cells_in_file: row.cells_in_file,
-        problem: fault.map(|fault| fault.message()),
+        problem: fault.map(Fault::message),
         column: fault.filter(|_| is_table).map(|fault| fault.column as i64),
         needs_file: fault.is_some_and(|fault| fault.kind.needs_file()),
         edited: row.is_edited,

@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Api, Server};
 use callers::{CallerKind, Callers};
 use resources::Resources;
-use table::{Access, Operation, table};
+use table::{Access, Expectation, table};
 
 /// Method and full path of a line.
-fn parts<'a>(line: &'a Operation, path: &'a str) -> (&'a str, String) {
+fn parts<'a>(line: &'a Expectation, path: &'a str) -> (&'a str, String) {
     let (method, operation) = line.operation.split_once(' ').expect("a method and a path");
     let outside = ["/healthz", "/readyz", "/metrics"].contains(&operation);
     (method, if outside { path.to_owned() } else { format!("/api/v1{path}") })
 }
 
-fn request(api: &Api, line: &Operation, path: &str, body: &str) -> reqwest::RequestBuilder {
+fn request(api: &Api, line: &Expectation, path: &str, body: &str) -> reqwest::RequestBuilder {
     let (method, path) = parts(line, path);
     let request = api.request(method.parse().expect("a method"), &path);
     match &line.body {

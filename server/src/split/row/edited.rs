@@ -38,13 +38,12 @@ impl Head {
                 continue;
             }
             for (name, text) in &edit.cells {
-                match self.column_of(name) {
-                    Some(column) => drop(cells.insert(column, text.clone())),
-                    None => {
-                        let name = name.replace('~', "~0").replace('/', "~1");
-                        let expected = "expected the name of a column of the file";
-                        wrong.push((format!("/{place}/cells/{name:.100}"), expected.to_owned()));
-                    }
+                if let Some(column) = self.column_of(name) {
+                    cells.insert(column, text.clone());
+                } else {
+                    let name = name.replace('~', "~0").replace('/', "~1");
+                    let expected = "expected the name of a column of the file";
+                    wrong.push((format!("/{place}/cells/{name:.100}"), expected.to_owned()));
                 }
             }
             self.edits.insert(edit.row, CellEdits { cells, leave_out: edit.leave_out });

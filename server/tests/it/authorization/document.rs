@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     callers::CallerKind,
-    table::{Access, Operation},
+    table::{Access, Expectation},
 };
 
 /// Text above the table.
@@ -28,7 +28,7 @@ Support staff and admins give a reason for what they do to the work of others, a
 ";
 
 /// Text of the whole page.
-pub(super) fn page(table: &[Operation]) -> String {
+pub(super) fn page(table: &[Expectation]) -> String {
     let mut page = HEAD.to_owned();
     let heads: Vec<&str> = CallerKind::ALL.iter().map(|caller_kind| caller_kind.title()).collect();
     let _ = writeln!(page, "| operation | {} |", heads.join(" | "));

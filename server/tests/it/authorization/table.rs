@@ -107,8 +107,8 @@ pub(super) const ADMIN: Rule = rule(
 /// Objects that only people have: sessions, a password.
 pub(super) const PEOPLE: Rule = rule(UNAUTHENTICATED, UNAUTHENTICATED, [Yes; 4], [FORBIDDEN; 4], [FORBIDDEN; 3]);
 
-/// One operation.
-pub(super) struct Operation {
+/// What each kind of caller gets from one operation.
+pub(super) struct Expectation {
     /// Method and path as in the OpenAPI document, without `/api/v1`.
     pub(super) operation: &'static str,
     /// Path of the call with placeholders; by default that of the operation.
@@ -119,7 +119,7 @@ pub(super) struct Operation {
     pub(super) fresh: bool,
 }
 
-impl Operation {
+impl Expectation {
     /// Adds an exception to the rule.
     fn but(mut self, caller_kind: CallerKind, access: Access) -> Self {
         self.rule[caller_kind as usize] = access;
@@ -133,16 +133,16 @@ impl Operation {
 }
 
 /// Builds a line of the table. A null body is empty, a string is CSV.
-fn line(operation: &'static str, call: &'static str, body: Value, rule: Rule) -> Operation {
-    Operation { operation, call, body, rule, fresh: false }
+fn line(operation: &'static str, call: &'static str, body: Value, rule: Rule) -> Expectation {
+    Expectation { operation, call, body, rule, fresh: false }
 }
 
-fn get(operation: &'static str, call: &'static str, rule: Rule) -> Operation {
+fn get(operation: &'static str, call: &'static str, rule: Rule) -> Expectation {
     line(operation, call, Value::Null, rule)
 }
 
 /// All operations. The document shows the first line of an operation; further lines are variants.
-pub(super) fn table() -> Vec<Operation> {
+pub(super) fn table() -> Vec<Expectation> {
     let none = || Value::Null;
     let why = || json!({"reason": "asked"});
     vec![
@@ -346,7 +346,7 @@ pub(super) fn table() -> Vec<Operation> {
         get("GET /tokens", "/tokens", ADMIN),
         line("POST /tokens", "/tokens", json!({"service": "payroll", "name": "x", "scopes": ["work"]}), ADMIN),
         line("DELETE /tokens/{id}", "/tokens/{token}", none(), ADMIN),
-        // Operation
+        // Expectation
         get("GET /healthz", "/healthz", OPEN),
         get("GET /readyz", "/readyz", OPEN),
         get("GET /metrics", "/metrics", ADMIN).but(CallerKind::Metrics, Yes),

@@ -63,10 +63,10 @@ fn check_delivered(history: &History, verdict: &mut Verdict) {
                     format!("{what}: nobody was told and nothing is to be delivered"),
                 ),
                 Some(&DELIVERED) => {
-                    verdict.add_finding(Kind::CallbackMissing, format!("{what}: delivered by the table, never taken"))
+                    verdict.add_finding(Kind::CallbackMissing, format!("{what}: delivered by the table, never taken"));
                 }
                 Some(&SUPERSEDED) if last => {
-                    verdict.add_finding(Kind::CallbackMissing, format!("{what}: superseded by nothing"))
+                    verdict.add_finding(Kind::CallbackMissing, format!("{what}: superseded by nothing"));
                 }
                 Some(&SUPERSEDED) => {}
                 Some(_) => verdict.undelivered += 1,

@@ -272,7 +272,7 @@ fn fenced(index: &Index<'_>, verdict: &mut Verdict) {
                 verdict.add_finding(Kind::StaleResult, format!("{} was accepted and does not count", entry.assignment));
             }
             409 if counts => {
-                verdict.add_finding(Kind::StaleResult, format!("{} was refused and counts", entry.assignment))
+                verdict.add_finding(Kind::StaleResult, format!("{} was refused and counts", entry.assignment));
             }
             409 => verdict.refused_late += 1,
             _ => {}

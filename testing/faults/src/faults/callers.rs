@@ -227,7 +227,7 @@ async fn cancelled_tree(clients: Arc<[Client]>, journal: Arc<Journal>, key: Stri
             match clients[n % 2].add_items(job, &more, false).await {
                 Ok(_) => journal.record_outcome(call, CallOutcome::Ok, None)?,
                 Err(error) if error.code() == Some(Code::JobCancelled) => {
-                    journal.record_outcome(call, CallOutcome::Fail, None)?
+                    journal.record_outcome(call, CallOutcome::Fail, None)?;
                 }
                 Err(error) => return Err(anyhow::Error::from(error)),
             }
