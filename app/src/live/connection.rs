@@ -155,7 +155,7 @@ pub(super) fn tick() {
             Some(lost_at) if now - lost_at > STALE_AFTER => connection.show(Liveness::Stale),
             Some(lost_at) if now - lost_at > RECONNECTING_AFTER => connection.show(Liveness::Reconnecting),
             None if connection.source.borrow().is_some() && now - connection.last_message_at.get() > SILENCE_LIMIT => {
-                connection.open()
+                connection.open();
             }
             _ => {}
         }
