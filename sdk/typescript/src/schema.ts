@@ -404,6 +404,29 @@ export interface components {
          * @enum {string}
          */
         CatchUp: "none" | "last" | "all";
+        /** @description One row of a checked file. */
+        CheckedRow: {
+            /** @description Texts of a table row by column, with the edits; cells beyond the last column come last. */
+            cells: string[];
+            /**
+             * Format: int64
+             * @description Number of the column with the problem, from 1; null if it is no table, or without a problem.
+             */
+            column?: number | null;
+            /** @description True if the row has edits. */
+            edited: boolean;
+            /** @description True if the edits leave the row out. */
+            left_out: boolean;
+            /** @description True if the problem cannot be solved by editing cells, such as a quote that is never closed. */
+            needs_file: boolean;
+            /** @description Reason why the row would fail; null if it would not. */
+            problem?: string | null;
+            /**
+             * Format: int64
+             * @description First line of the row in the file, from 1; in a workbook, its number in the sheet.
+             */
+            row: number;
+        };
         /** @description `POST /assignments`: a claim. */
         ClaimRequest: {
             /**
@@ -681,6 +704,43 @@ export interface components {
         FieldProblem: {
             detail: string;
             pointer: string;
+        };
+        /** @description Result of a check. */
+        FileCheck: {
+            /** @description Names of the columns of a table with a header, as in the file. */
+            columns: string[];
+            /**
+             * Format: int64
+             * @description Rows that would fail.
+             */
+            failed: number;
+            /** @description True if there are more such rows than are listed. */
+            is_cut: boolean;
+            /**
+             * Format: int64
+             * @description Rows that the edits leave out.
+             */
+            left_out: number;
+            /** @description Rows that would fail and rows with edits, in the order of the file, at most 1,000. */
+            listed: components["schemas"]["CheckedRow"][];
+            /**
+             * Format: int64
+             * @description Rows that were read: all of the file.
+             */
+            rows: number;
+        };
+        /** @description Job type, and how its job would read the file: fields of the same names as in `POST /jobs`. */
+        FileCheckBody: {
+            delimiter?: string | null;
+            edits?: components["schemas"]["RowEdit"][];
+            encoding?: string | null;
+            format?: components["schemas"]["UploadFormat"] | null;
+            header?: boolean | null;
+            /** Format: int64 */
+            header_row?: number | null;
+            mapping?: components["schemas"]["Mapping"] | null;
+            sheet?: string | null;
+            type: string;
         };
         /** @description Form with a file. */
         FileForm: {
@@ -1112,6 +1172,12 @@ export interface components {
             format?: components["schemas"]["UploadFormat"] | null;
             /** @description A table: whether the first record names the columns. Absent: true. */
             header?: boolean | null;
+            /**
+             * Format: int64
+             * @description A table with a header: the line of the record that names the columns, from 1; what is above it is skipped. Of a
+             *     workbook the number of the row in its sheet. Absent: the first record.
+             */
+            header_row?: number | null;
             /** Format: uuid */
             id: string;
             /** @description XLSX: the name of the sheet. Absent: the first one. */
@@ -1255,6 +1321,8 @@ export interface components {
             after_outcome?: "succeeded" | "any" | null;
             children?: components["schemas"]["NewJob"][];
             dedupe_key?: string | null;
+            /** @description Rows of the upload with changed cells, or that are left out. At most 1,000. */
+            edits?: components["schemas"]["RowEdit"][];
             /** Format: int64 */
             expected_count?: number | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
@@ -1700,6 +1768,21 @@ export interface components {
             /** @description Milliseconds until a client that was sent away should come back */
             retry?: number;
         };
+        /** @description Changed cells of one row, or a row that does not become an item. */
+        RowEdit: {
+            /** @description New texts by the name of their column in the header; without a header, by its number from 1. Only for tables. */
+            cells?: {
+                [key: string]: string;
+            };
+            /** @description True: the row does not become an item. */
+            leave_out?: boolean;
+            /**
+             * Format: int64
+             * @description First line of the row in the file, from 1; in a workbook, its number in the sheet. A number that no row has
+             *     changes nothing.
+             */
+            row: number;
+        };
         /**
          * @description Result of a tick.
          * @enum {string}
@@ -2140,6 +2223,13 @@ export interface components {
             problem?: string | null;
             /** @description At most 20. */
             rows: components["schemas"]["PreviewRow"][];
+            /** @description A workbook: the names of its sheets. */
+            sheets?: string[];
+            /**
+             * Format: int64
+             * @description The row that seems to name the columns, if it is another one than was read: below a title, for example.
+             */
+            suggested_header_row?: number | null;
         };
         /** @description A person. */
         User: {
@@ -2266,6 +2356,7 @@ export type BulkTarget = components['schemas']['BulkTarget'];
 export type CallbackDelivery = components['schemas']['CallbackDelivery'];
 export type CallbackDeliveryPage = components['schemas']['CallbackDeliveryPage'];
 export type CatchUp = components['schemas']['CatchUp'];
+export type CheckedRow = components['schemas']['CheckedRow'];
 export type ClaimRequest = components['schemas']['ClaimRequest'];
 export type ClaimResponse = components['schemas']['ClaimResponse'];
 export type ColumnCheck = components['schemas']['ColumnCheck'];
@@ -2293,6 +2384,8 @@ export type FailureBody = components['schemas']['FailureBody'];
 export type FailureLine = components['schemas']['FailureLine'];
 export type FeedRule = components['schemas']['FeedRule'];
 export type FieldProblem = components['schemas']['FieldProblem'];
+export type FileCheck = components['schemas']['FileCheck'];
+export type FileCheckBody = components['schemas']['FileCheckBody'];
 export type FileForm = components['schemas']['FileForm'];
 export type FindingKind = components['schemas']['FindingKind'];
 export type FinishRequest = components['schemas']['FinishRequest'];
@@ -2376,6 +2469,7 @@ export type ResumableUpload = components['schemas']['ResumableUpload'];
 export type RetryBody = components['schemas']['RetryBody'];
 export type RootsChange = components['schemas']['RootsChange'];
 export type RootsEvent = components['schemas']['RootsEvent'];
+export type RowEdit = components['schemas']['RowEdit'];
 export type RunState = components['schemas']['RunState'];
 export type Schedule = components['schemas']['Schedule'];
 export type SchedulePage = components['schemas']['SchedulePage'];

@@ -74,9 +74,15 @@ fn filled(cells: &[String]) -> usize {
     cells.iter().filter(|cell| !cell.trim().is_empty()).count()
 }
 
+/// Most frequent number of filled cells of a row, from 2; of several, the largest. One row with surplus cells is no rule.
+fn usual_width(rows: &[(i64, Vec<String>)]) -> Option<usize> {
+    let widths = || rows.iter().map(|(_, cells)| filled(cells)).filter(|&width| width > 1);
+    widths().max_by_key(|&width| (widths().filter(|&other| other == width).count(), width))
+}
+
 /// Line of the first row that can name the columns, and number of its names. `None` if the first row can, or none can.
 fn names(rows: &[(i64, Vec<String>)]) -> Option<(i64, usize)> {
-    let most = rows.iter().map(|(_, cells)| filled(cells)).max().filter(|&most| most > 1)?;
+    let usual = usual_width(rows)?;
     let can_name = |cells: &[String]| {
         let names: Vec<&str> = cells.iter().map(|cell| cell.trim()).collect();
         let width = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
@@ -85,7 +91,7 @@ fn names(rows: &[(i64, Vec<String>)]) -> Option<(i64, usize)> {
         unique.sort_unstable();
         unique.dedup();
         // A column without a value in most rows is possible; a name that is missing is not.
-        width > 1 && width * 10 >= most * 8 && unique.len() == width && names[..width].iter().all(is_name)
+        width > 1 && width * 10 >= usual * 8 && unique.len() == width && names[..width].iter().all(is_name)
     };
     let (place, (line, cells)) = rows.iter().enumerate().find(|(_, (_, cells))| can_name(cells))?;
     (place > 0 && place + 1 < rows.len()).then(|| (*line, filled(cells)))

@@ -248,7 +248,7 @@ fn reason(column: &SuggestedColumn, to: &str) -> AnyView {
         }
         Some(MatchKind::Remembered) => ("succeeded", "Matched", "as in your last import"),
         Some(MatchKind::Exact) => ("succeeded", "Matched", "same name"),
-        Some(MatchKind::Alias) => ("succeeded", "Matched", "another name of it"),
+        Some(MatchKind::Alias) => ("succeeded", "Matched", "an alias of the type"),
         Some(MatchKind::Fuzzy) => ("partial", "Check", "similar name"),
         None => ("cancelled", "Left out", "no property fits"),
     };

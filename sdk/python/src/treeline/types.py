@@ -74,6 +74,20 @@ BulkTarget: TypeAlias = Literal['items', 'jobs']
 CatchUp: TypeAlias = Literal['none', 'last', 'all']
 
 
+class CheckedRow(TypedDict):
+    """
+    One row of a checked file.
+    """
+
+    cells: list[str]
+    column: NotRequired[int | None]
+    edited: bool
+    left_out: bool
+    needs_file: bool
+    problem: NotRequired[str | None]
+    row: int
+
+
 Type: TypeAlias = str
 
 
@@ -166,6 +180,19 @@ class FieldProblem(TypedDict):
 
     detail: str
     pointer: str
+
+
+class FileCheck(TypedDict):
+    """
+    Result of a check.
+    """
+
+    columns: list[str]
+    failed: int
+    is_cut: bool
+    left_out: int
+    listed: list[CheckedRow]
+    rows: int
 
 
 class FileForm(TypedDict):
@@ -527,6 +554,16 @@ class RootsEvent5(TypedDict):
 
 
 RootsEvent: TypeAlias = RootsEvent1 | RootsEvent2 | RootsEvent3 | RootsEvent4 | RootsEvent5
+
+
+class RowEdit(TypedDict):
+    """
+    Changed cells of one row, or a row that does not become an item.
+    """
+
+    cells: NotRequired[dict[str, str]]
+    leave_out: NotRequired[bool]
+    row: int
 
 
 RunState: TypeAlias = Literal['started', 'queued', 'skipped', 'failed']
@@ -1208,6 +1245,7 @@ class JobUpload(TypedDict):
     encoding: NotRequired[str | None]
     format: NotRequired[UploadFormat | None]
     header: NotRequired[bool | None]
+    header_row: NotRequired[int | None]
     id: str
     sheet: NotRequired[str | None]
 
@@ -1794,6 +1832,22 @@ class FailureLine(TypedDict):
     state: ItemState
 
 
+class FileCheckBody(TypedDict):
+    """
+    Job type, and how its job would read the file: fields of the same names as in `POST /jobs`.
+    """
+
+    delimiter: NotRequired[str | None]
+    edits: NotRequired[list[RowEdit]]
+    encoding: NotRequired[str | None]
+    format: NotRequired[UploadFormat | None]
+    header: NotRequired[bool | None]
+    header_row: NotRequired[int | None]
+    mapping: NotRequired[Mapping | None]
+    sheet: NotRequired[str | None]
+    type: str
+
+
 class FinishResponse(TypedDict):
     """
     Answer to `finish`, in order; one bad ending never spoils the others.
@@ -1960,6 +2014,7 @@ class NewJob(TypedDict):
     after_outcome: NotRequired[Literal['succeeded', 'any'] | None]
     children: NotRequired[list["NewJob"]]
     dedupe_key: NotRequired[str | None]
+    edits: NotRequired[list[RowEdit]]
     expected_count: NotRequired[int | None]
     expires_at: NotRequired[Timestamp | None]
     feed: NotRequired[FeedRule | None]
@@ -2082,6 +2137,8 @@ class UploadPreview(TypedDict):
     format: UploadFormat
     problem: NotRequired[str | None]
     rows: list[PreviewRow]
+    sheets: NotRequired[list[str]]
+    suggested_header_row: NotRequired[int | None]
 
 
 class Data(TypedDict):

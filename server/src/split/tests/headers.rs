@@ -41,6 +41,8 @@ fn the_header_below_a_title_is_found() {
     assert_eq!(found(b"Invoices, 2026\n\nCustomer;Amount\nAda;1\nBen;2\n", TABLE), Some(3));
     let sheet = Want { format: UploadFormat::Xlsx, ..TABLE };
     assert_eq!(found(b"1\t[\"Invoices\"]\n3\t[\"id\",\"sum\"]\n4\t[1,2]\n", sheet), Some(3));
+    // One row with surplus cells does not hide it.
+    assert_eq!(found(b"Report;;\n;;\nName;Sum\nAda;1\nBen;2;a;b;c\nCid;3\n", TABLE), Some(3));
     for plain in ["a,b\n1,2\n", "a\n1\n2\n", "", "x\n", "1,2\n3,4\n", "Title;;\n1;2;3\n4;5;6\n"] {
         assert_eq!(found(plain.as_bytes(), TABLE), None, "{plain}");
     }
