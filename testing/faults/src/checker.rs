@@ -207,10 +207,11 @@ pub(crate) async fn check(fixture: &mut Fixture, drained: bool) -> Result<Verdic
     }
     for server in &fixture.servers {
         let log = std::fs::read_to_string(server.process.log()).context("a server's log")?;
-        for line in log
-            .lines()
-            .filter(|line| ["panicked at", "25P02", "already a transaction"].iter().any(|word| line.contains(word)))
-        {
+        for line in log.lines().filter(|line| {
+            ["panicked at", "current transaction is aborted", "already a transaction"]
+                .iter()
+                .any(|word| line.contains(word))
+        }) {
             verdict.add_finding(Kind::Log, line.chars().take(300).collect::<String>());
         }
     }
