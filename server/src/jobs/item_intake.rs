@@ -203,7 +203,7 @@ impl Intake {
     }
 
     fn now(&self) -> Result<Time> {
-        self.now.ok_or_else(|| Error::Broken("items are placed before their gates are locked".to_owned()))
+        self.now.ok_or_else(|| Error::Broken("items are placed before their job states are locked".to_owned()))
     }
 
     /// Writes all rows except the job state rows.

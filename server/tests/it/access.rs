@@ -101,7 +101,7 @@ async fn assignment_id_is_refused_with_another_token() {
     let holder = server.service("holder", &["work"]).await;
     let thief = server.service("thief", &["work"]).await;
     let claimed = holder.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
-    let id = claimed["assignments"][0]["id"].as_str().expect("a fence");
+    let id = claimed["assignments"][0]["id"].as_str().expect("an assignment id");
     for (verb, body) in [
         ("heartbeat", json!({})),
         ("result", json!({"result": 1})),

@@ -80,7 +80,7 @@ async fn worker_alert_is_visible_to_owner_and_staff() {
         (&open[0]["kind"], &open[0]["message"], &open[0]["type"], &open[0]["job_id"], &open[0]["item_id"]),
         (&json!("worker"), &json!("w-1: out of paper"), &json!("a"), &job["id"], &claimed["item"]["id"])
     );
-    assert!(!json!(open).to_string().contains(id(&claimed)), "the fence is never shown");
+    assert!(!json!(open).to_string().contains(id(&claimed)), "the assignment id is never shown");
     assert_eq!(alerts(&owner, "").await.len(), 1, "its own work");
     assert_eq!(alerts(&worker, "").await.len(), 0, "somebody else's work");
     assert_eq!(alerts(&server.person("sam", "support").await, "").await.len(), 1);

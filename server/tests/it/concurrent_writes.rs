@@ -66,7 +66,7 @@ async fn writes_concurrent_with_cancel_are_refused() {
         let job_lock = lock_job(pool, &job).await;
         let cancel = send(pool, &server, format!("/api/v1/jobs/{job}/cancel"), json!({}), 1).await;
         let late = send(pool, &server, path, body, 2).await;
-        job_lock.commit().await.expect("the gate is let go");
+        job_lock.commit().await.expect("the job state is unlocked");
         cancel.await.expect("no panic").expect(200);
         let late = late.await.expect("no panic");
         match act {
@@ -101,7 +101,7 @@ async fn concurrency_cap_counts_uncommitted_claims() {
     let job_lock = lock_job(pool, &job).await;
     let first = send(pool, &server, "/api/v1/assignments".to_owned(), claim.clone(), 1).await;
     let second = send(pool, &other, "/api/v1/assignments".to_owned(), claim, 2).await;
-    job_lock.commit().await.expect("the gate is let go");
+    job_lock.commit().await.expect("the job state is unlocked");
     let mut got = [0, 0];
     for (got, answer) in got.iter_mut().zip([first, second]) {
         let answer = answer.await.expect("no panic").expect(200);
@@ -129,7 +129,7 @@ async fn concurrent_joins_of_a_serialize_queue_are_ordered() {
     let job_lock = lock_job(pool, &jobs[0]).await;
     let first = send(pool, &server, format!("/api/v1/jobs/{}/items", jobs[0]), item.clone(), 1).await;
     let second = send(pool, &other, format!("/api/v1/jobs/{}/items", jobs[1]), item, 2).await;
-    job_lock.commit().await.expect("the gate is let go");
+    job_lock.commit().await.expect("the job state is unlocked");
     for answer in [first, second] {
         answer.await.expect("no panic").expect(200);
     }
@@ -153,7 +153,7 @@ async fn concurrent_adds_get_distinct_positions() {
     let job_lock = lock_job(pool, &job).await;
     let first = send(pool, &server, path.clone(), json!([{"payload": 1}, {"payload": 2}]), 1).await;
     let second = send(pool, &other, path, json!([{"payload": 3}, {"payload": 4}]), 2).await;
-    job_lock.commit().await.expect("the gate is let go");
+    job_lock.commit().await.expect("the job state is unlocked");
     for answer in [first, second] {
         answer.await.expect("no panic").expect(200);
     }
@@ -183,7 +183,7 @@ async fn no_item_is_retried_in_a_tree_being_deleted() {
         tokio::task::yield_now().await;
     }
     let retry = send(pool, &other, format!("/api/v1/items/{}/retry", id(&claimed["item"])), json!({}), 2).await;
-    job_lock.commit().await.expect("the gate is let go");
+    job_lock.commit().await.expect("the job state is unlocked");
     assert_eq!(delete.await.expect("no panic").status, StatusCode::NO_CONTENT);
     let late = retry.await.expect("no panic");
     assert!([404, 410].contains(&late.status.as_u16()), "{}", late.text);
@@ -210,14 +210,14 @@ async fn maintenance_step_rolls_back_when_another_server_took_it() {
     while waiting(pool).await < 2 {
         tokio::task::yield_now().await;
     }
-    job_lock.commit().await.expect("the gate is let go");
+    job_lock.commit().await.expect("the job state is unlocked");
     let mut job_lock = next.await.expect("no panic");
     cancel.await.expect("no panic").expect(200);
     while waiting(pool).await < 1 {
         tokio::task::yield_now().await;
     }
     sqlx::query("update propagation set seq = 1000").execute(&mut *job_lock).await.expect("the walk is elsewhere");
-    job_lock.commit().await.expect("the gate is let go");
+    job_lock.commit().await.expect("the job state is unlocked");
     let count =
         |of: &'static str| async move { sqlx::query_scalar::<_, i64>(of).fetch_one(pool).await.expect("a count") };
     while count("select count(*) from propagation").await > 0 {

@@ -89,7 +89,7 @@ async fn job_stream_shows_item_progress_and_bye() {
         .expect(201);
     let path = format!("/api/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
     let claimed = server.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
-    let assignment_id = claimed["assignments"][0]["id"].as_str().expect("a fence").to_owned();
+    let assignment_id = claimed["assignments"][0]["id"].as_str().expect("an assignment id").to_owned();
     let heartbeat = async {
         let progress = json!({"progress": {"done": 3, "total": 10, "message": "reading"}});
         server.post(&format!("/api/v1/assignments/{assignment_id}/heartbeat"), progress).await.expect(200);
@@ -100,7 +100,7 @@ async fn job_stream_shows_item_progress_and_bye() {
     assert_eq!((&item["progress"]["total"], &item["progress"]["message"]), (&json!(10), &json!("reading")));
     assert!(
         !item.to_string().contains("secret") && !item.to_string().contains(&assignment_id),
-        "neither payload nor fence"
+        "neither payload nor assignment id"
     );
 
     let api = server.clone();

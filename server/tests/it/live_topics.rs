@@ -157,7 +157,7 @@ async fn item_topic_shows_progress_until_removed() {
         (&first["state"], &first["attempts"], &first["payload"]),
         (&json!("running"), &json!(1), &json!({"n": 1}))
     );
-    assert!(!first.to_string().contains(&assignment_id), "no fence");
+    assert!(!first.to_string().contains(&assignment_id), "no assignment id");
     let progress = json!({"progress": {"done": 3, "total": 10, "message": "reading"}});
     other.post(&format!("/api/v1/assignments/{assignment_id}/heartbeat"), progress).await.expect(200);
     let now = watching.until(&topic, |_, data| data["progress"]["done"] == 3).await;

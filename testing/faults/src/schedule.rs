@@ -1,4 +1,4 @@
-//! Schedule of the faults. Several run in parallel, because they mostly wait for leases and restarts. Each lane has its
+//! Schedule of the faults. Several run in parallel, because they mostly wait for leases and restarts. Each queue has its
 //! own PostgreSQL, which its faults may kill. Faults that measure time run alone, first.
 //!
 //! A fault runs once more, alone, and its row says so, in three cases: it was only too slow; its fixture could not be
@@ -23,7 +23,7 @@ use crate::{
 /// A fault and its place in the list.
 type Numbered = (usize, Fault);
 
-/// Runs all faults, with one lane per context. Returns the rows in order; a fault that could not be checked has none.
+/// Runs all faults, with one queue per context. Returns the rows in order; a fault that could not be checked has none.
 pub(crate) async fn run(chosen: Vec<Fault>, contexts: Vec<RunContext>) -> Vec<Row> {
     let contexts: Vec<Arc<RunContext>> = contexts.into_iter().map(Arc::new).collect();
     let (alone, side_by_side): (Vec<Numbered>, Vec<Numbered>) =

@@ -95,7 +95,11 @@ async fn intact(context: &RunContext) -> Result<ScenarioOutcome> {
 async fn without_a_lease_check(context: &RunContext) -> Result<ScenarioOutcome> {
     let broken = slow(Some("no_fence:jobs/without_lease_check"));
     let outcome = with_disturbances(context, broken, few(context, &["plain"]), 3).await?;
-    Ok(noticed(&outcome, Kind::StaleResult, "no fence: late results end whatever assignment the item is in"))
+    Ok(noticed(
+        &outcome,
+        Kind::StaleResult,
+        "no check of the assignment: late results end whatever assignment the item is in",
+    ))
 }
 
 /// S2: the sweep looks for lost leases, and ends whatever their items are in a little later.

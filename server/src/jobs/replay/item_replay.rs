@@ -129,7 +129,8 @@ async fn create_tree(core: &Arc<Core>, replay: ItemReplay) -> Result<Option<Uuid
 
     // No other transaction can see the new job, so its serialize queue may be locked after it was written.
     let root_id = Uuid::now_v7();
-    let job_key = job_states::reserve(&mut tx, 1).await?.pop().ok_or_else(|| Error::Broken("no gate".to_owned()))?;
+    let job_key =
+        job_states::reserve(&mut tx, 1).await?.pop().ok_or_else(|| Error::Broken("no job state".to_owned()))?;
     let copy = JobCopy {
         from_job_key: replay.job.job_key,
         id: root_id,
@@ -161,7 +162,7 @@ async fn create_tree(core: &Arc<Core>, replay: ItemReplay) -> Result<Option<Uuid
         .into_iter()
         .map(|job_state| (job_state.job_key, job_state))
         .collect();
-    let job_state = locked.get(&job_key).ok_or_else(|| Error::Broken("a new gate is not there".to_owned()))?;
+    let job_state = locked.get(&job_key).ok_or_else(|| Error::Broken("a new job state is missing".to_owned()))?;
     intake.open(&mut tx, &locked).await?;
     let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
     intake.place(core, &mut tx, &job_items[0], job_state, &mut deltas).await?;

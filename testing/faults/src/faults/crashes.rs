@@ -142,7 +142,7 @@ async fn under_actions(context: &RunContext, tally: &Tally, time: Duration) -> R
     findings.expect_ok(caller.ended_operations().await);
     findings.expect_ok(proxy_fixture.drain(&running[0].api, &actions::TYPES, Duration::from_secs(30)).await);
     findings.acknowledged = caller.done() as u64;
-    findings.summary = format!("{} deeds of callers and people beside it, each looked for", caller.done());
+    findings.summary = format!("{} actions of callers and people beside it, each looked for", caller.done());
     let open = "select count(*) from delivery where state = 1";
     let complete = crate::raw::until("every callback is settled", Duration::from_secs(20), async || {
         Ok(proxy_fixture.number(open).await? == 0)

@@ -53,7 +53,7 @@ pub(super) async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut outcome = end(context, fixture, workload, String::new()).await?;
     let (accepted, refused) = (outcome.verdict.audited_actions, outcome.verdict.refused_actions);
     outcome.done = format!(
-        "{count} dead letters, each given back by two people at once while workers go on: {accepted} presses accepted, each \
+        "{count} dead letters, each retried by two people at once while workers go on: {accepted} presses accepted, each \
          once in the audit log under who pressed, {refused} refused, none of which is there"
     );
     ensure!(accepted + refused == 2 * count, "{accepted} and {refused} of {} presses were judged", 2 * count);

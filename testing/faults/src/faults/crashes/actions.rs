@@ -77,7 +77,7 @@ impl Caller {
             repeat(over, async || self.tokens(self.name()).await.context("tokens")),
             repeat(over, async || self.pinned_and_shared(self.name()).await.context("what is kept and shared")),
             repeat(over, async || self.repaired(self.name()).await.context("what is repaired")),
-            repeat(over, async || self.replayed(self.name()).await.context("what is made again")),
+            repeat(over, async || self.replayed(self.name()).await.context("a replay")),
             repeat(over, async || self.cancelled(self.name()).await.context("a cancel")),
             repeat(over, async || self.many(self.name()).await.context("many items")),
             repeat(over, async || self.late(self.name()).await.context("who is late")),

@@ -76,7 +76,7 @@ impl Caller {
         self.work(&replay).await?;
         let copies = self.get(&format!("/jobs/{replay}")).await?;
         let same = copies["replay_of"] == job.as_str() && copies["tree"]["counts"]["succeeded"] == 5;
-        self.confirm(same, "a tree that was made again")?;
+        self.confirm(same, "a replayed tree")?;
         self.until("a delete", async || {
             let answer = self.send_until_answered(Method::DELETE, &format!("/jobs/{replay}"), None, None).await?;
             // 409 while rows are still being copied.
