@@ -21,7 +21,7 @@
 --   enough for 256 random bits. Secrets that the server must read back are sealed with a key outside the database;
 --   sealed texts begin with `sealed:v1:` and the id of the key.
 -- * All times come from the database clock (`database-clock`). The order in which transactions lock rows is in the head
---   of `server/src/jobs/mod.rs`.
+--   of `engine/src/lib.rs`.
 
 
 -- ==== Accounts and credentials ====================================================================

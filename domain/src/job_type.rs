@@ -17,31 +17,10 @@ use crate::{
 
 pub use push::{BasicAuth, Headers, LONGEST_VALUE, MOST_HEADERS, PushSecrets, SigningSecret};
 
+pub use crate::retry::Delivery;
+
 /// The lease of a post to a worker where its type says nothing, in seconds.
 pub const PUSH_TIMEOUT_SECONDS: f64 = 300.0;
-
-/// Delivery guarantee of items.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Delivery {
-    #[default]
-    AtLeastOnce,
-    AtMostOnce,
-}
-
-impl Delivery {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AtLeastOnce => "at_least_once",
-            Self::AtMostOnce => "at_most_once",
-        }
-    }
-
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::AtLeastOnce, Self::AtMostOnce].into_iter().find(|d| d.as_str() == word)
-    }
-}
 
 /// Kind of executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

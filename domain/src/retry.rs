@@ -3,7 +3,29 @@
 use serde::{Deserialize, Serialize};
 
 use crate::item::{EndedAs, MaxFailures};
-use crate::job_type::Delivery;
+
+/// Delivery guarantee of items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Delivery {
+    #[default]
+    AtLeastOnce,
+    AtMostOnce,
+}
+
+impl Delivery {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AtLeastOnce => "at_least_once",
+            Self::AtMostOnce => "at_most_once",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::AtLeastOnce, Self::AtMostOnce].into_iter().find(|d| d.as_str() == word)
+    }
+}
 
 /// Backoff b = min(max, min × factor^(failures−1)); with jitter the wait is uniform in [b, 1.5 b].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use std::sync::{
 
 use domain::{Code, Problem};
 
-use crate::error::Result;
+use engine::error::Result;
 
 /// Largest body of an unauthenticated request, and the largest other body that counts as small, in bytes.
 pub const SMALL_BODY: usize = 16 << 10;

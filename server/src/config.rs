@@ -5,7 +5,6 @@
 
 pub mod audit; // destination of the audit log
 pub mod broker; // RabbitMQ
-pub mod files; // file storage
 pub mod http; // connection limits
 pub mod identity; // second factors, providers, trusted proxies
 pub mod limits; // limits per caller
@@ -14,14 +13,18 @@ pub mod outbound; // outbound requests
 pub mod proxies; // reverse proxies
 pub mod roles; // parts of the work of a process
 pub mod sealing; // key for secrets at rest
-pub mod transport; // TLS and plaintext rules
+pub mod transport;
+pub mod trusted_proxies; // client addresses behind proxies // TLS and plaintext rules
 
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use anyhow::{Context as _, ensure};
 use axum::http::{Uri, uri::Authority};
 
-use crate::addresses::Allowed;
+use engine::{
+    addresses::Allowed,
+    settings::{Secret, Size, files::FileSettings},
+};
 
 /// Minimum length of the bootstrap token, in characters.
 const SHORTEST_BOOTSTRAP_TOKEN: usize = 32;
@@ -113,7 +116,7 @@ pub struct Config {
     pub broker: broker::BrokerSettings,
 
     #[command(flatten)]
-    pub files: files::FileSettings,
+    pub files: FileSettings,
 
     #[command(flatten)]
     pub monitoring: monitoring::Monitoring,
@@ -181,7 +184,8 @@ impl Config {
                 "{name} is not a URL of http or https."
             );
         }
-        self.identity.check(self.proxies.trusted_proxies != crate::auth::TrustedProxies::default())?;
+        self.identity
+            .check(self.proxies.trusted_proxies != crate::config::trusted_proxies::TrustedProxies::default())?;
         Ok(())
     }
 
@@ -254,71 +258,6 @@ impl FromStr for PublicUrl {
         let default_port = if scheme == "https" { ":443" } else { ":80" };
         let authority = authority.strip_suffix(default_port).unwrap_or(&authority).to_owned();
         Ok(Self { text: format!("{scheme}://{authority}"), authority, secure: scheme == "https" })
-    }
-}
-
-/// Value that is never logged.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Returns the value, to verify or send it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Secret {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// A number of bytes: `262144`, `256KiB`, `10MiB`, `2GiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size(pub u64);
-
-impl Size {
-    /// Number of bytes as `usize`.
-    pub fn bytes(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let factor = match &text[digits.len()..] {
-            "" | "B" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return Err("expected bytes, or a number with KiB, MiB or GiB".to_owned()),
-        };
-        let number: u64 = digits.trim().parse().map_err(|_| "expected a whole number of bytes".to_owned())?;
-        number.checked_mul(factor).map(Self).ok_or_else(|| "too large".to_owned())
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
-            .into_iter()
-            .find(|(shift, _)| self.0 > 0 && self.0.is_multiple_of(1 << shift));
-        match unit {
-            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
     }
 }
 

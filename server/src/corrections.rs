@@ -10,15 +10,17 @@ use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::{
-    App,
-    auth::Caller,
+use crate::App;
+use engine::{
+    ItemFilter, Refused,
+    caller::Caller,
     error::Result,
-    jobs::{ItemFilter, Refused},
+    import::{
+        sheet,
+        split::{CellKind, Head, json_of},
+    },
     schema::{Schema, compiled, display_value},
-    sheet,
-    split::{CellKind, Head, json_of},
-    store::{definitions, item_list_scan::ItemOrder, results},
+    store::{import::results, query::item_list_scan::ItemOrder, tree::definitions},
 };
 
 /// Maximum number of rows corrected on a page; more rows need a file.

@@ -23,14 +23,16 @@ use domain::{
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use uuid::Uuid;
 
-use crate::{
-    App,
-    auth::Caller,
+use crate::App;
+use engine::{
+    after_failed,
+    caller::Caller,
     error::{Error, Result},
-    jobs::after_failed,
-    sheet,
-    split::{FAILURE_COLUMNS, Head},
-    store::{
+    import::{
+        sheet,
+        split::{FAILURE_COLUMNS, Head},
+    },
+    store::import::{
         exports::{self, ExportedItem},
         results::{self, FailureRow, ListedJob, ResultRow},
     },

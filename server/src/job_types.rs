@@ -16,19 +16,20 @@ use domain::{
 };
 use serde_json::value::RawValue;
 
-use crate::{
-    App,
+use crate::{App, auth::step_up, outbound::template};
+use engine::{
     addresses::Reach,
-    auth::{Caller, Scope, step_up},
+    caller::{Caller, Scope},
     error::{Error, Result},
-    outbound::{stored::open_push, template},
+    live::LiveUpdates as _,
     schema::{Schema, SchemaError},
     store::{
-        audit::{self as log, AuditRow},
-        job_types::{self as store, Deleted},
+        notify::audit::{self as log, AuditRow},
         pagination::NamedPageRange,
+        tree::job_types::{self as store, Deleted},
     },
     stored_response::ResponseSlot,
+    stored_secrets::open_push,
     task::{heavy, in_task},
 };
 
@@ -49,7 +50,7 @@ pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, response_slot
         })?;
         log::record(&mut tx, &entry(&by, "job_type.create", None, Some((&created, &secrets)))).await?;
         response_slot.store(&mut tx, &created).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(created)
     })
     .await?;
@@ -145,7 +146,7 @@ async fn write(
             let before = before.as_ref().map(|before| (before, &stored_secrets));
             log::record(&mut tx, &entry(&by, action, before, Some((stored, &secrets)))).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(stored)
     })
     .await
@@ -173,7 +174,7 @@ pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) ->
             let action = if paused { "job_type.pause" } else { "job_type.resume" };
             log::record(&mut tx, &AuditRow::by(&by, action).with_detail(paused_type)).await?;
         }
-        Ok(crate::store::commit(tx).await?)
+        Ok(engine::store::commit(tx).await?)
     })
     .await?;
     changed(app, caller, name, if paused { "paused" } else { "resumed" }).await?;
@@ -191,7 +192,7 @@ pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64
         let deleted = store::delete(&mut *tx, &removed_type, expected).await?;
         if deleted == Deleted::Gone {
             log::record(&mut tx, &row).await?;
-            crate::store::commit(tx).await?;
+            engine::store::commit(tx).await?;
         }
         Ok(deleted)
     })
@@ -226,7 +227,7 @@ fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
         };
         whole.insert(name.clone(), RawValue::from_string(value).map_err(|e| Error::Broken(e.to_string()))?);
     }
-    let spec: JobTypeSpec = crate::http::extract::read(Document::of(&whole).text().as_bytes())?;
+    let spec: JobTypeSpec = crate::json_body::read(Document::of(&whole).text().as_bytes())?;
     if spec.name != current.name {
         return Err(renamed());
     }
@@ -271,7 +272,7 @@ pub fn named(name: &str, mut fields: Fields) -> Result<JobTypeSpec> {
     let quoted = Document::of(&name).text().to_owned();
     let quoted = RawValue::from_string(quoted).map_err(|e| Error::Broken(e.to_string()))?;
     fields.entry("name".to_owned()).or_insert(quoted);
-    let spec: JobTypeSpec = crate::http::extract::read(Document::of(&fields).text().as_bytes())?;
+    let spec: JobTypeSpec = crate::json_body::read(Document::of(&fields).text().as_bytes())?;
     if spec.name == name { Ok(spec) } else { Err(renamed()) }
 }
 

@@ -15,42 +15,37 @@ use sqlx::PgPool;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub mod addresses; // addresses that user-given URLs may reach
 pub mod audit; // audit entries outside of transactions
 pub mod auth; // authentication
 pub mod body_memory; // byte budget of request bodies
 pub mod broker; // RabbitMQ
 pub mod config; // settings from the environment
 pub mod corrections; // failed rows, corrected by hand
-pub mod error; // errors of use cases
 pub mod exports; // results and failures as streams
-pub mod failpoints; // fault injection, in special builds
-pub mod files; // uploaded files as bytes
-pub mod flush; // batches of concurrent requests
 pub mod health; // health check of a running server
 pub mod http; // HTTP API and pages
 pub mod job_types; // use-cases on job types
-pub mod jobs; // use-cases on jobs, items, assignments
+pub mod json_body; // reading of JSON documents
 pub mod live; // event streams
 pub mod maintenance; // background tasks
 mod memory; // allocator
 pub mod outbound; // outbound HTTP
 pub mod postgres; // the private PostgreSQL
-pub mod quotas; // quotas and rate limits
 pub mod rotation; // rotation of the sealing key
-pub mod schema; // validation of payloads
-pub mod sealing; // secrets at rest
-pub mod sheet; // rows for spreadsheets
-pub mod split; // from files to rows
-pub mod store; // the only SQL
-pub mod stored_response; // stored responses of idempotent requests
-pub mod task; // tasks that survive client disconnects
 pub mod uploads; // use-cases on uploaded files
-pub mod workbook; // from Excel workbooks to lines
 
 use auth::{Auth, links};
 use config::{Config, PublicUrl, roles::Role};
-use store::{Pools, identity, migrations, sealing_keys};
+use engine::{
+    Engine, addresses,
+    import::files,
+    quotas, sealing,
+    store::{
+        self, Pools,
+        access::{identity, sealing_keys},
+        migrations,
+    },
+};
 
 /// Shared state of a running server. Cheap to clone.
 #[derive(Clone)]
@@ -69,7 +64,7 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// Public URL of the server.
     pub public_url: Arc<PublicUrl>,
-    pub engine: jobs::Engine,
+    pub engine: Engine,
     pub pools: Pools,
     /// Pool for pages, lists and people: `pools.read`.
     pub pool: PgPool,
@@ -161,7 +156,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
     let quotas = quotas::Quotas::new(config.limits.quotas.clone(), pool.clone());
-    let limits = jobs::Limits {
+    let limits = engine::Limits {
         payload: config.payload_limit.bytes(),
         idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
         callbacks: addresses::Reach::of_callbacks(config.callback_allow.clone()),
@@ -170,7 +165,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         sealer: sealer.clone(),
         assignment_key: outgoing.assignments.clone(),
     };
-    let engine = jobs::Engine::start(pools.clone(), hub.clone(), files.clone(), limits, shutdown.clone()).await?;
+    let engine = Engine::start(pools.clone(), Arc::new(hub.clone()), files.clone(), limits, shutdown.clone()).await?;
     let app = App(Arc::new(Shared {
         under_way: Arc::default(),
         auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pool.clone())),
@@ -215,7 +210,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
 /// Sealing keys of this server. Fails if secrets in the database are sealed with an unknown key.
 pub async fn open_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<sealing::Sealer> {
     let config = config.clone();
-    let sealer = tokio::task::spawn_blocking(move || sealing::Sealer::of(&config)).await??;
+    let sealer = tokio::task::spawn_blocking(move || config.sealing.open(&config.data_dir()?)).await??;
     let current = sealing_keys::adopt(pool, &sealer.current_id()).await?;
     anyhow::ensure!(
         sealer.use_key(&current.id),

@@ -10,18 +10,12 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
-use server::{
-    Database, audit,
-    auth::links,
-    broker,
-    config::Config,
-    outbound::default_key,
-    postgres,
-    store::{
-        audit::{self as entries, AuditRow},
-        identity, migrations,
-    },
+use engine::store::{
+    access::identity,
+    migrations,
+    notify::audit::{self as entries, AuditRow},
 };
+use server::{Database, audit, auth::links, broker, config::Config, outbound::default_key, postgres};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -229,7 +223,7 @@ async fn signing_secret(
     let key = default_key(&config, pool, &sealer).await?;
     let (key, owner_id, detail) = match (owner, job_type) {
         _ if of_audit => (key.of_audit(), None, "of the posts of the audit log".to_owned()),
-        _ if of_alerts => (key.of_purpose(server::jobs::ALERTS), None, "of messages about alerts".to_owned()),
+        _ if of_alerts => (key.of_purpose(engine::ALERTS), None, "of messages about alerts".to_owned()),
         (Some(name), _) => {
             let user = identity::find_user(pool, &name).await?;
             let service = identity::find_service(pool, &name).await?.map(|service| service.id);

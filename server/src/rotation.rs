@@ -13,17 +13,12 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::{
-    App,
-    auth::factors::totp,
-    config::Config,
+use crate::{App, auth::factors::totp, config::Config, outbound::reseal_default_key};
+use engine::{
     error::Result,
-    outbound::{
-        reseal_default_key,
-        stored::{open_push, reseal_target, seal_push},
-    },
     sealing::{KeyFile, Sealer, SealingKey, is_sealed_with},
-    store::{factors, sealed_rows as rows, sealing_keys as keys},
+    store::access::{factors, sealed_rows as rows, sealing_keys as keys},
+    stored_secrets::{open_push, reseal_target, seal_push},
 };
 
 /// Interval at which a server looks for a new key.
@@ -99,7 +94,7 @@ pub async fn complete(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
 pub async fn rotate(config: &Config, pool: &PgPool) -> anyhow::Result<(String, u64)> {
     let sealer = crate::open_sealer(config, pool).await?;
     let current = keys::current(pool).await?.context("the database has no key yet")?;
-    let file = KeyFile::of(config)?;
+    let file = KeyFile::in_folder(&config.data_dir()?);
     let configured = config.sealing.secret_key.is_some();
     let id = match (configured, current.is_complete) {
         // Started before, and not finished.
@@ -178,7 +173,7 @@ pub async fn follow(app: App) {
 
 async fn sync_keys(app: &App, server_id: Uuid) -> Result<()> {
     let config = std::sync::Arc::clone(&app.config);
-    let stored = tokio::task::spawn_blocking(move || KeyFile::of(&config)?.read()).await;
+    let stored = tokio::task::spawn_blocking(move || KeyFile::in_folder(&config.data_dir()?).read()).await;
     if let Ok(Ok(stored)) = stored {
         app.sealer.learn(stored);
     }

@@ -40,7 +40,7 @@ fn files(place: &str, ending: &str) -> Vec<PathBuf> {
 /// Every test as `crate/…/file::name`, with `/` between folders.
 fn tests() -> HashSet<String> {
     let mut paths = HashSet::new();
-    for place in ["domain", "server", "client", "examples"]
+    for place in ["domain", "engine", "server", "client", "examples"]
         .iter()
         .flat_map(|name| [format!("{name}/src"), format!("{name}/tests")])
     {
@@ -121,6 +121,7 @@ fn rules_are_cited_by_name() {
         "domain",
         "docs",
         "examples",
+        "engine",
         "server",
         "testing/bench",
         "testing/faults",

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     paths,
+    paths::TEST_POSTGRES,
     postgres::throwaway::Throwaway,
     setup,
     step::{self, cargo},
-    test::TEST_POSTGRES,
 };
 
 /// Runs the test files whose names contain the filter.

@@ -9,6 +9,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
+/// Variable with the admin URL of the tests' PostgreSQL, in which each test creates its own database.
+pub(crate) const TEST_POSTGRES: &str = "TREELINE_TEST_POSTGRES";
+
 /// Root of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))

@@ -67,10 +67,10 @@ fn compile_statements(postgres: &Throwaway) -> Result<PathBuf> {
 
     // The macros write only when they run, and cargo runs them only for a source that is newer than its last build. The
     // modification time is restored afterwards, so that other builds of the same source stay fresh.
-    let source = File::options().append(true).open(paths::root().join("server/src/lib.rs"))?;
+    let source = File::options().append(true).open(paths::root().join("engine/src/lib.rs"))?;
     let written_at = source.metadata()?.modified()?;
     source.set_modified(std::time::SystemTime::now())?;
-    let mut compile = cargo(["check", "--package", "server", "--all-targets"]);
+    let mut compile = cargo(["check", "--package", "engine", "--all-targets"]);
     compile.env("SQLX_OFFLINE", "false").env("SQLX_OFFLINE_DIR", &folder).env("DATABASE_URL", &url);
     let compiled = step::run("check every statement", compile);
     source.set_modified(written_at)?;
@@ -130,8 +130,8 @@ fn mark() -> Result<PathBuf> {
 /// Fingerprint of everything that `.sqlx/` depends on, and of itself.
 fn inputs() -> Result<String> {
     let root = paths::root();
-    let mut files = vec![root.join("Cargo.lock"), root.join("server/Cargo.toml")];
-    for folder in ["server/src", "server/tests", "migrations", ".sqlx"] {
+    let mut files = vec![root.join("Cargo.lock"), root.join("engine/Cargo.toml")];
+    for folder in ["engine/src", "migrations", ".sqlx"] {
         files.extend(paths::files_below(&root.join(folder)));
     }
     paths::fingerprint(&files, root)

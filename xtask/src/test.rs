@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::{
     browser, clients, faults,
+    paths::TEST_POSTGRES,
     postgres::throwaway::Throwaway,
     prepare,
     setup::{self, Need},
@@ -14,9 +15,6 @@ use crate::{
     step::{self, cargo},
     supply,
 };
-
-/// Variable with the admin URL of the tests' PostgreSQL, in which each test creates its own database.
-pub(crate) const TEST_POSTGRES: &str = "TREELINE_TEST_POSTGRES";
 
 pub(crate) fn all() -> Result<()> {
     setup::all(Need::Everything)?;

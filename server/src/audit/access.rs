@@ -10,11 +10,14 @@ use domain::{audit::ActorKind, export::ExportOrder};
 use uuid::Uuid;
 
 use super::{record, repeats::Kind};
-use crate::{
-    App,
-    auth::Caller,
+use crate::App;
+use engine::{
+    caller::Caller,
     error::Result,
-    store::{audit as store, audit::AuditRow, exports, uploads},
+    store::{
+        import::{exports, uploads},
+        notify::audit::{self as store, AuditRow},
+    },
 };
 
 /// Object of a request.

@@ -15,10 +15,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::line;
-use crate::{
-    auth::{Caller, Scope},
+use engine::{
+    caller::{Caller, Scope},
     error::{Error, Result},
-    store::audit::{self as store, AuditQuery},
+    store::notify::audit::{self as store, AuditQuery},
 };
 
 /// Entries per read.

@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-use crate::{auth::network_of, store::audit::AuditRow};
+use engine::{addresses::network_of, store::notify::audit::AuditRow};
 
 /// Window in which repetitions become one entry.
 const WINDOW: Duration = Duration::from_hours(1);

@@ -15,7 +15,10 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{Hash, client_address::network_of, hash_of};
+use engine::{
+    addresses::network_of,
+    secrets::{Hash, hash_of},
+};
 
 /// Maximum number of counters; beyond it, the oldest quarter is dropped.
 const MAX_COUNTERS: usize = 50_000;

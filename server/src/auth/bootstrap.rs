@@ -6,8 +6,12 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Hash, Scope, hash_of};
-use crate::{config::Secret, store::identity};
+use engine::{
+    caller::Scope,
+    secrets::{Hash, hash_of},
+    settings::Secret,
+    store::access::identity,
+};
 
 /// Service that the bootstrap token belongs to. No other token can be created for it.
 pub const BOOTSTRAP_SERVICE: &str = "bootstrap";

@@ -8,49 +8,26 @@ pub mod passkeys;
 pub mod recovery;
 pub mod totp;
 
-use domain::{
-    Code, Problem, Time,
-    factors::{Factors, Passkey},
-};
+use domain::{Code, Problem, Time, factors::Factors};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::{Caller, Role, Scope, look_for_changes, people::audit_row, step_up};
-use crate::{
-    App,
+use super::{look_for_changes, people::audit_row, step_up};
+use crate::App;
+use engine::caller::{Caller, Role, Scope};
+use engine::{
     error::{Error, Result},
-    jobs::audit::reason_for,
+    notify::audit::reason_for,
     store::{
         Tx,
-        audit::{self as log, AuditRow},
-        factors::{self as store, FactorSummary, PasskeyRow, PersonForFactors},
-        federated_accounts, people as accounts,
+        access::{
+            factors::{self as store, FactorSummary, PersonForFactors},
+            federated_accounts, people as accounts,
+        },
+        notify::audit::{self as log, AuditRow},
     },
     task::in_task,
 };
-
-impl FactorSummary {
-    /// Returns true if sign-in requires a second factor.
-    pub(crate) fn any(&self) -> bool {
-        self.totp_since.is_some() || self.passkeys > 0
-    }
-
-    /// Names of the accepted second factors, as in the API.
-    pub(crate) fn methods(&self) -> Vec<String> {
-        let all = [
-            (self.totp_since.is_some(), "totp"),
-            (self.passkeys > 0, "passkey"),
-            (self.any() && self.recovery_codes > 0, "recovery_code"),
-        ];
-        all.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect()
-    }
-}
-
-impl From<PasskeyRow> for Passkey {
-    fn from(row: PasskeyRow) -> Self {
-        Self { id: row.id, name: row.name, created_at: Time(row.created_at), last_used_at: row.last_used_at.map(Time) }
-    }
-}
 
 /// Returns the factors of the caller. 403 for tokens.
 pub async fn list(app: &App, caller: &Caller) -> Result<Factors> {
@@ -84,7 +61,7 @@ pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&s
         accounts::void_links(&mut tx, owner_id).await?;
         log::record(&mut tx, &row).await?;
         accounts::count_change(&mut tx).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(removed)
     })
     .await?;
@@ -101,7 +78,7 @@ pub async fn reset_by_command(pool: &PgPool, owner_id: Uuid) -> Result<u64> {
     accounts::void_links(&mut tx, owner_id).await?;
     log::record(&mut tx, &AuditRow::by_operator("user.factors_reset", Some(owner_id), None)).await?;
     accounts::count_change(&mut tx).await?;
-    crate::store::commit(tx).await?;
+    engine::store::commit(tx).await?;
     Ok(removed)
 }
 

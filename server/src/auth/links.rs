@@ -9,19 +9,20 @@ use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::{
-    Caller, Key, hash_of, new_secret,
+    Key,
     second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{self, Cookies, Visitor},
     throttle,
 };
-use crate::{
-    App, audit,
-    config::PublicUrl,
+use crate::{App, audit, config::PublicUrl};
+use engine::{
+    caller::Caller,
     error::{Error, Result},
+    secrets::{hash_of, new_secret},
     store::{
         Tx,
-        audit::{self as log, AuditRow},
-        factors, identity,
+        access::{factors, identity},
+        notify::audit::{self as log, AuditRow},
     },
     task::in_task,
 };
@@ -88,7 +89,7 @@ pub async fn redeem(app: &App, token: &str, second: &SecondFactor, visitor: &Vis
             return Ok(None);
         };
         factors::describe_session(&mut tx, &hash_of(&secret), "link", false, 0, None).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         tracing::info!(%owner_id, "signed in by link");
         Ok(Some(secret))
     })

@@ -15,44 +15,35 @@ use sqlx::PgPool;
 use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
-use crate::{App, error::Result, flush::Coalescer, store::people as store};
+use crate::App;
+use engine::{caller::Caller, error::Result, flush::Coalescer, secrets::Hash, store::access::people as store};
 
 mod attempts;
 mod bootstrap;
-mod caller;
 mod client_address;
 mod cookies;
 mod device;
 pub(crate) mod envelope;
-mod extract;
 pub mod factors;
 pub mod links;
+pub(crate) mod lookup;
 pub mod oidc;
-pub mod origin;
 pub mod passwords;
 pub mod people;
 pub mod proxy_header;
 pub mod second_stage;
-mod secrets;
 pub mod sessions;
 pub mod step_up;
 mod still_valid;
 pub mod throttle;
 pub mod tokens;
-mod viewer;
-mod worker;
 
 pub use attempts::{Attempts, Key};
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
-pub use caller::{Caller, Role, Scope};
-pub use client_address::{ClientAddress, TrustedProxies, network_of};
+pub use client_address::ClientAddress;
 pub use cookies::SessionCookie;
-pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
 pub use passwords::{Passwords, Queue};
-pub use secrets::{Hash, hash_of, new_secret};
-pub use still_valid::{Ongoing, Rights, rights_of, still_valid};
-pub use viewer::{SharedTree, Viewer};
-pub use worker::Worker;
+pub use still_valid::{Ongoing, still_valid};
 
 /// Time for which a caller is cached without asking the database.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);

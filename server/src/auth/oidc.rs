@@ -28,16 +28,16 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Caller, Key, envelope, hash_of,
+    Key, envelope,
     second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{Cookies, Visitor},
     step_up, throttle,
 };
-use crate::{
-    App, audit,
-    config::identity::Provider,
+use crate::{App, audit, config::identity::Provider};
+use engine::{caller::Caller, secrets::hash_of};
+use engine::{
     error::{Error, Result},
-    store::factors,
+    store::access::factors,
     task::in_task,
 };
 
@@ -206,7 +206,7 @@ async fn use_state(app: &App, state: &str) -> Result<bool> {
         // Longer than its cookie can be opened.
         let seconds = i32::try_from(MINUTES * 60 + 60).unwrap_or(i32::MAX);
         let is_new = factors::use_challenge(&mut tx, &hash, seconds).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(is_new)
     })
     .await

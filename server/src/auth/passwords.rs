@@ -17,7 +17,7 @@ use domain::{
 };
 use tokio::sync::Semaphore;
 
-use crate::error::{Error, Result};
+use engine::error::{Error, Result};
 
 /// Requests that may wait in a queue; a request beyond it is refused with `Retry-After`.
 const LONGEST_QUEUE: usize = 64;

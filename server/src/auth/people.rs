@@ -14,26 +14,29 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    Caller, Key, Queue, Role, Scope, device, links, look_for_changes, passwords, proxy_header,
+    Key, Queue, device, links, look_for_changes, passwords, proxy_header,
     second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{self, Cookies, Visitor},
     step_up, throttle,
 };
 use change::Change;
-
-use crate::{
-    App, audit,
+use engine::{
+    caller::{Caller, Role, Scope},
     error::{Error, Result},
-    jobs::audit::reason_for,
+    notify::audit::reason_for,
     store::{
-        audit::{self as log, AuditRow},
-        factors,
+        access::{
+            factors,
+            people::{self as store, Account},
+        },
+        notify::audit::{self as log, AuditRow},
         pagination::NamedPageRange,
-        people::{self as store, Account, PersonRow},
     },
     stored_response::ResponseSlot,
     task::in_task,
 };
+
+use crate::{App, audit};
 
 /// Audit entry of an action on an account. Unlike actions on own work, all of them are audited.
 pub(crate) fn audit_row(
@@ -88,7 +91,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, response_slot: Res
         };
         let created = UserMade { user: person.into(), sign_in_link };
         response_slot.store(&mut tx, &created).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(Some(created))
     })
     .await?;
@@ -130,7 +133,7 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
     let changed = in_task("changing a person", async move {
         let mut tx = pool.begin().await?;
         let changed = wanted.apply(&mut tx, &by, id, reason).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(changed)
     })
     .await;
@@ -168,7 +171,7 @@ pub async fn make_link(
         let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
         let created = LinkMade { url, expires_at: Time(expires_at) };
         response_slot.store(&mut tx, &created).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(created)
     })
     .await
@@ -295,7 +298,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
             secret = Some(sessions::renew(&mut tx, session).await?);
             store::count_change(&mut tx).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(secret)
     })
     .await?;
@@ -336,22 +339,6 @@ async fn double(pool: &PgPool, name: &str, email: &str) -> Error {
             let what = if found.is_some_and(|(_, by_name)| by_name) { "name" } else { "email address" };
             let detail = format!("Somebody has this {what} already.");
             Problem { id: found.map(|(id, _)| id), ..Problem::new(Code::Duplicate, detail) }.into()
-        }
-    }
-}
-
-impl From<PersonRow> for User {
-    fn from(row: PersonRow) -> Self {
-        Self {
-            id: row.id,
-            name: row.name,
-            email: row.email,
-            role: row.role,
-            disabled: row.disabled,
-            has_password: row.has_password,
-            proxy_user: row.proxy_user,
-            created_at: Time(row.created_at),
-            last_seen_at: row.last_seen_at.map(Time),
         }
     }
 }

@@ -16,18 +16,22 @@ use domain::{
 use uuid::Uuid;
 
 use super::{
-    Caller, Role, oidc,
+    oidc,
     people::audit_row,
     second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{Cookies, Visitor},
 };
-use crate::{
-    App,
+use crate::App;
+use engine::{
+    caller::{Caller, Role},
     error::{Error, Result},
     store::{
-        Tx, audit as log,
-        federated_accounts::{self as store, NewPerson},
-        people,
+        Tx,
+        access::{
+            federated_accounts::{self as store, NewPerson},
+            people,
+        },
+        notify::audit as log,
     },
     task::in_task,
 };
@@ -44,7 +48,7 @@ impl ProxyUser {
     }
 
     /// Returns true if a session is valid for this request: one started by a proxy belongs to the person it names.
-    pub(super) fn allows(&self, caller: &Caller) -> bool {
+    pub(crate) fn allows(&self, caller: &Caller) -> bool {
         caller.proxy_user.is_none() || caller.proxy_user == self.0
     }
 }
@@ -75,7 +79,7 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
             Some(owner_id) => owner_id,
             None => first_time(&mut tx, &name, role, address).await?,
         };
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(owner_id)
     })
     .await?;

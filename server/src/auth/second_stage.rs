@@ -12,16 +12,17 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
-    Caller, Hash, Key, device, envelope,
+    Key, device, envelope,
     factors::{self, passkeys::Proof},
-    hash_of,
     sessions::{self, Cookies, Visitor},
     step_up, throttle,
 };
-use crate::{
-    App, audit,
+use crate::{App, audit};
+use engine::{
+    caller::Caller,
     error::{Error, Result},
-    store::{
+    secrets::{Hash, hash_of},
+    store::access::{
         factors::{self as store, Candidate},
         identity,
     },
@@ -271,7 +272,7 @@ async fn open(
         let age = if factor.is_some() { 0 } else { first.age_seconds };
         let proxy_user = if let Method::Proxy { user } = &first.method { Some(user.as_str()) } else { None };
         store::describe_session(&mut tx, &hash_of(&secret), first.method.word(), mfa, age, proxy_user).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         tracing::info!(%owner_id, method = first.method.word(), mfa, "signed in");
         Ok(secret)
     })

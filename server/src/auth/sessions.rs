@@ -11,22 +11,23 @@ use domain::{Code, Problem, Time, account};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Caller, ClientAddress, Scope, hash_of, look_for_changes, new_secret, people};
-use crate::{
-    App, audit,
+use super::{ClientAddress, look_for_changes, people};
+use crate::{App, audit};
+use engine::{
+    caller::{Caller, Scope},
     error::{Error, Result},
+    secrets::{hash_of, new_secret},
     store::{
         Tx,
-        audit::{self as log, AuditRow},
-        identity,
+        access::{identity, people as store},
+        notify::audit::{self as log, AuditRow},
         pagination::PageRange,
-        people as store,
     },
     task::in_task,
 };
 
 /// Days without a request after which a session ends.
-pub(super) const IDLE_DAYS: i32 = 30;
+pub(crate) const IDLE_DAYS: i32 = 30;
 
 /// `Set-Cookie` headers of a response.
 pub type Cookies = Vec<HeaderValue>;
@@ -95,7 +96,7 @@ pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Res
                 log::record(&mut tx, &AuditRow { credential_id: Some(id), ..row }).await?;
                 store::count_change(&mut tx).await?;
             }
-            crate::store::commit(tx).await?;
+            engine::store::commit(tx).await?;
             Ok(())
         })
         .await?;
@@ -141,7 +142,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
             log::record(&mut tx, &AuditRow { detail: many.or(row.detail.clone()), ..row }).await?;
             store::count_change(&mut tx).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(ended)
     })
     .await?;

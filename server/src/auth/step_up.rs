@@ -6,17 +6,21 @@
 use domain::{Code, Problem, factors::StepUp};
 
 use super::{
-    Caller, Key, Queue,
+    Key, Queue,
     factors::{self, passkeys::Proof},
     look_for_changes,
     people::audit_row,
     second_stage::{Factor, SecondFactor, verify},
     throttle,
 };
-use crate::{
-    App,
+use crate::App;
+use engine::{
+    caller::Caller,
     error::{Error, Result},
-    store::{audit as log, factors as store, people as accounts},
+    store::{
+        access::{factors as store, people as accounts},
+        notify::audit as log,
+    },
     task::in_task,
 };
 
@@ -107,7 +111,7 @@ async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how
             // Every server caches the session's permissions.
             accounts::count_change(&mut tx).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(is_open)
     })
     .await?;

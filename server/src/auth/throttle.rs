@@ -10,7 +10,8 @@ use domain::{Code, Problem};
 use tokio::sync::SemaphorePermit;
 
 use super::attempts::Key;
-use crate::{App, error::Result, store::sign_in as store, task::in_task};
+use crate::App;
+use engine::{error::Result, store::access::sign_in as store, task::in_task};
 
 /// Concurrent statements about attempts, and the longest wait for a slot.
 pub(super) const AT_ONCE: usize = 2;

@@ -12,17 +12,21 @@ use domain::{
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{BOOTSTRAP_SERVICE, Caller, Scope, hash_of, look_for_changes, new_secret, people::audit_row, step_up};
-use crate::{
-    App,
+use super::{BOOTSTRAP_SERVICE, look_for_changes, people::audit_row, step_up};
+use crate::App;
+use engine::{
+    caller::{Caller, Scope},
     error::{Error, Result},
-    jobs::audit::reason_for,
+    notify::audit::reason_for,
+    secrets::{hash_of, new_secret},
     store::{
-        audit as log,
-        identity::{self, ServiceRow},
-        identity_lists::{self, TokenRow},
+        access::{
+            identity::{self},
+            identity_lists::{self},
+            people::count_change,
+        },
+        notify::audit as log,
         pagination::{NamedPageRange, PageRange},
-        people::count_change,
     },
     stored_response::ResponseSlot,
     task::in_task,
@@ -51,7 +55,7 @@ pub async fn create_service(
             log::record(&mut tx, &audit_row(&by, "service.create", id, None, Some(name))).await?;
             response_slot.store(&mut tx, created).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(created)
     })
     .await?;
@@ -100,7 +104,7 @@ pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: Service
             }
         }
         let after = identity::get_service(&mut *tx, id).await?.ok_or_else(none)?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(after)
     })
     .await?;
@@ -137,7 +141,7 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, response_sl
         let created = TokenMade { token, secret };
         log::record(&mut tx, &row).await?;
         response_slot.store(&mut tx, &created).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(created)
     })
     .await?;
@@ -163,7 +167,7 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
             log::record(&mut tx, &audit_row(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
             count_change(&mut tx).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(())
     })
     .await?;
@@ -206,26 +210,4 @@ fn faults_of(new: &NewToken) -> Vec<(String, String)> {
 
 fn fault(pointer: &str, detail: &str) -> Error {
     Problem::invalid_body([(pointer.to_owned(), detail.to_owned())]).into()
-}
-
-impl From<ServiceRow> for Service {
-    fn from(row: ServiceRow) -> Self {
-        Self { id: row.id, name: row.name, disabled: row.disabled, created_at: row.created_at.into() }
-    }
-}
-
-impl From<TokenRow> for Token {
-    fn from(row: TokenRow) -> Self {
-        Self {
-            id: row.id,
-            service: row.service,
-            name: row.name,
-            scopes: row.scopes,
-            types: row.work_types,
-            created_at: row.created_at.into(),
-            last_used_at: row.last_used_at.map(Into::into),
-            expires_at: row.expires_at.map(Into::into),
-            revoked_at: row.revoked_at.map(Into::into),
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Settings of the audit log: destination URL and retention.
 
-use crate::config::Secret;
+use engine::settings::Secret;
 
 /// Settings of the audit log.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -1,6 +1,6 @@
 //! Settings of the optional RabbitMQ broker.
 
-use super::Secret;
+use engine::settings::Secret;
 
 /// Settings of the broker.
 #[derive(Clone, Debug, clap::Args)]

@@ -9,8 +9,7 @@ use anyhow::ensure;
 use axum::http::HeaderName;
 use url::{Host, Url};
 
-use super::Secret;
-use crate::auth::Role;
+use engine::{caller::Role, settings::Secret};
 
 /// Settings of sign-in.
 #[derive(Clone, Debug, Default, clap::Args)]

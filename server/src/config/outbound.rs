@@ -1,7 +1,6 @@
 //! Settings of outbound HTTP: callbacks of complete trees, and push requests to workers.
 
-use super::Secret;
-use crate::addresses::Allowed;
+use engine::{addresses::Allowed, settings::Secret};
 
 /// Limits and retries of callbacks and push requests.
 #[derive(Clone, Debug, clap::Args)]

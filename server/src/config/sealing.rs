@@ -1,6 +1,11 @@
 //! Key that seals secrets at rest.
 
-use super::Secret;
+use std::path::Path;
+
+use engine::{
+    sealing::{KeyFile, Sealer, SealingKey},
+    settings::Secret,
+};
 
 /// Sources of the sealing key.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -13,4 +18,23 @@ pub struct SealingSettings {
     /// Previous key, accepted until `treeline-server rotate-key` has sealed everything with the new one
     #[arg(long, env = "TREELINE_SECRET_KEY_PREVIOUS", hide_env_values = true)]
     pub secret_key_previous: Option<Secret>,
+}
+
+impl SealingSettings {
+    /// Opens the keys of this server: those of the environment, then those of the key file in the data folder.
+    pub fn open(&self, data_dir: &Path) -> anyhow::Result<Sealer> {
+        let given = self.secret_key.as_ref().map(|text| parse(text, "TREELINE_SECRET_KEY")).transpose()?;
+        let previous =
+            self.secret_key_previous.as_ref().map(|text| parse(text, "TREELINE_SECRET_KEY_PREVIOUS")).transpose()?;
+        Sealer::load(&KeyFile::in_folder(data_dir), given, previous)
+    }
+}
+
+fn parse(text: &Secret, variable: &str) -> anyhow::Result<SealingKey> {
+    SealingKey::parse(text.reveal()).ok_or_else(|| {
+        anyhow::anyhow!(
+            "{variable} is not a key: it needs 32 bytes as base64 or hexadecimal, for example the output of \
+             `openssl rand -base64 32`."
+        )
+    })
 }

@@ -16,11 +16,8 @@ use super::{
     idempotency::{self, Key, ResponseStorage, Text, once},
     sort::{ByAge, Named},
 };
-use crate::{
-    App,
-    auth::{Caller, Scope, tokens},
-    error::Result,
-};
+use crate::{App, auth::tokens, http::error::Result};
+use engine::caller::{Caller, Scope};
 
 /// Query parameters of a list without filters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{
     App,
     audit::{self, AuditedRead, Object},
-    auth::CallerSlot,
+    http::callers::CallerSlot,
 };
 
 /// The one that reads with `POST`.
@@ -71,7 +71,7 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
         if let Some(action) = action {
             let object = object_of(&path, &uri).unwrap_or(Object::List);
             if let Err(error) = audit::record_read(&app, &caller, AuditedRead { action, object }).await {
-                return error.into_response();
+                return crate::http::error::Error::from(error).into_response();
             }
         }
     }

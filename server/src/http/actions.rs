@@ -9,10 +9,12 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    auth::Caller,
-    error::Result,
-    http::extract::{JsonOrDefault, Path},
+    http::{
+        error::Result,
+        extract::{JsonOrDefault, Path},
+    },
 };
+use engine::caller::Caller;
 
 /// Cancel a job and everything below it
 ///

@@ -27,11 +27,15 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Ongoing, Scope},
-    error::{Error, Result},
-    jobs::{AddOptions, KeyAdvance, OnDuplicate, StreamPosition, key_reused, sum},
+    auth::Ongoing,
+    http::error::{Error, Result},
 };
 use array::{Array, MAX_ATTEMPTS};
+use engine::{
+    AddOptions, KeyAdvance, OnDuplicate, StreamPosition,
+    caller::{Caller, Scope},
+    key_reused, sum,
+};
 use resume::{LineKind, StreamProgress};
 
 /// Number of items and number of bytes at which a batch of a stream is committed.
@@ -110,7 +114,7 @@ pub async fn add_items(
     match extract::media_type(request.headers()).as_deref() {
         Some("application/json") => {
             let bytes = extract::body(request, app.config.body_limit.bytes()).await?;
-            let List(items) = extract::read::<List<NewItem>>(&bytes)?;
+            let List(items) = crate::json_body::read::<List<NewItem>>(&bytes)?;
             if items.len() > MOST_ITEMS {
                 let expected = format!("expected at most {MOST_ITEMS} items; send NDJSON for more");
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
@@ -215,7 +219,7 @@ impl Stream<'_> {
             }
             let next = tokio::select! {
                 next = tokio::time::timeout_at(line_due, chunks.next()) => next,
-                ended = self.ongoing.ended() => break self.refused(ended),
+                ended = self.ongoing.ended() => break self.refused(ended.into()),
             };
             match next {
                 Ok(Some(Ok(chunk))) => {
@@ -260,7 +264,7 @@ impl Stream<'_> {
         if line.is_empty() {
             return Ok(());
         }
-        match extract::read::<NewItem>(line) {
+        match crate::json_body::read::<NewItem>(line) {
             Ok(item) => {
                 let line_kind = match &mut self.progress {
                     Some(progress) => progress.pass(self.line, &String::from_utf8_lossy(line))?,
@@ -275,7 +279,7 @@ impl Stream<'_> {
                 self.batch.lines.push(self.line);
                 self.batch.bytes += line.len();
             }
-            Err(Error::Problem(problem)) => {
+            Err(engine::error::Error::Problem(problem)) => {
                 // The lines before the invalid one are valid.
                 if !self.batch.items.is_empty() {
                     self.commit(false).await?;
@@ -288,7 +292,7 @@ impl Stream<'_> {
                 };
                 return Err(self.at_line(faults));
             }
-            Err(ours) => return Err(ours),
+            Err(ours) => return Err(ours.into()),
         }
         if self.batch.items.len() >= BATCH_ITEMS || self.batch.bytes >= BATCH_BYTES {
             self.commit(false).await?;
@@ -298,7 +302,7 @@ impl Stream<'_> {
 
     async fn commit(&mut self, last: bool) -> Result<()> {
         if let Err(ended) = self.ongoing.check().await {
-            return Err(self.refused(ended));
+            return Err(self.refused(ended.into()));
         }
         let mut batch = std::mem::take(&mut self.batch);
         let seal = last && self.query.seal.unwrap_or(false);
@@ -320,13 +324,13 @@ impl Stream<'_> {
                     }
                     return Ok(());
                 }
-                Err(Error::KeyMoved) if tries > 0 => {
+                Err(engine::error::Error::KeyMoved) if tries > 0 => {
                     tries -= 1;
                     if !self.catch_up(&mut batch, last).await? {
                         return Ok(());
                     }
                 }
-                Err(Error::Problem(mut problem)) => {
+                Err(engine::error::Error::Problem(mut problem)) => {
                     // The engine's pointers index into the batch (`/17/payload`); the sender counts lines.
                     let fault = problem.errors.first_mut();
                     let named = fault.and_then(|fault| {
@@ -337,7 +341,7 @@ impl Stream<'_> {
                     self.line = named.or(batch.lines.first().copied()).unwrap_or(self.line);
                     return Err(self.at_line(*problem));
                 }
-                Err(ours) => return Err(ours),
+                Err(ours) => return Err(ours.into()),
             }
         }
     }
@@ -362,7 +366,9 @@ impl Stream<'_> {
     /// Refusal that is not about a single line, with the number of items accepted before it.
     fn refused(&self, error: Error) -> Error {
         match error {
-            Error::Problem(problem) => Problem { accepted: Some(self.total.accepted), ..*problem }.into(),
+            Error(engine::error::Error::Problem(problem)) => {
+                Problem { accepted: Some(self.total.accepted), ..*problem }.into()
+            }
             other => other,
         }
     }

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use domain::Problem;
 use uuid::Uuid;
 
-use crate::quotas::{CountedRequest, Kind, Quotas, RateStatus};
+use engine::quotas::{CountedRequest, Kind, Quotas, RateStatus};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

@@ -18,10 +18,9 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Worker},
-    error::Result,
-    store::alerts::AlertQuery,
+    http::{callers::Worker, error::Result},
 };
+use engine::{caller::Caller, store::notify::alerts::AlertQuery};
 
 /// Filters of the alert list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

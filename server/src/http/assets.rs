@@ -16,7 +16,7 @@ use axum::{
 use domain::Code;
 use rust_embed::Embed;
 
-use crate::error::{Error, Result};
+use crate::http::error::{Error, Result};
 
 /// Output of `cargo xtask build`: every file plain, as `.br` and as `.gz`, and `hash`, the hash of all files.
 #[derive(Embed)]

@@ -16,10 +16,13 @@ use domain::{
 use super::extract::{Json, JsonOrDefault, Path, is_null};
 use crate::{
     App,
-    auth::{Ongoing, Worker},
-    error::{Error, Result},
-    jobs::EndingKind,
+    auth::Ongoing,
+    http::{
+        callers::Worker,
+        error::{Error, Result},
+    },
 };
+use engine::EndingKind;
 
 /// Claim items
 ///

@@ -17,7 +17,8 @@ use super::{
     extract::Query,
     sort::ByAge,
 };
-use crate::{App, audit, auth::Caller, error::Result, store::audit::AuditQuery};
+use crate::{App, audit, http::error::Result};
+use engine::{caller::Caller, store::notify::audit::AuditQuery};
 
 /// Filters of the audit log; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

@@ -26,10 +26,9 @@ use super::{
 };
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
-    jobs::{BulkSelection, KeyedCall},
+    http::error::{Error, Result},
 };
+use engine::{BulkSelection, KeyedCall, caller::Caller};
 
 /// Query parameters of the list of operations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -84,7 +83,7 @@ pub async fn create_bulk(
     let status = if new.dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
     let created = app.engine.create_bulk(&caller, new, wanted, key).await?;
     let place = HeaderValue::try_from(format!("/api/v1/bulk-operations/{}", created.id))
-        .map_err(|e| Error::Broken(e.to_string()))?;
+        .map_err(|e| Error(engine::error::Error::Broken(e.to_string())))?;
     Ok((status, [(header::LOCATION, place)], Answer(created)).into_response())
 }
 
@@ -135,7 +134,7 @@ pub(super) fn bulk_selection(target: BulkTarget, filter: &Document) -> Result<Bu
         BulkTarget::Jobs => JobList::read(&query).map(BulkSelection::Jobs),
     };
     read.map_err(|error| match error {
-        Error::Problem(problem) => {
+        Error(engine::error::Error::Problem(problem)) => {
             let faults = problem.errors.into_iter();
             Problem::invalid_body(faults.map(|fault| (pointer(fault.pointer.trim_start_matches('?')), fault.detail)))
                 .into()

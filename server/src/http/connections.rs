@@ -12,7 +12,8 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{TrustedProxies, network_of};
+use crate::config::trusted_proxies::TrustedProxies;
+use engine::addresses::network_of;
 
 /// Connection counts and limits of one server.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use domain::{
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, Result};
+use crate::http::error::{Error, Result};
 
 /// Length of the filters' fingerprint in a cursor, in bytes.
 const FINGERPRINT: usize = 8;
@@ -102,7 +102,7 @@ mod tests {
 
     fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
         match result {
-            Err(Error::Problem(problem)) => problem.code,
+            Err(Error(engine::error::Error::Problem(problem))) => problem.code,
             other => panic!("{other:?}"),
         }
     }

@@ -15,7 +15,8 @@ use super::{
     extract::{JsonOrDefault, Path, Query},
     sort::ByAge,
 };
-use crate::{App, auth::Caller, error::Result, store::deliveries::DeliveryQuery};
+use crate::{App, http::error::Result};
+use engine::{caller::Caller, store::notify::deliveries::DeliveryQuery};
 
 /// Filters of the delivery list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

@@ -25,11 +25,14 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    auth::{ClientAddress, Ongoing, Scope, Viewer},
-    error::{Error, Result},
+    auth::{ClientAddress, Ongoing},
+    http::{
+        callers::Viewer,
+        error::{Error, Result},
+    },
     live::{Latest, OpenStream, TreeState, Watch},
-    quotas,
 };
+use engine::{caller::Scope, quotas};
 
 use super::extract::Path;
 
@@ -235,7 +238,7 @@ impl Reader {
         match looks.await {
             // A reader who loses the session and only has the link reconnects, and sees what the link shows.
             Ok((_, is_shared)) => is_shared == self.is_shared,
-            Err(Error::Problem(problem)) => problem.status >= 500,
+            Err(Error(engine::error::Error::Problem(problem))) => problem.status >= 500,
             Err(_) => true,
         }
     }

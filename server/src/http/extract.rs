@@ -13,13 +13,13 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{HeaderMap, header, request::Parts},
 };
-use domain::{Code, Document, Problem, document, strict_json};
+use domain::{Code, Document, Problem};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::{
     App,
-    error::{Error, Result},
+    http::error::{Error, Result},
+    json_body,
 };
 
 pub use reason::{Reason, ReasonParameter};
@@ -33,7 +33,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
-        read(&json_bytes(request, app.config.body_limit.bytes()).await?).map(Self)
+        Ok(Self(json_body::read(&json_bytes(request, app.config.body_limit.bytes()).await?)?))
     }
 }
 
@@ -63,7 +63,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrDefault<T> {
         if bytes.trim_ascii() == b"null" {
             return Ok(Self(T::default()));
         }
-        read(&bytes).map(Self)
+        Ok(Self(json_body::read(&bytes)?))
     }
 }
 
@@ -120,6 +120,9 @@ pub fn ids(given: Option<&str>) -> Result<Vec<uuid::Uuid>> {
         .ok_or_else(|| Problem::parameter("id", "expected at most 1000 ids with commas between them").into())
 }
 
+/// A path, or the refusal that a page shows.
+pub type TriedPath<T> = std::result::Result<Path<T>, crate::http::error::Error>;
+
 /// Variable part of a path. A value that is not a valid name or id is 404.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<T>(pub T);
@@ -158,76 +161,6 @@ impl FromRequestParts<App> for IfMatch {
             Err(_) => Err(Problem::parameter("If-Match", "expected a version, such as \"7\"").into()),
         }
     }
-}
-
-/// Parses JSON text: syntax, content that is refused in every document, then shape.
-pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    let raw: &RawValue = serde_json::from_slice(bytes).map_err(|e| {
-        let place = format!("line {}, column {}", e.line(), e.column());
-        Error::refuse(Code::InvalidJson, format!("The body is not JSON: {} at {place}.", without_position(&e)))
-    })?;
-    document::scan(raw.get()).map_err(|e| Problem::invalid_body([(String::new(), format!("found {e}"))]))?;
-    let message = match strict_json::from_str(raw.get()) {
-        Ok(value) => return Ok(value),
-        Err(error) => without_position(&error),
-    };
-    // A truncated message quotes something huge, which the second pass would copy again.
-    let is_cut = message.ends_with(CUT);
-    Err(if is_cut { Problem::invalid_body([(String::new(), message)]) } else { shape_problem::<T>(raw.get()) }.into())
-}
-
-/// Parses the text again, tracking the path, to report the place at which the shape is wrong.
-fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let (pointer, error) = match serde_path_to_error::deserialize::<_, T>(strict_json::Strict(&mut deserializer)) {
-        Err(error) => (pointer(error.path()), without_position(error.inner())),
-        Ok(_) => (String::new(), "not of the shape that is expected".to_owned()),
-    };
-    // Typed nesting, such as jobs in jobs, ends at serde_json's own recursion limit.
-    let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { error };
-    Problem::invalid_body([(pointer, detail)])
-}
-
-/// Message of serde_json without " at line 1 column 5", which refers to an internal text.
-fn without_position(error: &serde_json::Error) -> String {
-    let text = truncated(error);
-    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
-}
-
-/// Start of a message, at most [`LONGEST_ECHO`] bytes. A message can quote a whole body: a long string in place of a
-/// number, or a field name.
-fn truncated(what: impl std::fmt::Display) -> String {
-    struct Short(String);
-    impl std::fmt::Write for Short {
-        fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            let room = LONGEST_ECHO.saturating_sub(self.0.len());
-            self.0.push_str(&text[..text.floor_char_boundary(room)]);
-            if text.len() <= room { Ok(()) } else { Err(std::fmt::Error) }
-        }
-    }
-    let mut short = Short(String::new());
-    if std::fmt::Write::write_fmt(&mut short, format_args!("{what}")).is_err() {
-        short.0.push(CUT);
-    }
-    short.0
-}
-
-/// Maximum number of bytes of a request that a refusal repeats, and the mark for the rest.
-const LONGEST_ECHO: usize = 500;
-const CUT: char = '\u{2026}';
-
-/// Formats a JSON Pointer (RFC 6901).
-fn pointer(path: &serde_path_to_error::Path) -> String {
-    use serde_path_to_error::Segment;
-    path.iter()
-        .map(|segment| match segment {
-            Segment::Seq { index } => format!("/{index}"),
-            Segment::Map { key } | Segment::Enum { variant: key } => {
-                format!("/{}", truncated(key).replace('~', "~0").replace('/', "~1"))
-            }
-            Segment::Unknown => String::new(),
-        })
-        .collect()
 }
 
 /// Parses a query. Unknown parameters are refused if the type denies unknown fields.
@@ -281,8 +214,8 @@ mod tests {
     use super::*;
 
     fn refusal<T: DeserializeOwned>(text: &str) -> Problem {
-        match read::<T>(text.as_bytes()) {
-            Err(Error::Problem(problem)) => *problem,
+        match json_body::read::<T>(text.as_bytes()) {
+            Err(engine::error::Error::Problem(problem)) => *problem,
             _ => panic!("not refused: {text}"),
         }
     }
@@ -318,7 +251,7 @@ mod tests {
     #[test]
     fn documents_keep_their_text() {
         let text = r#"{"assignment_id":"0190a5e0-0000-7000-8000-000000000000","result":{"n": 9007199254740993}}"#;
-        let ending: Ending = read(text.as_bytes()).expect("an ending");
+        let ending: Ending = json_body::read(text.as_bytes()).expect("an ending");
         assert_eq!(ending.result.expect("a result").text(), r#"{"n": 9007199254740993}"#);
     }
 
@@ -330,7 +263,7 @@ mod tests {
             limit: Option<u32>,
         }
         let named = |query| match read_query::<Wanted>(query) {
-            Err(Error::Problem(problem)) => problem.errors[0].pointer.clone(),
+            Err(Error(engine::error::Error::Problem(problem))) => problem.errors[0].pointer.clone(),
             other => panic!("{query}: {other:?}"),
         };
         assert_eq!(read_query::<Wanted>("limit=5").expect("fine").limit, Some(5));

@@ -14,19 +14,19 @@ use super::extract::{Json, JsonOrDefault, Path};
 use crate::{
     App,
     auth::{
-        Caller,
         factors::{self, passkeys, recovery, totp},
         oidc, step_up,
     },
-    error::Result,
+    http::error::Result,
 };
+use engine::caller::Caller;
 
 /// List the caller's second factors
 ///
 /// With the authenticator app, the passkeys, the number of recovery codes left, and if the role requires a factor.
 #[utoipa::path(get, path = "/me/factors", tag = "people", responses((status = 200, body = Factors)))]
 pub async fn get_factors(State(app): State<App>, caller: Caller) -> Result<Answer<Factors>> {
-    factors::list(&app, &caller).await.map(Answer)
+    Ok(Answer(factors::list(&app, &caller).await?))
 }
 
 /// Start setting up an authenticator app
@@ -63,7 +63,7 @@ pub async fn patch_totp(State(app): State<App>, caller: Caller, Json(body): Json
 /// A provider is connected on the account page, with a sign-in at the provider.
 #[utoipa::path(get, path = "/me/connections", tag = "people", responses((status = 200, body = Connections)))]
 pub async fn list_connections(State(app): State<App>, caller: Caller) -> Result<Answer<Connections>> {
-    oidc::list(&app, &caller).await.map(Answer)
+    Ok(Answer(oidc::list(&app, &caller).await?))
 }
 
 /// Disconnect the caller's account from a provider
@@ -86,7 +86,7 @@ pub async fn confirm_totp(
     caller: Caller,
     Json(body): Json<TotpConfirm>,
 ) -> Result<Answer<RecoveryCodes>> {
-    totp::confirm(&app, &caller, &body.code).await.map(Answer)
+    Ok(Answer(totp::confirm(&app, &caller, &body.code).await?))
 }
 
 /// Create new recovery codes
@@ -105,7 +105,7 @@ pub async fn create_recovery_codes(
 /// Options for `navigator.credentials.create`, valid for five minutes in this session. 422 at an IP address as host.
 #[utoipa::path(post, path = "/me/passkeys/options", tag = "people", responses((status = 200, body = PasskeyOptions)))]
 pub async fn start_passkey(State(app): State<App>, caller: Caller) -> Result<Answer<PasskeyOptions>> {
-    passkeys::start_registration(&app, &caller).await.map(Answer)
+    Ok(Answer(passkeys::start_registration(&app, &caller).await?))
 }
 
 /// Register a passkey created by the browser
@@ -132,7 +132,7 @@ pub async fn patch_passkey(
     Path(id): Path<Uuid>,
     Json(body): Json<PasskeyPatch>,
 ) -> Result<Answer<Passkey>> {
-    passkeys::rename(&app, &caller, id, &body.name).await.map(Answer)
+    Ok(Answer(passkeys::rename(&app, &caller, id, &body.name).await?))
 }
 
 /// Remove one of the caller's passkeys

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::extract::{Json, Path};
 use crate::{
     App,
-    auth::Caller,
-    error::Result,
+    http::error::Result,
     uploads::{self, Beside},
 };
+use engine::caller::Caller;
 
 /// Check all rows of an upload
 ///

@@ -17,12 +17,14 @@ use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
 use super::extract;
-pub use crate::stored_response::{ResponseSlot, ResponseStorage};
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
-    store::idempotency::KeyName,
+    http::error::{Error, Result},
+};
+pub use engine::stored_response::{ResponseSlot, ResponseStorage};
+use engine::{
+    caller::Caller,
+    store::enqueue::idempotency::KeyName,
     stored_response::{StoredResponse, json},
 };
 
@@ -69,7 +71,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Text<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self> {
         let bytes = extract::json_bytes(request, app.config.body_limit.bytes()).await?;
-        let value = extract::read(&bytes)?;
+        let value = crate::json_body::read(&bytes)?;
         // Parsed JSON is UTF-8. Nobody else holds the bytes: they become the text without a copy.
         Ok(Self { value, text: String::from_utf8(bytes.into()).unwrap_or_default() })
     }
@@ -111,7 +113,7 @@ pub async fn once<T, M>(
 ) -> Result<(StatusCode, String)>
 where
     T: Serialize + Send,
-    M: Future<Output = Result<T>> + Send + 'static,
+    M: Future<Output = engine::error::Result<T>> + Send + 'static,
 {
     let Some(name) = key else {
         return Ok((StatusCode::CREATED, json(&make(ResponseSlot::none()).await?)?));
@@ -131,7 +133,7 @@ where
             }
         }
     });
-    task.await.map_err(|e| Error::Broken(e.to_string()))?
+    Ok(task.await.map_err(|e| engine::error::Error::Broken(e.to_string()))??)
 }
 
 /// HTTP response of a call to [`once`].

@@ -16,13 +16,8 @@ use super::{
     extract::{Path, Query, ids, read_query},
     sort::{OfAttempts, OfGroups, OfItems},
 };
-use crate::{
-    App,
-    auth::Caller,
-    error::Result,
-    jobs::{GroupFilter, ItemFilter},
-    store::item_list_scan::ItemOrder,
-};
+use crate::{App, http::error::Result};
+use engine::{GroupFilter, ItemFilter, caller::Caller, store::query::item_list_scan::ItemOrder};
 
 /// Filters of the item list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

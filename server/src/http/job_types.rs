@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Scope},
-    error::Result,
+    http::error::Result,
     job_types::{self, Fields},
 };
+use engine::caller::{Caller, Scope};
 
 /// Query parameters of the list of job types.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

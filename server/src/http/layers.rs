@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::{admission::Admission, extract::BodyTimeout};
-use crate::{App, auth::ClientAddress, error::problem_response};
+use crate::{App, auth::ClientAddress, http::error::problem_response};
 
 /// Header with a request's id, in both directions.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -62,7 +62,7 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
         Err(problem) => problem_response(&problem),
     };
     drop((under_way, body_share));
-    crate::failpoints::crash("before_reply", file!());
+    engine::failpoints::crash("before_reply", file!());
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = complete(response, problem, &id);
     }

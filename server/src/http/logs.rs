@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Worker},
-    error::Result,
+    http::{callers::Worker, error::Result},
 };
+use engine::caller::Caller;
 
 /// Add log lines to an assignment
 ///

@@ -20,9 +20,10 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, people, sessions},
-    error::Result,
+    auth::{people, sessions},
+    http::error::Result,
 };
+use engine::caller::Caller;
 
 /// List the caller's sessions
 ///

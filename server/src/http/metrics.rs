@@ -23,9 +23,14 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::{
     App,
-    auth::{Caller, Scope},
-    error::{Error, Result},
-    store::{alerts, deliveries, statistics},
+    http::error::{Error, Result},
+};
+use engine::{
+    caller::{Caller, Scope},
+    store::{
+        notify::{alerts, deliveries},
+        query::statistics,
+    },
 };
 
 /// Bounds of the latency histogram, in seconds.
@@ -80,7 +85,7 @@ pub fn router(app: &App) -> Router {
 
 async fn render(app: &App) -> Result<Response> {
     let Some(recorder) = RECORDER.get().and_then(Option::as_ref) else {
-        return Err(Error::Broken("the metrics recorder is missing".into()));
+        return Err(Error(engine::error::Error::Broken("the metrics recorder is missing".into())));
     };
     let began = Instant::now();
     read_gauges(app).await?;

@@ -19,7 +19,10 @@ use tower_http::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{App, auth::origin, error::Error};
+use crate::{
+    App,
+    http::{callers::origin, error::Error},
+};
 use openapi::Described;
 
 pub mod access; // services and tokens
@@ -34,10 +37,12 @@ pub mod assignments; // claims, heartbeats and outcomes of workers
 pub mod audit; // listing and export of the audit log
 pub mod bulk; // operations on all rows of a filter
 mod byte_range; // range requests
+pub mod callers; // callers of requests
 mod connections; // connection limits
 pub mod cursor; // cursors of lists
 pub mod deliveries; // callbacks of complete trees
 mod docs; // API description as a page
+pub mod error; // errors of handlers
 pub mod events; // live events of a job
 pub mod extract; // request extractors
 pub mod factors; // second factors

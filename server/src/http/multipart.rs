@@ -23,7 +23,7 @@ use domain::{Code, Problem};
 use futures::{Stream, StreamExt as _};
 
 use super::extract::BodyTimeout;
-use crate::error::{Error, Result};
+use crate::http::error::{Error, Result};
 
 /// Maximum number of bytes of a form outside its file: headers, boundaries and all other fields.
 const BESIDE_FILE: u64 = 256 << 10;

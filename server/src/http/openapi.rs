@@ -33,10 +33,8 @@ use utoipa::{
 };
 
 use super::docs;
-use crate::{
-    App,
-    auth::{Caller, MaybeCaller},
-};
+use crate::{App, http::callers::MaybeCaller};
+use engine::caller::Caller;
 
 #[derive(OpenApi)]
 #[openapi(

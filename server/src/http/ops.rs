@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{
     App,
-    error::{Error, Result},
+    http::error::{Error, Result},
 };
 
 /// Response of a healthy server, with a single word.

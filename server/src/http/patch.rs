@@ -8,7 +8,8 @@ use domain::{
 use uuid::Uuid;
 
 use super::extract::{IfMatch, Json, Path};
-use crate::{App, auth::Caller, error::Result};
+use crate::{App, http::error::Result};
+use engine::caller::Caller;
 
 /// Update a job
 ///

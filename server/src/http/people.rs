@@ -18,9 +18,10 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Scope, people, sessions},
-    error::Result,
+    auth::{people, sessions},
+    http::error::Result,
 };
+use engine::caller::{Caller, Scope};
 
 plain_list!(Users, NamedList, "users");
 plain_list!(Sessions, PlainList, "sessions");
@@ -68,7 +69,7 @@ pub async fn list_users(
     responses((status = 200, body = User)))]
 pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<User>> {
     caller.require(Scope::Admin)?;
-    people::find(&app, &caller, id).await.map(Answer)
+    Ok(Answer(people::find(&app, &caller, id).await?))
 }
 
 /// Change a person's role or address, or disable them
@@ -83,7 +84,7 @@ pub async fn patch_user(
     Path(id): Path<Uuid>,
     Json(patch): Json<UserPatch>,
 ) -> Result<Answer<User>> {
-    people::change(&app, &caller, id, patch).await.map(Answer)
+    Ok(Answer(people::change(&app, &caller, id, patch).await?))
 }
 
 /// Create a one-time sign-in link

@@ -5,7 +5,8 @@ use domain::{Job, audit::ReasonBody};
 use uuid::Uuid;
 
 use super::extract::{JsonOrDefault, Path, Reason, ReasonParameter};
-use crate::{App, auth::Caller, error::Result};
+use crate::{App, http::error::Result};
+use engine::caller::Caller;
 
 /// Delete a complete tree
 ///

@@ -19,9 +19,9 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Ongoing, Viewer},
-    error::Result,
+    auth::Ongoing,
     exports::Export,
+    http::{callers::Viewer, error::Result},
 };
 
 /// Query parameters for the start and the format of a stream.

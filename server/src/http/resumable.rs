@@ -26,10 +26,11 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Ongoing, Scope, still_valid},
-    error::{Error, Result},
+    auth::{Ongoing, still_valid},
+    http::error::{Error, Result},
     uploads::partial::{self, NewPartial},
 };
+use engine::caller::{Caller, Scope};
 
 /// Protocol version in every response.
 const VERSION: &str = "1.0.0";
@@ -92,7 +93,8 @@ pub async fn create_resumable_upload(
         Ok(ResumableUpload::from(partial::begin(&app, &caller, new, response_slot).await?))
     };
     let (status, text) = once(&app, name, ResponseStorage::Plain, "POST /uploads/resumable", fingerprint, make).await?;
-    let created: ResumableUpload = serde_json::from_str(&text).map_err(|e| Error::Broken(e.to_string()))?;
+    let created: ResumableUpload =
+        serde_json::from_str(&text).map_err(|e| Error(engine::error::Error::Broken(e.to_string())))?;
     let mut response = idempotency::answer((status, text));
     let location = HeaderValue::try_from(format!("/api/v1/uploads/resumable/{}", created.id));
     response.headers_mut().extend(location.ok().map(|location| (header::LOCATION, location)));
@@ -178,13 +180,18 @@ pub async fn append_to_upload(
             partial::append(&app, found, offset, announced, source).await
         }
     });
-    let appended = task.await.map_err(|e| Error::Broken(e.to_string()))?;
+    let appended = task.await.map_err(|e| Error(engine::error::Error::Broken(e.to_string())))?;
     // The received bytes are kept, so that the upload can continue with another credential.
     still_valid(&app, &caller).await?;
     answer(&app, &caller, (id, whole), appended).await
 }
 
-async fn answer(app: &App, caller: &Caller, (id, whole): (Uuid, i64), appended: Result<i64>) -> Result<Response> {
+async fn answer(
+    app: &App,
+    caller: &Caller,
+    (id, whole): (Uuid, i64),
+    appended: engine::error::Result<i64>,
+) -> Result<Response> {
     match appended {
         Ok(end) => {
             let mut response = speak(StatusCode::NO_CONTENT.into_response(), Some(end), None);
@@ -193,11 +200,11 @@ async fn answer(app: &App, caller: &Caller, (id, whole): (Uuid, i64), appended: 
             }
             Ok(response)
         }
-        Err(Error::Problem(problem)) if problem.code == Code::WrongOffset => {
+        Err(engine::error::Error::Problem(problem)) if problem.code == Code::WrongOffset => {
             let now = partial::own(app, caller, id).await?.received;
-            Ok(speak(Error::Problem(problem).into_response(), Some(now), None))
+            Ok(speak(Error(engine::error::Error::Problem(problem)).into_response(), Some(now), None))
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

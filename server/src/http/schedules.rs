@@ -15,7 +15,8 @@ use super::{
     extract::{Path, Query, Reason, ReasonParameter},
     idempotency::{self, Key, ResponseStorage, Text, once},
 };
-use crate::{App, auth::Caller, error::Result};
+use crate::{App, http::error::Result};
+use engine::caller::Caller;
 
 plain_list!(Schedules, PlainList, "schedules");
 plain_list!(Runs, PlainList, "runs of a schedule");

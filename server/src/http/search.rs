@@ -6,7 +6,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::extract::Query;
-use crate::{App, auth::Caller, error::Result};
+use crate::{App, http::error::Result};
+use engine::caller::Caller;
 
 /// Query parameters of a search.
 #[derive(Clone, Debug, Deserialize, IntoParams)]

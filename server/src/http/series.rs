@@ -11,7 +11,8 @@ use time::OffsetDateTime;
 use utoipa::IntoParams;
 
 use super::extract::Query;
-use crate::{App, auth::Caller, error::Result, jobs::Span};
+use crate::{App, http::error::Result};
+use engine::{Span, caller::Caller};
 
 /// Query parameters of a series.
 #[derive(Clone, Debug, Deserialize, IntoParams)]

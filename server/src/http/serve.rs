@@ -47,9 +47,8 @@ use super::{
     write_timeout::WriteTimeout,
 };
 use crate::{
-    auth::{SeenCaller, TrustedProxies},
-    config::http::HttpSettings,
-    error::problem_response,
+    config::{http::HttpSettings, trusted_proxies::TrustedProxies},
+    http::{callers::SeenCaller, error::problem_response},
 };
 
 /// Timeout for open requests once the server stops.

@@ -15,14 +15,15 @@ use super::extract::Json;
 use crate::{
     App,
     auth::{
-        Caller, ClientAddress,
+        ClientAddress,
         factors::passkeys,
         links, people,
         second_stage::{self, SecondFactor},
         sessions::{self, Cookies, Visitor},
     },
-    error::{Error, Result},
+    http::error::{Error, Result},
 };
+use engine::caller::Caller;
 
 /// Sign in
 ///
@@ -73,7 +74,7 @@ pub async fn create_session(
               (status = 422, description = "Browsers allow no passkeys at the server's address", body = domain::Problem,
                content_type = "application/problem+json")))]
 pub async fn start_passkey_sign_in(State(app): State<App>) -> Result<Answer<PasskeyOptions>> {
-    passkeys::start_authentication(&app).map(Answer)
+    Ok(Answer(passkeys::start_authentication(&app)?))
 }
 
 /// Sign out

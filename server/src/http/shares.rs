@@ -16,11 +16,8 @@ use super::{
     extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
     idempotency::{self, Key, ResponseStorage, once},
 };
-use crate::{
-    App,
-    auth::{Caller, look_for_changes},
-    error::Result,
-};
+use crate::{App, auth::look_for_changes, http::error::Result};
+use engine::caller::Caller;
 
 plain_list!(Shares, PlainList, "shares");
 plain_list!(AllShares, PlainList, "all shares");

@@ -6,10 +6,9 @@
 use domain::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{
-    item_list_scan::ItemOrder,
-    job_views::GroupOrder,
+use engine::store::{
     pagination::{NamedOrder, NamedPageRange, PageRange},
+    query::{item_list_scan::ItemOrder, job_views::GroupOrder},
 };
 
 macro_rules! orders {

@@ -3,7 +3,8 @@
 use axum::{Json as Answer, extract::State};
 use domain::api::{BrokerStats, QueueStats, Stats};
 
-use crate::{App, auth::Caller, error::Result};
+use crate::{App, http::error::Result};
+use engine::caller::Caller;
 
 /// Get statistics of every job type
 ///

@@ -7,7 +7,8 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::extract::{Path, Query};
-use crate::{App, auth::Caller, error::Result, uploads};
+use crate::{App, http::error::Result, uploads};
+use engine::caller::Caller;
 
 /// Query parameters of a suggestion: the job type, and how to read the file.
 #[derive(Clone, Debug, Deserialize, IntoParams)]

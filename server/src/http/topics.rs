@@ -29,15 +29,17 @@ use uuid::Uuid;
 use crate::{
     App,
     audit::{self, AuditedRead, Object},
-    auth::{Caller, Ongoing, Scope},
-    error::{Error, Result},
+    auth::Ongoing,
+    http::error::{Error, Result},
     job_types,
-    jobs::{Engine, JobFilter},
     live::{self, Latest, Next, OpenStream, Read, RootsWatch, State, TreeState, View, Watch},
+};
+use engine::{
+    Engine, JobFilter,
+    caller::{Caller, Scope},
     quotas,
     store::{
-        alerts::AlertQuery,
-        deliveries::DeliveryQuery,
+        notify::{alerts::AlertQuery, deliveries::DeliveryQuery},
         pagination::{NamedOrder, NamedPageRange, PageRange},
     },
 };
@@ -115,7 +117,7 @@ async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
                     return None;
                 }
             }
-            Err(Error::Problem(problem)) if problem.status < 500 => return None,
+            Err(Error(engine::error::Error::Problem(problem))) if problem.status < 500 => return None,
             // An unavailable database does not end the stream.
             Err(_) => {}
         }
@@ -140,7 +142,7 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
                 let engine = app.engine.clone();
                 let read = reading(move || {
                     let engine = engine.clone();
-                    async move { item_with_log(&engine, id).await }
+                    async move { Ok(item_with_log(&engine, id).await?) }
                 });
                 view(app, View { topic, owner: None, is_admin: false }, Some(item.root_id), read)
             }
@@ -155,7 +157,7 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
             let (app_of_view, reader) = (app.clone(), caller.clone());
             let read = reading(move || {
                 let (app, caller) = (app_of_view.clone(), reader.clone());
-                async move { list(&app, &caller, topic).await.map(Some) }
+                async move { Ok(Some(list(&app, &caller, topic).await?)) }
             });
             view(app, View { topic, owner, is_admin }, None, read)
         }
@@ -195,7 +197,9 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
             text(&ListBody { data: engine.deliveries(caller, query).await? })
         }
         Topic::Schedules => text(&ListBody { data: engine.schedules(caller, PageRange::newest(None, ROWS)).await? }),
-        Topic::Roots | Topic::Job(_) | Topic::Item(_) => Err(Error::Broken(format!("{topic} is not a list"))),
+        Topic::Roots | Topic::Job(_) | Topic::Item(_) => {
+            Err(Error(engine::error::Error::Broken(format!("{topic} is not a list"))))
+        }
     }
 }
 
@@ -206,7 +210,7 @@ struct ListBody<T> {
 }
 
 fn text(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::Broken(e.to_string()))
+    serde_json::to_string(value).map_err(|e| Error(engine::error::Error::Broken(e.to_string())))
 }
 
 /// An item with the last lines of its newest log as `log`. Written as text: exact numbers survive no `flatten`.
@@ -226,7 +230,7 @@ async fn item_with_log(engine: &Engine, id: Uuid) -> Result<Option<String>> {
 /// Wraps a function that reads a view, for any number of calls.
 fn reading<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Read
 where
-    F: Future<Output = Result<Option<String>>> + Send + 'static,
+    F: Future<Output = engine::error::Result<Option<String>>> + Send + 'static,
 {
     Arc::new(move || -> BoxFuture<'static, _> { Box::pin(read()) })
 }
@@ -238,18 +242,23 @@ enum Visible<T> {
 }
 
 /// Maps a deleted object to `removed`, and other refusals to `forbidden`: other people's objects look missing.
-fn visible<T>(found: Result<T>) -> Result<Visible<T>> {
+fn visible<T>(found: engine::error::Result<T>) -> Result<Visible<T>> {
     match found {
         Ok(it) => Ok(Visible::Is(it)),
-        Err(Error::Problem(problem)) if problem.code == Code::JobRemoved => Ok(Visible::Not(event::REMOVED)),
-        Err(Error::Problem(problem)) if problem.status < 500 => Ok(Visible::Not(event::FORBIDDEN)),
-        Err(error) => Err(error),
+        Err(engine::error::Error::Problem(problem)) if problem.code == Code::JobRemoved => {
+            Ok(Visible::Not(event::REMOVED))
+        }
+        Err(engine::error::Error::Problem(problem)) if problem.status < 500 => Ok(Visible::Not(event::FORBIDDEN)),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Records in the audit log that staff read an object.
 async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
-    if caller.sees_all() { audit::record_read(app, caller, AuditedRead { action, object }).await } else { Ok(()) }
+    if caller.sees_all() {
+        audit::record_read(app, caller, AuditedRead { action, object }).await?;
+    }
+    Ok(())
 }
 
 fn event_of(name: &str, data: impl AsRef<str>) -> Event {

@@ -18,9 +18,12 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    auth::{Caller, Ongoing, Scope},
-    error::{Error, Result},
+    auth::Ongoing,
+    http::error::{Error, Result},
     live::{Next, OpenStream, RootsWatch},
+};
+use engine::{
+    caller::{Caller, Scope},
     quotas,
 };
 
@@ -162,7 +165,7 @@ impl Reader {
                 let same = caller.visible_owner() == self.caller.visible_owner();
                 same && caller.require(Scope::JobsRead).is_ok()
             }
-            Err(Error::Problem(problem)) => problem.status >= 500,
+            Err(Error(engine::error::Error::Problem(problem))) => problem.status >= 500,
             Err(_) => true,
         }
     }

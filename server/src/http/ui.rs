@@ -17,10 +17,11 @@ use domain::{Code, Problem, Time};
 use time::OffsetDateTime;
 
 use super::{assets, layers::RequestId};
-use crate::{
-    App,
-    auth::{Caller, MaybeCaller, Role, new_secret},
+use crate::{App, http::callers::MaybeCaller};
+use engine::{
+    caller::{Caller, Role},
     error::Error,
+    secrets::new_secret,
 };
 
 mod account; // the caller's own account
@@ -165,8 +166,8 @@ impl Visit {
     }
 
     /// Error page, with the status of the problem.
-    fn error_page(&self, error: Error) -> Response {
-        let problem = Problem { request_id: self.request_id.clone(), ..error.into_problem() };
+    fn error_page(&self, error: impl Into<Error>) -> Response {
+        let problem = Problem { request_id: self.request_id.clone(), ..error.into().into_problem() };
         if problem.code == Code::Unauthenticated {
             return Redirect::to("/sign-in").into_response();
         }
@@ -191,7 +192,7 @@ impl Visit {
 
 impl Signed {
     /// Response with a page, or with the error page.
-    fn answer(&self, rendered: crate::error::Result<impl FnOnce() -> Page + Send + 'static>) -> Response {
+    fn answer(&self, rendered: engine::error::Result<impl FnOnce() -> Page + Send + 'static>) -> Response {
         match rendered {
             Ok(draw) => self.visit.page(StatusCode::OK, draw),
             Err(error) => self.visit.error_page(error),

@@ -32,10 +32,11 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Ongoing, Scope},
-    error::{Error, Result},
+    auth::Ongoing,
+    http::error::{Error, Result},
     uploads,
 };
+use engine::caller::{Caller, Scope};
 
 /// Idle timeout of a sender.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,7 +101,7 @@ pub async fn create_upload(
     hold_piece(&app, &request)?;
     if let Err(refused) = uploads::admit(&app, &caller, announced(request.headers()).unwrap_or(0)).await {
         extract::drain(request.into_body().into_data_stream()).await;
-        return Err(refused);
+        return Err(refused.into());
     }
     let upload = if is_form {
         receive_form(&app, &caller, naming, request).await?
@@ -145,7 +146,7 @@ async fn receive_form(app: &App, caller: &Caller, naming: Naming, request: Reque
         if is_too_large(&stored) {
             form.drain().await;
         }
-        return stored;
+        return Ok(stored?);
     }
     Err(Problem::invalid_body([("/file".to_owned(), "expected a file in the field `file`".to_owned())]).into())
 }
@@ -157,13 +158,13 @@ async fn receive_body(app: &App, caller: &Caller, naming: Naming, request: Reque
     if is_too_large(&stored) {
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, source.take(1_000).count()).await;
     }
-    stored
+    Ok(stored?)
 }
 
 /// Returns true if a file is too large. A client that is still sending sees the refusal only after it has sent
 /// everything, so the rest of the file is read for a while and discarded.
-fn is_too_large(stored: &Result<Upload>) -> bool {
-    matches!(stored, Err(Error::Problem(problem)) if problem.code == Code::TooLarge)
+fn is_too_large(stored: &engine::error::Result<Upload>) -> bool {
+    matches!(stored, Err(engine::error::Error::Problem(problem)) if problem.code == Code::TooLarge)
 }
 
 /// Chunks of a body; a sender that exceeds the idle timeout fails the stream.
@@ -272,7 +273,7 @@ pub async fn get_upload_content(
             return Ok((length, refused).into_response());
         }
     };
-    let body = app.files.read(upload.id, from, to).await?.map_err(Error::Files);
+    let body = app.files.read(upload.id, from, to).await?.map_err(engine::error::Error::Files);
     let body = Body::from_stream(Ongoing::of(&app, &caller).guard(body));
     let mut response = attachment(&upload.filename, "application/octet-stream", body);
     *response.status_mut() = status;

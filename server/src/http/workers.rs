@@ -10,7 +10,8 @@ use super::{
     extract::Query,
     sort::OfWorkers,
 };
-use crate::{App, auth::Caller, error::Result, jobs::WorkerPosition};
+use crate::{App, http::error::Result};
+use engine::{WorkerPosition, caller::Caller};
 
 /// Query parameters of the list of workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

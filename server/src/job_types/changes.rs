@@ -9,7 +9,7 @@ use domain::{Document, JobType, job_type::PushSecrets};
 use serde_json::Value;
 use url::Url;
 
-use crate::addresses::display_url;
+use engine::addresses::display_url;
 
 /// Longest value that is shown, in characters.
 const LONGEST: usize = 200;

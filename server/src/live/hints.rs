@@ -11,7 +11,7 @@ use sqlx::postgres::PgListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::{jobs::Engine, store};
+use engine::{Engine, store};
 
 use super::Hub;
 

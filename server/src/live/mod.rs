@@ -16,15 +16,15 @@ use std::{
     time::Duration,
 };
 
-use domain::topic::Topic;
+use domain::{Job, topic::Topic};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::{error::Error, jobs::Engine};
+use engine::{Engine, caller::Caller, error::Error, live::LiveUpdates};
 
 pub use hints::listen;
-pub use roots::{Next, RootsWatch, TreeSummary};
+pub use roots::{Next, RootsWatch};
 pub use state::TreeState;
 pub use views::{Read, State, View, ViewWatch, next_version, of_topic};
 
@@ -91,9 +91,9 @@ impl Watch {
     }
 }
 
-impl Hub {
+impl LiveUpdates for Hub {
     /// Announces changed trees to their watchers, here and on other servers.
-    pub fn touch(&self, roots: &[Uuid]) {
+    fn touch(&self, roots: &[Uuid]) {
         if roots.is_empty() {
             return;
         }
@@ -104,20 +104,22 @@ impl Hub {
         self.0.outgoing_changed.notify_one();
     }
 
-    /// Announces a changed topic to its watchers, here and on other servers; trees use [`Self::touch`].
-    pub fn changed(&self, topic: Topic) {
+    /// Announces a changed topic to its watchers, here and on other servers.
+    fn changed(&self, topic: Topic) {
         self.0.views.mark_topic(topic);
         self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner).topics.insert(topic);
         self.0.outgoing_changed.notify_one();
     }
 
     /// Announces work of a type to waiting claims on other servers.
-    pub fn work_added(&self, type_id: i32) {
+    fn work_added(&self, type_id: i32) {
         self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner).types.insert(type_id);
         self.0.outgoing_changed.notify_one();
         self.0.work_arrived.notify_one();
     }
+}
 
+impl Hub {
     /// Resolves when work was added here since the last call. A hint, for one listener.
     pub async fn work_arrived(&self) {
         self.0.work_arrived.notified().await;
@@ -155,6 +157,35 @@ impl Hub {
         topics.insert(root_id, Arc::clone(&topic));
         tokio::spawn(pump(self.clone(), engine.clone(), root_id, topic));
         Watch(watcher)
+    }
+
+    /// Returns the job once its version exceeds `version`, or its current state after `wait`. Callers that wait for one
+    /// tree share one reader of it and send no queries of their own.
+    pub async fn job_newer_than(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        id: Uuid,
+        version: i64,
+        wait: Duration,
+    ) -> Result<Job, Error> {
+        let deadline = Instant::now() + wait;
+        let root_id = engine.visible_job(caller, id).await?.root_id;
+        let mut watch = self.watch(engine, root_id);
+        loop {
+            match watch.latest() {
+                Latest::Is(state) => {
+                    if let Some(job) = state.job(id).filter(|job| job.version > version) {
+                        return Ok(job.clone());
+                    }
+                }
+                Latest::Removed => return engine.job(caller, id, true).await,
+                Latest::Unread => {}
+            }
+            if tokio::time::timeout_at(deadline, watch.changed()).await.is_err() {
+                return engine.job(caller, id, true).await;
+            }
+        }
     }
 
     /// Counts a stream while the guard lives; `None` if there are too many.

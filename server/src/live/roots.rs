@@ -17,7 +17,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::{auth::Caller, error::Result, jobs::Engine};
+use engine::{Engine, caller::Caller, error::Result, query::TreeSummary};
 
 use super::{Hub, LONGEST, SHORTEST};
 
@@ -31,14 +31,6 @@ const BATCH_SIZE: usize = 200;
 const SNAPSHOT_SIZE: i64 = 100;
 /// Lifetime of a snapshot.
 const SNAPSHOT_LIFETIME: Duration = Duration::from_secs(1);
-
-/// Summary of a tree.
-pub struct TreeSummary {
-    pub root_id: Uuid,
-    pub owner_id: Uuid,
-    /// Root without children; `None` if the tree is deleted.
-    pub root: Option<Job>,
-}
 
 #[derive(Default)]
 pub(super) struct RootsTopic {

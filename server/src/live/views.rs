@@ -21,7 +21,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::{error::Result, jobs::Engine};
+use engine::{Engine, error::Result};
 
 use super::{Hub, LONGEST, SHORTEST};
 

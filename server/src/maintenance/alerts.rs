@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::jobs::AlertThresholds;
+use engine::AlertThresholds;
 
 use super::driver::Tasks;
 

@@ -19,9 +19,11 @@ use super::driver::Tasks;
 use crate::{
     App,
     audit::{self, LogCursor},
+};
+use engine::{
     error::{Error, Result},
-    outbound::sign::stamp,
-    store::audit::{self as store, AuditQuery},
+    signing::stamp,
+    store::notify::audit::{self as store, AuditQuery},
 };
 
 /// Entries in one post.

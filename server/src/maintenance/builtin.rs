@@ -14,13 +14,13 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::driver::backoff;
-use crate::{
-    App,
-    auth::Caller,
+use crate::App;
+use engine::{
+    Engine,
+    caller::Caller,
     error::Result,
-    jobs::Engine,
     schema::{self, Schema},
-    store::definitions,
+    store::tree::definitions,
 };
 
 /// Items per batch: enough to amortize a commit, few enough that progress bars move.

@@ -31,16 +31,17 @@ use uuid::Uuid;
 use super::driver::backoff;
 use crate::{
     App,
+    outbound::{Fault, Reply, excerpt, named},
+};
+use engine::{
     error::{Error, Result},
-    outbound::{
-        Fault, Reply, excerpt, named,
-        sign::{keys_of, stamp},
-        stored::open_target,
-    },
-    store::{
+    live::LiveUpdates as _,
+    signing::{keys_of, stamp},
+    store::notify::{
         alerts::RaiseRow,
         deliveries::{self, DeliveryCapacity, DeliveryResult, TakenDelivery},
     },
+    stored_secrets::open_target,
 };
 
 /// Maximum concurrent callbacks of this server: in total, per host, per owner. A host or an owner above half of its
@@ -200,7 +201,7 @@ impl CallbackSender {
             return Ok(deliveries::record(&self.app.pool, taken, &result).await.map(drop)?);
         };
         #[cfg(feature = "failpoints")]
-        if crate::failpoints::broken("record_first", file!()) {
+        if engine::failpoints::broken("record_first", file!()) {
             return self.record_first(taken, &target).await;
         }
         let outcome = self.post(taken, &target).await;

@@ -1,10 +1,8 @@
 //! Revocations made by other servers, and deletion of expired credentials.
 
 use super::driver::Tasks;
-use crate::{
-    auth::look_for_changes,
-    store::{people, sign_in},
-};
+use crate::auth::look_for_changes;
+use engine::store::access::{people, sign_in};
 
 /// Starts the look-up of revocations, which ends what goes on under them in this process.
 pub(super) fn spawn_changes(tasks: &Tasks<'_>) {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
-use crate::{App, error::Result};
+use crate::App;
+use engine::error::Result;
 
 /// Number of rows that counts as a full batch: there may be more.
 const FULL_BATCH: usize = 500;
@@ -87,7 +88,7 @@ pub(super) fn backoff(
     name: &'static str,
     pause: Duration,
     failures: &mut u32,
-    error: &crate::error::Error,
+    error: &engine::error::Error,
 ) -> Duration {
     *failures += 1;
     if failures.is_power_of_two() {

@@ -24,13 +24,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     App, audit,
-    auth::{Caller, Ongoing, still_valid},
-    error::{Error, Result},
+    auth::{Ongoing, still_valid},
     exports::Export,
-    files::ReceiveError,
-    jobs::{EndingKind, Engine, Requester},
-    store::{definitions, uploads::NewUpload},
     uploads,
+};
+use engine::{
+    EndingKind, Engine, Requester,
+    caller::Caller,
+    error::{Error, Result},
+    import::files::ReceiveError,
+    store::{import::uploads::NewUpload, tree::definitions},
 };
 
 /// Concurrent exports per server.

@@ -99,6 +99,6 @@ fn maintenance(tasks: &Tasks<'_>) {
 
 /// Propagates decisions to the rows of their jobs: at once for decisions of this process, and by polling for those of
 /// other servers and of crashes.
-async fn propagate(app: App) -> crate::error::Result<Duration> {
+async fn propagate(app: App) -> engine::error::Result<Duration> {
     Ok(if app.engine.sweep_propagations().await? > 0 { Duration::ZERO } else { IDLE })
 }

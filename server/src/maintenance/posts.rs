@@ -18,12 +18,12 @@ use tokio::{task::JoinSet, time::Instant};
 use url::Url;
 
 use super::driver::{IDLE, Tasks};
-use crate::{
-    App,
+use crate::{App, outbound::named};
+use engine::{
+    ALERTS,
     error::Result,
-    jobs::ALERTS,
-    outbound::{named, sign::stamp},
-    store::outbound_posts::{self, TakenPost},
+    signing::stamp,
+    store::notify::outbound_posts::{self, TakenPost},
 };
 
 /// Concurrent messages of this server.

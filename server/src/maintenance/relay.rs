@@ -9,9 +9,8 @@ use std::time::Duration;
 use crate::{
     App,
     broker::{Broker, BrokerMessage, Subject},
-    error::Result,
-    jobs::{Engine, OutboxBatch, OutboxMessage},
 };
+use engine::{Engine, OutboxBatch, OutboxMessage, error::Result};
 
 use super::driver::Tasks;
 

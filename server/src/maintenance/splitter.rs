@@ -14,14 +14,13 @@ use domain::{
 };
 
 use super::driver::{IDLE, Tasks};
-use crate::{
-    App,
+use crate::{App, uploads::misfit};
+use engine::{
+    SplitBatch, SplitRow,
     error::{Error, Result},
-    jobs::{SplitBatch, SplitRow},
+    import::split::{Head, Place, Reader, Rules},
     schema::compiled,
-    split::{Head, Place, Reader, Rules},
-    store::uploads::{self, OpenImport},
-    uploads::misfit,
+    store::import::uploads::{self, OpenImport},
 };
 
 /// Maximum rows and payload bytes of a batch.
@@ -107,7 +106,7 @@ async fn read_batch(app: &App, split: &OpenImport) -> Result<SplitBatch> {
 
 /// The single item of a file that is not split.
 fn whole_file(split: &OpenImport) -> SplitBatch {
-    let payload = crate::split::whole_file_payload(split.upload_id);
+    let payload = engine::import::split::whole_file_payload(split.upload_id);
     SplitBatch {
         job_id: split.job_id,
         from: split.byte_offset,

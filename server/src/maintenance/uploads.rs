@@ -8,7 +8,8 @@ use std::{
 use tokio::sync::Mutex;
 
 use super::driver::Tasks;
-use crate::{App, error::Result, uploads};
+use crate::{App, uploads};
+use engine::error::Result;
 
 /// Interval of the search for orphaned objects in the store, and their minimum age.
 const ORPHANS: Duration = Duration::from_mins(10);

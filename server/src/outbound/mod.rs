@@ -5,8 +5,6 @@
 //! checked by [`Reach`], and the connection uses exactly these addresses, so a name that resolves differently later
 //! (DNS rebinding) has no effect. The module knows nothing about jobs.
 
-pub mod sign; // Standard Webhooks
-pub mod stored; // sealed secrets in the database
 pub mod template; // placeholders in URLs
 
 use std::{
@@ -29,13 +27,13 @@ use sqlx::PgPool;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::{
+use crate::config::Config;
+use engine::signing::Key;
+use engine::{
     addresses::Reach,
-    config::Config,
     sealing::{Sealer, is_sealed_with},
-    store::signing::{self, StoredKey},
+    store::notify::signing::{self, StoredKey},
 };
-use sign::Key;
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use domain::{
     upload::{ColumnCheck, ColumnFinding, FindingKind},
 };
 
-use crate::schema::{Schema, display_value};
+use engine::schema::{Schema, display_value};
 
 /// Maximum number of reported findings.
 const MOST: usize = 30;

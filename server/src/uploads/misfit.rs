@@ -2,9 +2,9 @@
 
 use domain::upload::UploadFormat;
 
-use crate::{
+use engine::{
+    import::split::{Fault, FaultKind, Head, Row},
     schema::Schema,
-    split::{Fault, FaultKind, Head, Row},
 };
 
 /// Returns the schema error of a row, if any. `head`: of its file.
@@ -17,7 +17,7 @@ pub(crate) fn misfit(schema: &Schema, row: &Row, head: &Head) -> Option<Fault> {
         (UploadFormat::Csv | UploadFormat::Xlsx, None) => first.parse().ok(),
         _ => None,
     };
-    let found = crate::schema::display_value(&row.payload, &pointer);
+    let found = engine::schema::display_value(&row.payload, &pointer);
     Some(Fault {
         kind: FaultKind::InvalidRow,
         line: row.line,

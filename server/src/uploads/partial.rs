@@ -20,16 +20,18 @@ use futures::{Stream, StreamExt as _};
 use uuid::Uuid;
 
 use super::{admit, clean_filename, limit_of, no_room, not_of, refusal_of, too_large};
-use crate::{
-    App,
-    auth::{Caller, Scope},
+use crate::App;
+use engine::{
+    caller::{Caller, Scope},
     error::{Error, Result},
-    files::{Arrived, ReceiveError},
+    import::files::{Arrived, ReceiveError},
     store::{
-        idempotency::KeyName,
-        partial_uploads::{self, PartialUpload},
-        quotas::Usage,
-        uploads::{self, NewUpload},
+        access::quotas::Usage,
+        enqueue::idempotency::KeyName,
+        import::{
+            partial_uploads::{self, PartialUpload},
+            uploads::{self, NewUpload},
+        },
     },
     stored_response::ResponseSlot,
     task::in_task,
@@ -72,7 +74,7 @@ pub async fn begin(app: &App, caller: &Caller, new: NewPartial, response_slot: R
         let partial =
             partial_uploads::insert(&mut tx, owner_id, &filename, format, bytes as i64, metadata.as_deref()).await?;
         response_slot.store(&mut tx, &ResumableUpload::from(partial.clone())).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(partial)
     })
     .await?;
@@ -242,7 +244,7 @@ async fn put_together(app: &App, partial: PartialUpload) -> Result<()> {
     let objects = partial_uploads::take_parts(&mut tx, partial.id).await?;
     // If the response of the commit is lost, the file stays: if the commit failed, the next request repeats it, and an
     // orphaned file is deleted later.
-    crate::store::commit(tx).await?;
+    engine::store::commit(tx).await?;
     for object in objects {
         app.files.remove(object).await?;
     }

@@ -11,16 +11,19 @@ use domain::{
     upload::{Preview, PreviewRow, UploadFormat},
 };
 
-use super::{Reading, check, find, inspect, stage::stage, want};
-use crate::{
-    App,
-    auth::Caller,
+use super::{check, find};
+use crate::{App, job_types};
+use engine::{
+    caller::Caller,
     error::{Error, Result},
-    job_types,
+    import::{
+        head::{Reading, inspect, want},
+        sheet,
+        split::{self, Reader, Row, Rules, Want},
+        stage::stage,
+    },
     schema::{Schema, compiled},
-    sheet,
-    split::{self, Reader, Row, Rules, Want},
-    store::uploads,
+    store::import::uploads,
 };
 
 /// Rows of a preview.

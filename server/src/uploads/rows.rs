@@ -15,14 +15,17 @@ use domain::{
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::{Reading, find, inspect, misfit::misfit, preview::known_type, want};
-use crate::{
-    App,
-    auth::Caller,
+use super::{find, misfit::misfit, preview::known_type};
+use crate::App;
+use engine::{
+    caller::Caller,
     error::{Error, Result},
-    jobs::fit_head,
+    fit_head,
+    import::{
+        head::{Reading, inspect, want},
+        split::{Fault, Reader, Row, Rules},
+    },
     schema::compiled,
-    split::{Fault, Reader, Row, Rules},
 };
 
 /// Checks that run at the same time in this process; others wait.

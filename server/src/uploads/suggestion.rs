@@ -15,17 +15,19 @@ use domain::{
 use serde_json::value::RawValue;
 
 use super::{
-    Reading, find, inspect,
+    find,
     preview::{CHECK_ROWS, known_type},
-    want,
 };
-use crate::{
-    App,
-    auth::Caller,
+use crate::App;
+use engine::{
+    caller::Caller,
     error::{Error, Result},
+    import::{
+        head::{Reading, inspect, want},
+        split::{Head, Match, Notation, Reader, Rules, Target, match_columns},
+    },
     schema::{Property, Schema, compiled},
-    split::{Head, Match, Notation, Reader, Rules, Target, match_columns},
-    store::import_mappings,
+    store::import::import_mappings,
     task::heavy,
 };
 

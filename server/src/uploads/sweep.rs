@@ -10,10 +10,10 @@ use futures::StreamExt as _;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::{
+use engine::{
     error::Result,
-    files::Files,
-    store::{partial_uploads, uploads},
+    import::files::Files,
+    store::import::{partial_uploads, uploads},
 };
 
 /// Files per statement.

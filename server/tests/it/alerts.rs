@@ -233,7 +233,7 @@ async fn alert_raised_before_crash_is_still_sent() {
         ("HTTP_PROXY", "http://127.0.0.1:9"),
     ];
     // Raised by a server that has nobody to tell, as one that dies before it has told anybody.
-    let row = server::store::alerts::RaiseRow {
+    let row = engine::store::notify::alerts::RaiseRow {
         kind: domain::alert::AlertKind::DeliveryFailed,
         subject: "a".to_owned(),
         message: "out of paper".to_owned(),
@@ -268,7 +268,8 @@ async fn alert_raised_before_crash_is_still_sent() {
     );
     assert!(cleared.is_signed_by(SECRET.as_bytes()) && cleared.header("webhook-id") != webhook);
     cleared.status(204);
-    let waiting = async || server::store::outbound_posts::pending(&server.running.app.pool).await.expect("a number");
+    let waiting =
+        async || engine::store::notify::outbound_posts::pending(&server.running.app.pool).await.expect("a number");
     until(async || waiting().await == 0).await;
     assert!(receiver.now().is_none(), "each once");
     program.terminate().await;

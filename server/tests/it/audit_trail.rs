@@ -1,9 +1,9 @@
 //! Audit entries other than actions on work: sign-ins, reads, configuration, the command line; and external copies of
 //! the log. `postgres_roles` tests that it cannot be changed.
 
+use engine::settings::Secret;
 use reqwest::Method;
 use serde_json::{Value, json};
-use server::config::Secret;
 
 use crate::{
     retention::{tree, until, work},
@@ -322,7 +322,7 @@ async fn audit_webhook_is_signed_ordered_and_retried() {
     let url: Secret = receiver.url("/siem").parse().expect("a secret");
     let server = Server::start_with(|config| config.audit.url = Some(url.clone())).await;
     let key = server.program(&["signing-secret", "--audit"]).await;
-    let key = server::outbound::sign::Key::of(key.trim());
+    let key = engine::signing::Key::of(key.trim());
 
     let first = receiver.next().await;
     let verify = |post: &crate::support::receiver::Post| {

@@ -115,7 +115,7 @@ async fn sessions_expire_at_a_displayed_time() {
                  last_seen_at = clock_timestamp() - interval '1 day'";
     sqlx::query(older).execute(pool).await.expect("moved");
     let id = session["id"].as_str().expect("an id").parse::<uuid::Uuid>().expect("an id");
-    server::store::identity::touch_session(pool, id, 30).await.expect("touched");
+    engine::store::access::identity::touch_session(pool, id, 30).await.expect("touched");
     let left = "select (expires_at - clock_timestamp() between interval '9 days' and interval '10 days') from session";
     assert!(sqlx::query_scalar::<_, bool>(left).fetch_one(pool).await.expect("asked"));
     let over = "update session set expires_at = clock_timestamp()";

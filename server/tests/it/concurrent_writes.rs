@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::Document;
+use engine::{SplitBatch, SplitRow};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use server::jobs::{SplitBatch, SplitRow};
 use sqlx::{PgPool, Postgres, Transaction};
 use tokio::task::JoinHandle;
 

@@ -35,7 +35,7 @@ fn worker(server: &Api, concurrency: usize) -> Worker {
 async fn sixty_four_workers_on_two_servers_respect_a_cap_of_five() {
     const CAP: usize = 5;
     let vhost = rabbit::vhost().await;
-    let url: server::config::Secret = vhost.url.parse().expect("a secret");
+    let url: engine::settings::Secret = vhost.url.parse().expect("a secret");
     let server = Server::start_with(|config| config.broker.amqp_url = Some(url)).await;
     let other = server.spawn_program_with(&[("AMQP_URL", &vhost.url)]).await;
     server.put("/api/v1/job-types/a", json!({"concurrency": CAP})).await.expect(201);

@@ -46,7 +46,7 @@ async fn plaintext_signing_key_is_encrypted_at_startup() {
     let (key, sealed): (Option<Vec<u8>>, String) =
         sqlx::query_as("select key, sealed from signing_key").fetch_one(pool).await.expect("the key");
     assert!(key.is_none() && sealed.starts_with("sealed:v1:"), "{sealed}");
-    let expected = server::outbound::sign::Key::from_bytes(plain);
+    let expected = engine::signing::Key::from_bytes(plain);
     assert_eq!(second.running.app.outgoing.key, expected, "it signs as before");
     second.stop().await;
     server.stop().await;

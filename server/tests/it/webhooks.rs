@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use domain::alert::AlertKind;
+use engine::settings::Secret;
 use serde_json::{Value, json};
-use server::config::Secret;
 
 use crate::{
     push::push_type,

@@ -36,13 +36,11 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use client::Client;
 use domain::job_type::JobTypeSpec;
-use server::{
-    Running,
-    auth::{BOOTSTRAP_SERVICE, Caller, Scope},
-    config::Config,
-    postgres::Throwaway,
-    store::identity,
+use engine::{
+    caller::{Caller, Scope},
+    store::access::identity,
 };
+use server::{Running, auth::BOOTSTRAP_SERVICE, config::Config, postgres::Throwaway};
 use sqlx::Connection as _;
 use uuid::Uuid;
 

@@ -11,11 +11,8 @@ use domain::{
     Document,
     api::{Assignment, Claim, Ending, FinishBody, Finished, NewItem, NewJob},
 };
+use engine::{AddOptions, Engine, caller::Caller};
 use futures::future::try_join_all;
-use server::{
-    auth::Caller,
-    jobs::{AddOptions, Engine},
-};
 use uuid::Uuid;
 
 use crate::bare::ADDED_AT_ONCE;

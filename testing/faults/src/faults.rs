@@ -8,6 +8,7 @@ mod database; // PostgreSQL
 mod files; // uploads that are cut
 mod network; // connections and clocks
 mod process; // servers and workers that die, stop and restart
+mod selftest; // servers broken on purpose
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,10 @@ use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::JoinHandle;
 
 use crate::{
-    checker::{self, Verdict},
+    checker,
+    findings::ScenarioOutcome,
     fixture::{Fixture, RunContext},
     report::Row,
-    selftest,
 };
 
 /// One fault of the list.
@@ -47,12 +48,6 @@ impl Fault {
 
 /// Function that runs a fault.
 pub(crate) type Scenario = for<'a> fn(&'a RunContext) -> BoxFuture<'a, Result<ScenarioOutcome>>;
-
-/// Summary and verdict of a scenario.
-pub(crate) struct ScenarioOutcome {
-    pub(crate) done: String,
-    pub(crate) verdict: Verdict,
-}
 
 /// All faults, in the order in which they run.
 pub(crate) fn all() -> Vec<Fault> {

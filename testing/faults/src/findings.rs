@@ -6,7 +6,6 @@ use anyhow::Result;
 
 use crate::{
     checker::{Kind, Verdict, invariants},
-    faults::ScenarioOutcome,
     proxy_fixture::{ProxyFixture, RunningServer},
 };
 
@@ -103,4 +102,10 @@ impl Findings {
         let done = [vec![self.summary], self.notes].concat().join("; ");
         ScenarioOutcome { done, verdict }
     }
+}
+
+/// Summary and verdict of a scenario.
+pub(crate) struct ScenarioOutcome {
+    pub(crate) done: String,
+    pub(crate) verdict: Verdict,
 }

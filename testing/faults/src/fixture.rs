@@ -32,8 +32,7 @@ use crate::{
 
 /// The bootstrap token of every server here.
 pub(crate) const TOKEN: &str = "a-token-that-lives-as-long-as-the-faults";
-/// Seconds between heartbeats of every type here; three of them are a lease.
-pub(crate) const HEARTBEAT: f64 = 0.7;
+
 /// A lease, in seconds.
 pub(crate) const LEASE: Duration = Duration::from_millis(2_100);
 

@@ -18,7 +18,6 @@ mod raw; // requests without retries
 mod receiver; // receiver of callbacks
 mod report; // the table
 mod schedule; // order and parallelism of the scenarios
-mod selftest; // servers broken on purpose
 mod worker;
 mod workload; // the submitted work // the worker process
 

@@ -22,8 +22,8 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use domain::{Counts, Outcome, api::OnCompleted, id::Uuid};
+use engine::signing::{ID, Key, SIGNATURE, TIMESTAMP};
 use serde::{Deserialize, Serialize};
-use server::outbound::sign::{ID, Key, SIGNATURE, TIMESTAMP};
 use sha2::{Digest as _, Sha256};
 use tokio::{net::TcpListener, task::JoinHandle};
 

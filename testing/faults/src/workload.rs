@@ -23,10 +23,12 @@ use domain::{
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
 use crate::{
-    fixture::HEARTBEAT,
     journal::{CallOutcome, Journal, Request},
     worker::{Payload, STEPS},
 };
+
+/// Seconds between heartbeats of every type here; three of them are a lease.
+pub(crate) const HEARTBEAT: f64 = 0.7;
 
 /// Job types, all of which the workers process.
 pub(crate) const TYPES: [&str; 8] = ["plain", "once", "serial", "capped", "steps", "stage-1", "stage-2", "stage-3"];

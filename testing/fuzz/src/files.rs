@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use domain::{Document, upload::UploadFormat};
+use engine::import::split::{Encoding, Head, HeadError, Place, Reader, Row, Rules, Want, find_header, inspect};
 use futures::executor::block_on;
-use server::split::{Encoding, Head, HeadError, Place, Reader, Row, Rules, Want, find_header, inspect};
 
 type Pieces = futures::stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
 
@@ -111,7 +111,7 @@ pub fn workbook(data: &[u8]) {
         archive.write_all(content).expect("its content");
     }
     let file = archive.finish().expect("an archive").into_inner();
-    let Ok(lines) = server::workbook::lines_of(file, LIMIT) else { return };
+    let Ok(lines) = engine::import::workbook::lines_of(file, LIMIT) else { return };
     let lines = String::from_utf8(lines).expect("lines are text");
     for line in lines.lines() {
         let (number, cells) = line.split_once('\t').expect("a number, a tab, the cells");

@@ -57,7 +57,7 @@ fn look_inside(text: &str) {
 /// Request bodies: read, or refused with a short message.
 pub fn body(data: &[u8]) {
     fn read<T: DeserializeOwned>(data: &[u8]) {
-        if let Err(refused) = server::http::extract::read::<T>(data) {
+        if let Err(refused) = server::json_body::read::<T>(data) {
             let text = format!("{refused:?}");
             assert!(text.len() < 20_000, "{} bytes", text.len());
         }
@@ -66,8 +66,7 @@ pub fn body(data: &[u8]) {
     read::<NewItem>(data);
     read::<serde_json::Value>(data);
     let is_object = data.trim_ascii().starts_with(b"{");
-    let is_taken =
-        server::http::extract::read::<NewJob>(data).is_ok() || server::http::extract::read::<NewItem>(data).is_ok();
+    let is_taken = server::json_body::read::<NewJob>(data).is_ok() || server::json_body::read::<NewItem>(data).is_ok();
     assert!(is_object || !is_taken, "an array was taken for an object");
     if let Ok(text) = std::str::from_utf8(data)
         && Document::parse(text.to_owned()).is_ok()

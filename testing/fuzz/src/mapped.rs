@@ -1,7 +1,7 @@
 //! Column mappings: the mapping of a request, and cells in the notations of people.
 
 use domain::mapping::{Conversion, DateFormat, Mapping, NumberFormat};
-use server::split::{CellKind, convert};
+use engine::import::split::{CellKind, convert};
 
 /// A mapping as JSON, or else a cell: in each notation it is refused or becomes JSON.
 pub fn mapping(data: &[u8]) {

@@ -9,9 +9,10 @@ use domain::{
     id::{Uuid, is_key},
     topic::{MOST_TOPICS, Topic},
 };
+use engine::signing::Key;
 use serde::Serialize;
 use server::{
-    auth::TrustedProxies,
+    config::trusted_proxies::TrustedProxies,
     http::{
         cursor::Paged,
         extract::read_query,
@@ -19,7 +20,7 @@ use server::{
         items::{AttemptList, ItemList},
         jobs::JobList,
     },
-    outbound::{sign::Key, template as urls},
+    outbound::template as urls,
 };
 
 /// Filter of a list: printing and parsing agree, and so do its API parameters.

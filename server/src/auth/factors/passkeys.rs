@@ -22,12 +22,17 @@ use webauthn_rs::{
 use super::{added, lock, person, removed, require_way_in};
 use crate::{
     App,
-    auth::{Caller, Hash, envelope, hash_of, look_for_changes, people::audit_row, step_up},
+    auth::{envelope, look_for_changes, people::audit_row, step_up},
     config::PublicUrl,
+};
+use engine::{
+    caller::Caller,
     error::{Error, Result},
+    secrets::{Hash, hash_of},
     store::{
-        Tx, audit as log,
-        factors::{self as store, PasskeyRow},
+        Tx,
+        access::factors::{self as store, PasskeyRow},
+        notify::audit as log,
     },
     task::in_task,
 };
@@ -88,7 +93,7 @@ pub async fn start_registration(app: &App, caller: &Caller) -> Result<PasskeyOpt
         return Err(Error::refuse(Code::Forbidden, format!("A person has at most {MOST} passkeys. Remove one first.")));
     }
     let passkeys = passkeys.iter().map(|row| Ok(stored(row)?.cred_id().clone())).collect::<Result<_>>()?;
-    let email = crate::store::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
+    let email = engine::store::access::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
     let account = email.unwrap_or_else(|| caller.name.clone());
     let (options, ceremony) = party
         .start_passkey_registration(caller.owner_id, &account, &caller.name, Some(passkeys))
@@ -130,7 +135,7 @@ pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) ->
             .ok_or_else(|| Error::refuse(Code::Duplicate, "This passkey is registered already."))?;
         let recovery_codes = added(&mut tx, &by, &before).await?;
         log::record(&mut tx, &audit_row(&by, "user.passkey_add", by.owner_id, None, Some(name.clone()))).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         let passkey = Passkey { id, name, created_at: created_at.into(), last_used_at: None };
         Ok(PasskeyMade { passkey, recovery_codes })
     })
@@ -164,7 +169,7 @@ pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
             require_way_in(&again, &mut tx, by.owner_id).await?;
             removed(&mut tx, by.owner_id).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(())
     })
     .await?;

@@ -12,9 +12,13 @@ use uuid::Uuid;
 use super::{lock, person};
 use crate::{
     App,
-    auth::{Caller, Hash, hash_of, people::audit_row, step_up},
+    auth::{people::audit_row, step_up},
+};
+use engine::{
+    caller::Caller,
     error::Result,
-    store::{Tx, audit as log, factors as store},
+    secrets::{Hash, hash_of},
+    store::{Tx, access::factors as store, notify::audit as log},
     task::in_task,
 };
 
@@ -38,7 +42,7 @@ pub async fn renew(app: &App, caller: &Caller) -> Result<RecoveryCodes> {
         }
         let codes = replace(&mut tx, by.owner_id).await?;
         log::record(&mut tx, &audit_row(&by, "user.recovery_codes", by.owner_id, None, None)).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(codes)
     })
     .await?;

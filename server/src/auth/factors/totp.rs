@@ -14,9 +14,12 @@ use uuid::Uuid;
 use super::{added, lock, person, removed};
 use crate::{
     App,
-    auth::{Caller, look_for_changes, people::audit_row, step_up},
+    auth::{look_for_changes, people::audit_row, step_up},
+};
+use engine::{
+    caller::Caller,
     error::{Error, Result},
-    store::{audit as log, factors as store},
+    store::{access::factors as store, notify::audit as log},
     task::in_task,
 };
 use time::OffsetDateTime;
@@ -40,7 +43,7 @@ pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
         if !store::start_totp(&mut tx, id, &sealed).await? {
             return Err(Error::refuse(Code::Duplicate, "There is an authenticator app already. Remove it first."));
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(person)
     })
     .await?;
@@ -54,7 +57,7 @@ pub async fn pending(app: &App, caller: &Caller) -> Result<Option<TotpStarted>> 
     step_up::require(app, caller).await?;
     let Some((sealed, false)) = store::find_totp(&app.pool, caller.owner_id).await? else { return Ok(None) };
     let secret = open(app, caller.owner_id, &sealed)?;
-    let email = crate::store::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
+    let email = engine::store::access::people::find(&app.pool, caller.owner_id).await?.and_then(|person| person.email);
     totp_started(&secret, email.as_deref().unwrap_or(&caller.name)).map(Some)
 }
 
@@ -77,7 +80,7 @@ pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryC
         }
         let codes = added(&mut tx, &by, &before).await?;
         log::record(&mut tx, &audit_row(&by, "user.totp_add", by.owner_id, None, None)).await?;
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(codes)
     })
     .await?;
@@ -108,7 +111,7 @@ pub async fn remove(app: &App, caller: &Caller) -> Result<()> {
             log::record(&mut tx, &audit_row(&by, "user.totp_remove", by.owner_id, None, None)).await?;
             removed(&mut tx, by.owner_id).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(())
     })
     .await?;

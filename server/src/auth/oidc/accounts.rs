@@ -14,13 +14,19 @@ use uuid::Uuid;
 use super::{Identity, refused};
 use crate::{
     App,
-    auth::{Caller, Role, look_for_changes, people::audit_row, second_stage},
+    auth::{look_for_changes, people::audit_row, second_stage},
     config::identity::Provider,
+};
+use engine::{
+    caller::{Caller, Role},
     error::{Error, Result},
     store::{
-        Tx, audit as log,
-        federated_accounts::{self as store, NewPerson},
-        people,
+        Tx,
+        access::{
+            federated_accounts::{self as store, NewPerson},
+            people,
+        },
+        notify::audit as log,
     },
     task::in_task,
 };
@@ -46,7 +52,7 @@ pub(super) async fn find_or_create(
         if let Some(Some(role)) = wanted {
             set_role(&mut tx, &provider, owner_id, role, address).await?;
         }
-        crate::store::commit(tx).await?;
+        engine::store::commit(tx).await?;
         Ok(owner_id)
     })
     .await?;
@@ -71,7 +77,7 @@ pub(super) async fn link(app: &App, provider: &Provider, caller: &Caller, identi
             None => store::insert_link(&mut tx, &identity.issuer, &identity.subject, by.owner_id).await?,
         }
         log::record(&mut tx, &audit_row(&by, "user.link_provider", by.owner_id, None, Some(detail))).await?;
-        Ok(crate::store::commit(tx).await?)
+        Ok(engine::store::commit(tx).await?)
     })
     .await
 }

@@ -12,13 +12,15 @@ use uuid::Uuid;
 use crate::{
     App,
     auth::{
-        Caller,
         factors::{lock, person, require_way_in},
         people::audit_row,
         step_up,
     },
+};
+use engine::{
+    caller::Caller,
     error::Result,
-    store::{audit as log, federated_accounts as store},
+    store::{access::federated_accounts as store, notify::audit as log},
     task::in_task,
 };
 
@@ -58,7 +60,7 @@ pub async fn disconnect(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
             let detail = format!("{issuer}: {subject}");
             log::record(&mut tx, &audit_row(&by, "user.unlink_provider", by.owner_id, None, Some(detail))).await?;
         }
-        Ok(crate::store::commit(tx).await?)
+        Ok(engine::store::commit(tx).await?)
     })
     .await
 }

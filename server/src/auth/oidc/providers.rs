@@ -23,11 +23,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{bounded_http, refused};
-use crate::{
-    App,
-    config::identity::Provider,
-    error::{Error, Result},
-};
+use crate::{App, config::identity::Provider};
+use engine::error::{Error, Result};
 
 /// Time for which metadata and keys are cached. Unknown keys trigger a new fetch, at most once a minute; an unreachable
 /// provider is retried after a few seconds.

@@ -6,13 +6,18 @@ use domain::{Code, Problem};
 use uuid::Uuid;
 
 use super::audit_row;
-use crate::{
-    auth::{Caller, Role, proxy_header},
+use crate::auth::proxy_header;
+use engine::{
+    caller::{Caller, Role},
     error::{Error, Result},
     store::{
-        Tx, audit as log, federated_accounts,
-        people::{self as store, PersonRow},
-        shares,
+        Tx,
+        access::{
+            federated_accounts,
+            people::{self as store, PersonRow},
+        },
+        notify::audit as log,
+        operator::shares,
     },
 };
 

@@ -8,12 +8,12 @@ use domain::{
 use super::{AddItemsQuery, NOTHING};
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
-    http::idempotency,
-    jobs::{KeyAdvance, key_reused},
-    store::idempotency::KeyName,
+    http::{
+        error::{Error, Result},
+        idempotency,
+    },
 };
+use engine::{KeyAdvance, caller::Caller, key_reused, store::enqueue::idempotency::KeyName};
 
 /// Context of one array of items.
 pub(super) struct Array<'a> {
@@ -29,7 +29,7 @@ pub(super) const MAX_ATTEMPTS: usize = 20;
 impl Array<'_> {
     pub(super) async fn add(&self, items: Vec<NewItem>, key: Option<KeyAdvance>) -> Result<Added> {
         let adding = self.query.adding(self.query.seal.unwrap_or(false), key, None);
-        self.app.engine.add_items(self.caller, self.job_id, items, adding).await
+        Ok(self.app.engine.add_items(self.caller, self.job_id, items, adding).await?)
     }
 
     /// Adds all items or none, once: a repeat gets the first response.
@@ -50,7 +50,7 @@ impl Array<'_> {
                 last: true,
             };
             match self.add(items.clone(), Some(key)).await {
-                Err(Error::KeyMoved) => {}
+                Err(Error(engine::error::Error::KeyMoved)) => {}
                 other => return other,
             }
         }

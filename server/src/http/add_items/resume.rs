@@ -8,11 +8,12 @@ use domain::api::Added;
 use super::{Batch, NOTHING};
 use crate::{
     App,
-    error::Result,
-    http::idempotency::{chained, fingerprint},
-    jobs::{KeyAdvance, key_reused},
-    store::idempotency::KeyName,
+    http::{
+        error::Result,
+        idempotency::{chained, fingerprint},
+    },
 };
+use engine::{KeyAdvance, key_reused, store::enqueue::idempotency::KeyName};
 
 /// Progress of a stream and of its key.
 pub(super) struct StreamProgress {

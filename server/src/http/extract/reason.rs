@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use super::{JsonOrDefault, Query};
 use crate::{
     App,
-    error::{Error, Result},
+    http::error::{Error, Result},
 };
 
 /// Query parameter `reason` of an operation whose body is a [`ReasonBody`], for the API document.

@@ -12,10 +12,12 @@ use domain::Code;
 use futures::StreamExt as _;
 
 use crate::{
-    auth::KnownCaller,
     body_memory::{BodyShare, SMALL_BODY},
     config::http::HttpSettings,
-    error::{Error, Result},
+    http::{
+        callers::KnownCaller,
+        error::{Error, Result},
+    },
 };
 
 /// Timeout for receiving a body, stored in the extensions of a request.
@@ -40,7 +42,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// requests together occupy too much.
 pub fn hold(request: &axum::http::Extensions, bytes: usize) -> Result<()> {
     let is_known = request.get::<KnownCaller>().is_some();
-    request.get::<BodyShare>().map_or(Ok(()), |share| share.hold(bytes, is_known))
+    if let Some(share) = request.get::<BodyShare>() {
+        share.hold(bytes, is_known)?;
+    }
+    Ok(())
 }
 
 /// Reads the whole body, up to the limit in bytes. 413 beyond it.
@@ -79,7 +84,7 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
         .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))?;
     if let Err(refused) = arrived {
         drop(whole);
-        if matches!(&refused, Error::Problem(problem) if problem.code == Code::Busy) {
+        if matches!(&refused, Error(engine::error::Error::Problem(problem)) if problem.code == Code::Busy) {
             drain(chunks).await;
         }
         return Err(refused);

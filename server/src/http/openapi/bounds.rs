@@ -29,11 +29,13 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    auth::{Role, Scope},
-    http::sort,
-    split::LONGEST_LABEL,
-    uploads::{HEADER_ROWS, LONGEST_SHEET},
+use crate::http::sort;
+use engine::{
+    caller::{Role, Scope},
+    import::{
+        head::{HEADER_ROWS, LONGEST_SHEET},
+        split::LONGEST_LABEL,
+    },
 };
 
 /// Keywords for a field of a schema; `None` without a rule.

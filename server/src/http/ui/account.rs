@@ -18,12 +18,14 @@ use super::{
 use crate::{
     App,
     auth::{factors, oidc, people, sessions},
-    error::{Error, Result},
     http::{
         cursor::{Paged, cut},
-        extract::Path,
+        extract::TriedPath,
         session::with_cookies,
     },
+};
+use engine::{
+    error::{Error, Result},
     store::pagination::PageRange,
 };
 
@@ -117,7 +119,7 @@ pub(super) async fn set_password(State(app): State<App>, signed: Signed, fields:
 }
 
 /// `POST /account/sessions/{id}/end`
-pub(super) async fn end_session(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn end_session(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     let ended = async { sessions::end_some(&app, &signed.caller, signed.caller.owner_id, Some(id?.0)).await };
     match ended.await {
         Ok(_) => see_other("/account?done=session"),

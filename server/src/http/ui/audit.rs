@@ -13,10 +13,12 @@ use uuid::Uuid;
 use super::{Signed, address, pairs};
 use crate::{
     App,
-    auth::{Caller, Role},
-    error::{Error, Result},
     http::cursor::{Paged, cut},
-    store::audit::AuditQuery,
+};
+use engine::{
+    caller::{Caller, Role},
+    error::{Error, Result},
+    store::notify::audit::AuditQuery,
 };
 
 /// Number of entries on a page.

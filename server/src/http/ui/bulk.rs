@@ -25,15 +25,17 @@ use super::{
 };
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
     http::{
         bulk::bulk_selection,
         cursor::{Paged as _, cut},
-        extract::Path,
+        extract::{Path, TriedPath},
         idempotency::{Key, fingerprint},
     },
-    jobs::KeyedCall,
+};
+use engine::{
+    KeyedCall,
+    caller::Caller,
+    error::{Error, Result},
     store::pagination::PageRange,
 };
 
@@ -147,13 +149,13 @@ pub(super) async fn show(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
 ) -> Response {
     let parameter = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, value)| value);
     let (flash, stops) = (parameter("did"), parameter("open").is_some_and(|open| open == "cancel"));
     let rendered = match id {
         Ok(Path(id)) => page_data(&app, &signed.caller, id).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     signed.answer(rendered.map(|page_data| move || pages::page(&OperationPageData { flash, stops, ..page_data })))
 }
@@ -176,16 +178,16 @@ async fn page_data(app: &App, caller: &Caller, id: Uuid) -> Result<OperationPage
 }
 
 /// `POST /bulk/{id}/start`: starts the operation of a preview.
-pub(super) async fn start(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn start(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, "start").await
 }
 
 /// `POST /bulk/{id}/cancel`
-pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, "cancel").await
 }
 
-async fn submit(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, action: &'static str) -> Response {
+async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, action: &'static str) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),

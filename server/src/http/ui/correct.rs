@@ -19,12 +19,11 @@ use super::{
 use crate::{
     App,
     corrections::{self, FailedRow, FailedRows, Outcome, RowFault},
-    error::Result,
-    http::extract::Path,
+    http::extract::TriedPath,
 };
 
 /// `GET /imports/{id}/correct`
-pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn show(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     let found = async { corrections::find(&app, &signed.caller, id?.0).await };
     match found.await {
         Ok(failed) => {
@@ -40,7 +39,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, id: Result<Path
 pub(super) async fn retry(
     State(app): State<App>,
     signed: Signed,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
     Cells(fields): Cells,
 ) -> Response {
     let found = async { corrections::find(&app, &signed.caller, id?.0).await };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::{sync::Mutex, time::timeout};
 
-use crate::jobs::Engine;
+use engine::Engine;
 
 /// Age at which the number is read again.
 const MAX_AGE: Duration = Duration::from_secs(2);

@@ -20,14 +20,16 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Role},
-    error::{Error, Result},
     http::{
         cursor::{Paged, cut},
         deliveries::states,
-        extract::Path,
+        extract::{Path, TriedPath},
     },
-    store::deliveries::DeliveryQuery,
+};
+use engine::{
+    caller::{Caller, Role},
+    error::{Error, Result},
+    store::notify::deliveries::DeliveryQuery,
 };
 
 /// Number of rows on a page.
@@ -92,13 +94,13 @@ pub(super) async fn show(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
 ) -> Response {
     let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
     let (flash, open) = (word("did"), word("open").as_deref() == Some("resend"));
     let rendered = match id {
         Ok(Path(id)) => draw(&app, &signed.caller, id, flash, open, None).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     signed.answer(rendered)
 }
@@ -117,7 +119,7 @@ async fn draw(
 }
 
 /// `POST /deliveries/{id}/resend`
-pub(super) async fn resend(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn resend(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),

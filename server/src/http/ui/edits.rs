@@ -10,7 +10,8 @@ use domain::{
     id::Uuid,
 };
 
-use crate::{App, auth::Caller, error::Result};
+use crate::App;
+use engine::{caller::Caller, error::Result};
 
 /// Number of payloads in the sample.
 const SAMPLE: usize = 5;

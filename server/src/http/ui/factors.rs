@@ -11,9 +11,9 @@ use super::{Signed, account, form::Fields, form::in_the_form, see_other};
 use crate::{
     App,
     auth::factors::{passkeys, recovery, totp},
-    error::{Error, Result},
-    http::extract::Path,
+    http::extract::TriedPath,
 };
+use engine::error::{Error, Result};
 
 /// `POST /account/totp`
 pub(super) async fn start_totp(State(app): State<App>, signed: Signed) -> Response {
@@ -69,7 +69,7 @@ pub(super) async fn renew_codes(State(app): State<App>, signed: Signed) -> Respo
 pub(super) async fn rename_passkey(
     State(app): State<App>,
     signed: Signed,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
     fields: Fields,
 ) -> Response {
     let renamed = async {
@@ -80,7 +80,7 @@ pub(super) async fn rename_passkey(
 }
 
 /// `POST /account/passkeys/{id}/remove`
-pub(super) async fn remove_passkey(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn remove_passkey(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     let removed = async { passkeys::remove(&app, &signed.caller, id?.0).await };
     done(&app, &signed, removed.await, "passkey-removed").await
 }

@@ -10,9 +10,9 @@ use domain::{Document, Problem, Time};
 use super::Visit;
 use crate::{
     App,
-    error::{Error, Result},
     http::extract::{body, media_type, wrong_media_type},
 };
+use engine::error::{Error, Result};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -60,7 +60,7 @@ async fn read(request: Request, app: &App, most: usize) -> Result<Fields> {
     let bytes = body(request, app.config.body_limit.bytes()).await?;
     // A form without fields may have no content type.
     if !bytes.is_empty() && stated.as_deref() != Some(FORM) {
-        return Err(wrong_media_type(FORM));
+        return Err(wrong_media_type(FORM).into());
     }
     // Counted before parsing: a field of two bytes takes fifty once parsed.
     if bytes.split(|&byte| byte == b'&').count() > most {

@@ -27,10 +27,15 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Caller, Role, Scope},
+    http::{
+        cursor::Paged,
+        extract::{Path, TriedPath},
+    },
+};
+use engine::{
+    JobFilter,
+    caller::{Caller, Role, Scope},
     error::Result,
-    http::{cursor::Paged, extract::Path},
-    jobs::JobFilter,
     store::pagination::PageRange,
 };
 
@@ -83,7 +88,7 @@ pub(super) async fn show(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
     headers: HeaderMap,
 ) -> Response {
     let made = app.auth.cookie().read_once(&headers);
@@ -97,7 +102,7 @@ pub(super) async fn show(
 }
 
 /// `POST /imports/{id}/cancel`
-pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),
@@ -121,7 +126,7 @@ pub(super) async fn cancel(State(app): State<App>, signed: Signed, id: Result<Pa
 pub(super) async fn draw(
     app: &App,
     caller: &Caller,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
     panel: SharePanel,
     actions: Actions,
 ) -> Result<impl FnOnce() -> Page + use<>> {

@@ -32,12 +32,13 @@ use super::{
 };
 use crate::{
     App,
-    auth::Caller,
-    error::Result,
-    http::{cursor::Paged as _, extract::Path, items::ItemList},
-    jobs::GroupFilter,
-    store::job_views::GroupOrder,
+    http::{
+        cursor::Paged as _,
+        extract::{Path, TriedPath},
+        items::ItemList,
+    },
 };
+use engine::{GroupFilter, caller::Caller, error::Result, store::query::job_views::GroupOrder};
 
 /// Part of the API's refusal of a text search without another filter, which would scan every item.
 const TEXT_ALONE: &str = "expected beside id, job, root";
@@ -151,7 +152,7 @@ pub(super) async fn show(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
 ) -> Response {
     let mut actions = Actions::default();
     for (name, value) in pairs(query.as_deref()) {
@@ -164,7 +165,7 @@ pub(super) async fn show(
     }
     let rendered = match id {
         Ok(Path(id)) => draw(&app, &signed.caller, id, actions).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     signed.answer(rendered)
 }
@@ -212,22 +213,22 @@ impl ItemAction {
 }
 
 /// `POST /items/{id}/retry`
-pub(super) async fn retry(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn retry(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, ItemAction::Retry).await
 }
 
 /// `POST /items/{id}/cancel`
-pub(super) async fn cancel(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn cancel(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, ItemAction::Cancel).await
 }
 
 /// `POST /items/{id}/replay`
-pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn replay(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, ItemAction::Replay).await
 }
 
 /// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
-async fn submit(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, action: ItemAction) -> Response {
+async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, action: ItemAction) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),

@@ -21,11 +21,13 @@ use super::{
 };
 use crate::{
     App,
-    auth::Caller,
-    error::Result,
-    http::{cursor::Paged as _, extract::Path, jobs::JobList},
-    store::deliveries::DeliveryQuery,
+    http::{
+        cursor::Paged as _,
+        extract::{Path, TriedPath},
+        jobs::JobList,
+    },
 };
+use engine::{caller::Caller, error::Result, store::notify::deliveries::DeliveryQuery};
 
 /// Maximum number of callbacks on the page of a job, newest first.
 const CALLBACKS: i64 = 10;
@@ -90,13 +92,13 @@ pub(super) async fn show(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
 ) -> Response {
     let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
     let actions = Actions { flash: word("did"), open: word("open"), ..Actions::default() };
     let rendered = match id {
         Ok(Path(id)) => draw(&app, &signed.caller, id, actions).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     signed.answer(rendered)
 }
@@ -137,32 +139,32 @@ impl JobAction {
 }
 
 /// `POST /jobs/{id}/cancel`
-pub(super) async fn cancel(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn cancel(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, JobAction::Cancel).await
 }
 
 /// `POST /jobs/{id}/replay`
-pub(super) async fn replay(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn replay(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, JobAction::Replay).await
 }
 
 /// `POST /jobs/{id}/pin`
-pub(super) async fn pin(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn pin(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, JobAction::Pin).await
 }
 
 /// `POST /jobs/{id}/unpin`
-pub(super) async fn unpin(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn unpin(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, JobAction::Unpin).await
 }
 
 /// `POST /jobs/{id}/delete`
-pub(super) async fn delete(app: State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn delete(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, JobAction::Delete).await
 }
 
 /// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
-async fn submit(app: &App, signed: Signed, id: Result<Path<Uuid>>, fields: Fields, action: JobAction) -> Response {
+async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, action: JobAction) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),

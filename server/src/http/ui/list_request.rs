@@ -10,10 +10,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::pairs;
-use crate::{
-    error::{Error, Result},
-    http::cursor::Paged,
-};
+use crate::http::cursor::Paged;
+use engine::error::{Error, Result};
 
 /// Number of rows on a page.
 const ROWS: i64 = 50;

@@ -25,13 +25,11 @@ use self::{
     receive::{Wish, choose, receive},
 };
 use super::{Signed, address, imports::named, pairs, see_other, status};
-use crate::{
-    App,
-    auth::{Caller, Role},
+use crate::{App, job_types, uploads};
+use engine::{
+    caller::{Caller, Role},
     error::{Error, Result},
-    job_types,
     store::pagination::NamedPageRange,
-    uploads,
 };
 
 /// Maximum number of files that can be reported as omitted.
@@ -181,7 +179,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
     }
     let made = match received {
         Ok(()) => make_job(&app, &signed.caller, &mut form).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     match made {
         Ok(id) => see_other(&format!("/imports/{id}")),

@@ -16,9 +16,9 @@ use crate::{
         oidc::{self, CallbackOutcome},
         sessions::Visitor,
     },
-    error::Error,
     http::{extract, session::with_cookies},
 };
+use engine::error::Error;
 
 /// `GET /sign-in/oidc/{provider}`
 pub(super) async fn start_authorization(
@@ -56,11 +56,7 @@ pub(super) async fn connect(State(app): State<App>, signed: Signed, Path(provide
 }
 
 /// `POST /account/connections/{id}/remove`
-pub(super) async fn disconnect(
-    State(app): State<App>,
-    signed: Signed,
-    id: Result<extract::Path<Uuid>, Error>,
-) -> Response {
+pub(super) async fn disconnect(State(app): State<App>, signed: Signed, id: extract::TriedPath<Uuid>) -> Response {
     let removed = async { oidc::disconnect(&app, &signed.caller, id?.0).await };
     factors::done(&app, &signed, removed.await, "provider-removed").await
 }

@@ -26,17 +26,19 @@ use super::{
 };
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
     http::{
         cursor::{Paged as _, cut},
-        extract::Path,
+        extract::{Path, TriedPath},
         stats,
     },
     job_types,
-    jobs::{Span, WorkerPosition},
+};
+use engine::{
+    Span, WorkerPosition,
+    caller::Caller,
+    error::{Error, Result},
     store::{
-        alerts::AlertQuery,
+        notify::alerts::AlertQuery,
         pagination::{NamedOrder, NamedPageRange, PageRange},
     },
 };
@@ -118,7 +120,7 @@ pub(super) async fn show_type(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    name: Result<Path<String>>,
+    name: TriedPath<String>,
 ) -> Response {
     let flash = pairs(query.as_deref()).find(|(name, _)| name == "did").map(|(_, flash)| flash);
     let found = async {
@@ -143,16 +145,16 @@ async fn page_data(app: &App, caller: &Caller, name: &str, range: Range) -> Resu
 }
 
 /// `POST /types/{name}/pause`
-pub(super) async fn pause(State(app): State<App>, signed: Signed, name: Result<Path<String>>) -> Response {
+pub(super) async fn pause(State(app): State<App>, signed: Signed, name: TriedPath<String>) -> Response {
     paused(&app, &signed, name, true).await
 }
 
 /// `POST /types/{name}/resume`
-pub(super) async fn resume(State(app): State<App>, signed: Signed, name: Result<Path<String>>) -> Response {
+pub(super) async fn resume(State(app): State<App>, signed: Signed, name: TriedPath<String>) -> Response {
     paused(&app, &signed, name, false).await
 }
 
-async fn paused(app: &App, signed: &Signed, name: Result<Path<String>>, wanted: bool) -> Response {
+async fn paused(app: &App, signed: &Signed, name: TriedPath<String>, wanted: bool) -> Response {
     let done = async {
         admin(&signed.caller)?;
         let Path(name) = name?;
@@ -176,10 +178,10 @@ fn admin(caller: &Caller) -> Result<()> {
 pub(super) async fn change(
     State(app): State<App>,
     signed: Signed,
-    name: Result<Path<String>>,
+    name: TriedPath<String>,
     fields: Fields,
 ) -> Response {
-    let name = match admin(&signed.caller).and(name) {
+    let name = match admin(&signed.caller).map_err(crate::http::error::Error::from).and(name) {
         Ok(Path(name)) => name,
         Err(error) => return signed.visit.error_page(error),
     };

@@ -17,12 +17,15 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Role, factors, people, sessions},
-    error::{Error, Result},
+    auth::{factors, people, sessions},
     http::{
         cursor::{Paged, cut},
-        extract::Path,
+        extract::{Path, TriedPath},
     },
+};
+use engine::{
+    caller::Role,
+    error::{Error, Result},
     store::pagination::{NamedPageRange, PageRange},
     stored_response::ResponseSlot,
 };
@@ -120,19 +123,14 @@ fn to_person(app: &App, path: &str, link: Option<String>) -> Response {
 }
 
 /// `GET /people/{id}`
-pub(super) async fn show(
-    State(app): State<App>,
-    signed: Signed,
-    id: Result<Path<Uuid>>,
-    headers: HeaderMap,
-) -> Response {
+pub(super) async fn show(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, headers: HeaderMap) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }
     let link = app.auth.cookie().read_once(&headers);
     let page_data = async {
         let id = id?.0;
-        Ok((id, read_one(&app, &signed, id).await?))
+        Ok::<_, Error>((id, read_one(&app, &signed, id).await?))
     };
     match page_data.await {
         Ok((id, person)) => {
@@ -165,7 +163,7 @@ async fn read_one(app: &App, signed: &Signed, id: Uuid) -> Result<page::Person> 
 }
 
 /// `POST /people/{id}`
-pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn change(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     let patch = UserPatch {
         role: fields.given("role").map(str::to_owned),
         email: fields.given("email").map(str::to_owned),
@@ -176,16 +174,16 @@ pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Pa
 }
 
 /// `POST /people/{id}/disable`
-pub(super) async fn disable(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn disable(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     apply(&app, &signed, id, UserPatch { disabled: Some(true), ..UserPatch::default() }).await
 }
 
 /// `POST /people/{id}/enable`
-pub(super) async fn enable(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn enable(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     apply(&app, &signed, id, UserPatch { disabled: Some(false), ..UserPatch::default() }).await
 }
 
-async fn apply(app: &App, signed: &Signed, id: Result<Path<Uuid>>, patch: UserPatch) -> Response {
+async fn apply(app: &App, signed: &Signed, id: TriedPath<Uuid>, patch: UserPatch) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }
@@ -221,7 +219,7 @@ async fn refused(app: &App, signed: &Signed, id: Uuid, typed: UserPatch, error: 
 }
 
 /// `POST /people/{id}/sign-in-link`
-pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }
@@ -236,7 +234,7 @@ pub(super) async fn make_link(State(app): State<App>, signed: Signed, id: Result
 }
 
 /// `POST /people/{id}/reset-factors`
-pub(super) async fn reset_factors(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn reset_factors(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }
@@ -252,16 +250,16 @@ pub(super) async fn reset_factors(State(app): State<App>, signed: Signed, id: Re
 }
 
 /// `POST /people/{id}/sessions/end`
-pub(super) async fn end_sessions(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn end_sessions(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     end(&app, &signed, id.map(|Path(id)| (id, None))).await
 }
 
 /// `POST /people/{id}/sessions/{session}/end`
-pub(super) async fn end_session(State(app): State<App>, signed: Signed, ids: Result<Path<(Uuid, Uuid)>>) -> Response {
+pub(super) async fn end_session(State(app): State<App>, signed: Signed, ids: TriedPath<(Uuid, Uuid)>) -> Response {
     end(&app, &signed, ids.map(|Path((id, session))| (id, Some(session)))).await
 }
 
-async fn end(app: &App, signed: &Signed, which: Result<(Uuid, Option<Uuid>)>) -> Response {
+async fn end(app: &App, signed: &Signed, which: Result<(Uuid, Option<Uuid>), crate::http::error::Error>) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }

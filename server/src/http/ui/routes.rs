@@ -29,7 +29,8 @@ use super::{
     render::{page, render, render_forms},
     schedules, search, see_other, services, shares, sign_in, step_up, theme,
 };
-use crate::{App, error::Error};
+use crate::App;
+use engine::error::Error;
 
 /// Pages with their loaders.
 fn pages() -> impl IntoView {

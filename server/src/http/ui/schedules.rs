@@ -27,13 +27,15 @@ use super::{
 };
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
     http::{
         cursor::{Paged, cut},
-        extract::Path,
+        extract::{Path, TriedPath},
     },
-    jobs::JobFilter,
+};
+use engine::{
+    JobFilter,
+    caller::Caller,
+    error::{Error, Result},
     store::pagination::PageRange,
     stored_response::ResponseSlot,
 };
@@ -176,7 +178,7 @@ pub(super) async fn show(
     State(app): State<App>,
     signed: Signed,
     RawQuery(query): RawQuery,
-    id: Result<Path<Uuid>>,
+    id: TriedPath<Uuid>,
 ) -> Response {
     let rendered = async {
         let pages = Pages { of: Some(id?.0), cursor: word(query.as_deref(), "cursor") };
@@ -220,7 +222,7 @@ fn stored(one: &Schedule) -> Typed {
 }
 
 /// `POST /schedules/{id}`
-pub(super) async fn change(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn change(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),
@@ -274,22 +276,22 @@ async fn refused(
 }
 
 /// `POST /schedules/{id}/run`
-pub(super) async fn run(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn run(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, &signed, id, &fields, ScheduleAction::Run).await
 }
 
 /// `POST /schedules/{id}/pause`
-pub(super) async fn pause(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn pause(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, &signed, id, &fields, ScheduleAction::Pause).await
 }
 
 /// `POST /schedules/{id}/resume`
-pub(super) async fn resume(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn resume(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, &signed, id, &fields, ScheduleAction::Resume).await
 }
 
 /// `POST /schedules/{id}/delete`
-pub(super) async fn delete(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn delete(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, &signed, id, &fields, ScheduleAction::Delete).await
 }
 
@@ -314,13 +316,7 @@ impl ScheduleAction {
     }
 }
 
-async fn submit(
-    app: &App,
-    signed: &Signed,
-    id: Result<Path<Uuid>>,
-    fields: &Fields,
-    action: ScheduleAction,
-) -> Response {
+async fn submit(app: &App, signed: &Signed, id: TriedPath<Uuid>, fields: &Fields, action: ScheduleAction) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),

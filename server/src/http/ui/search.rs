@@ -8,7 +8,8 @@ use axum::{
 };
 
 use super::{Signed, pairs};
-use crate::{App, error::Error};
+use crate::App;
+use engine::error::Error;
 
 /// `GET /search`
 pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {

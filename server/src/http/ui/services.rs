@@ -21,12 +21,15 @@ use super::{
 };
 use crate::{
     App,
-    auth::{Role, tokens},
-    error::{Error, Result},
+    auth::tokens,
     http::{
         cursor::{Paged, cut},
-        extract::Path,
+        extract::TriedPath,
     },
+};
+use engine::{
+    caller::Role,
+    error::{Error, Result},
     store::pagination::{NamedPageRange, PageRange},
     stored_response::ResponseSlot,
 };
@@ -161,16 +164,16 @@ fn end_of_day(typed: &str) -> Result<Option<Time>, Problem> {
 }
 
 /// `POST /services/{id}/disable`
-pub(super) async fn disable(app: State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn disable(app: State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     set_disabled(app, signed, id, true).await
 }
 
 /// `POST /services/{id}/enable`
-pub(super) async fn enable(app: State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn enable(app: State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     set_disabled(app, signed, id, false).await
 }
 
-async fn set_disabled(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, disabled: bool) -> Response {
+async fn set_disabled(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, disabled: bool) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }
@@ -198,7 +201,7 @@ fn at_its_fields(problem: Problem) -> Problem {
 }
 
 /// `POST /tokens/{id}/revoke`
-pub(super) async fn revoke_token(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>) -> Response {
+pub(super) async fn revoke_token(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
     if let Err(refused) = signed.require(Role::Admin) {
         return *refused;
     }

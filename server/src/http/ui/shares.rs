@@ -23,11 +23,13 @@ use super::{
 };
 use crate::{
     App,
-    auth::{ClientAddress, SharedTree, look_for_changes},
-    error::{Error, Result},
-    http::extract::Path,
-    stored_response::ResponseSlot,
+    auth::{ClientAddress, look_for_changes},
+    http::{
+        callers::SharedTree,
+        extract::{Path, TriedPath},
+    },
 };
+use engine::{error::Error, stored_response::ResponseSlot};
 
 /// `GET /s/{token}`
 pub(super) async fn show(
@@ -64,7 +66,7 @@ pub(super) async fn show(
 }
 
 /// `POST /imports/{id}/share`
-pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn create(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     let id = match id {
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),
@@ -84,7 +86,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, id: Result<Pa
 }
 
 /// `POST /shares/{id}/revoke`
-pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: Result<Path<Uuid>>, fields: Fields) -> Response {
+pub(super) async fn revoke(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     let reason = fields.trimmed("reason");
     let revoked = async {
         let id = id?.0;

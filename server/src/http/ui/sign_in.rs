@@ -21,9 +21,9 @@ use crate::{
         second_stage::{self, SecondFactor},
         sessions::{self, Visitor},
     },
-    error::Error,
     http::session::{signed_out, with_cookies},
 };
+use engine::error::Error;
 
 /// `GET /sign-in`
 pub(super) async fn show(State(app): State<App>, visit: Visit, address: ClientAddress, request: Request) -> Response {

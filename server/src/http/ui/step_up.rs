@@ -20,9 +20,9 @@ use super::{Signed, Visit, form::Fields, form::in_the_form, pairs, see_other, th
 use crate::{
     App,
     auth::{envelope, step_up},
-    error::Error,
     http::extract,
 };
+use engine::error::Error;
 
 /// Marker in the extensions of a response: the action needs a recent sign-in. Lists the possible methods.
 #[derive(Clone, Debug)]

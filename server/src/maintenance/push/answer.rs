@@ -10,10 +10,8 @@ use domain::{
 use reqwest::StatusCode;
 use serde::Serialize;
 
-use crate::{
-    jobs::EndingKind,
-    outbound::{Fault, excerpt, named},
-};
+use crate::outbound::{Fault, excerpt, named};
+use engine::EndingKind;
 
 /// Characters of a failed response that are stored in the message and in the detail.
 const MAX_MESSAGE_CHARS: usize = 200;

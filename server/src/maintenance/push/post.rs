@@ -19,14 +19,11 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use url::Url;
 use uuid::Uuid;
 
-use crate::{
-    App,
-    jobs::{EndingKind, Engine},
-    outbound::{
-        sign::{Key, keys_of, stamp},
-        template,
-    },
-    store::definitions::TypeInfo,
+use crate::{App, outbound::template};
+use engine::{
+    EndingKind, Engine,
+    signing::{Key, keys_of, stamp},
+    store::tree::definitions::TypeInfo,
 };
 
 use super::{

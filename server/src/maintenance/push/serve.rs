@@ -15,14 +15,14 @@ use tokio::{
     time::Instant,
 };
 
-use super::super::driver::backoff;
-use crate::{App, auth::Caller, error::Result, jobs::Engine};
-
 use super::{
+    super::driver::backoff,
     POLL_INTERVAL,
     post::{self, FinishedPush, Prepared},
     target::{Allowance, Target},
 };
+use crate::App;
+use engine::{Engine, caller::Caller, error::Result};
 
 /// Maximum items per claim and endings per call.
 const BATCH: u32 = 200;

@@ -125,7 +125,7 @@ impl Server {
             transport: server::config::transport::Transport::default(),
             audit: server::config::audit::AuditSettings::default(),
             broker: server::config::broker::BrokerSettings::default(),
-            files: server::config::files::FileSettings::default(),
+            files: engine::settings::files::FileSettings::default(),
             monitoring: server::config::monitoring::Monitoring::default(),
             limits: server::config::limits::LimitSettings::default(),
             identity: server::config::identity::IdentitySettings::default(),

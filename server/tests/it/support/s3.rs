@@ -14,7 +14,7 @@ use axum::{
     http::{Method, StatusCode, Uri, header},
     response::{IntoResponse as _, Response},
 };
-use server::config::files::FileSettings;
+use engine::settings::files::FileSettings;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// Bucket named `files`.

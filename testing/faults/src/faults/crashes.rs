@@ -198,8 +198,13 @@ fn count_crash(server: &mut Server, tally: &Tally) -> Result<bool> {
 /// passed `busy` times before it crashes, so that the others are reached, too.
 fn arm(server: &mut Server, tally: &Tally, busy: std::ops::Range<usize>) -> Result<()> {
     let open = tally.open().into_iter().map(|point| {
-        let always =
-            ["jobs/work_batch", "jobs/activity_counters", "jobs/tree_maintenance", "jobs/broker_messages", "http/"];
+        let always = [
+            "dispatch/work_batch",
+            "activity_counters",
+            "retention/tree_maintenance",
+            "notify/broker_messages",
+            "http/",
+        ];
         let passed = if always.iter().any(|file| point.contains(file)) { busy.clone() } else { 0..2 };
         format!("{point}={}*off->return", rand::random_range(passed))
     });
@@ -218,9 +223,18 @@ async fn disarm(server: &mut Server) -> Result<()> {
 
 /// Points before and after every commit in the server's source, and before the response.
 fn points() -> Result<Vec<String>> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/src");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut points = vec!["before_reply:http/layers".to_owned()];
-    let mut folders = vec![source.clone()];
+    for krate in ["engine", "server"] {
+        points.extend(commits_in(&workspace.join(krate).join("src"))?);
+    }
+    Ok(points)
+}
+
+/// Points before and after every commit in these sources.
+fn commits_in(source: &Path) -> Result<Vec<String>> {
+    let mut points = Vec::new();
+    let mut folders = vec![source.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let path = entry?.path();
@@ -230,7 +244,7 @@ fn points() -> Result<Vec<String>> {
                 && std::fs::read_to_string(&path)?.contains("commit(tx)")
                 && !path.ends_with("store/commit.rs")
             {
-                let place = path.strip_prefix(&source)?.with_extension("").display().to_string();
+                let place = path.strip_prefix(source)?.with_extension("").display().to_string();
                 points.extend([format!("before_commit:{place}"), format!("after_commit:{place}")]);
             }
         }

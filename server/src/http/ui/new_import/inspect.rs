@@ -14,9 +14,11 @@ use domain::{
 use super::typed_rows::keep_known;
 use crate::{
     App,
-    auth::Caller,
-    error::{Error, Result},
     uploads::{self, Beside},
+};
+use engine::{
+    caller::Caller,
+    error::{Error, Result},
 };
 
 /// Largest file that is checked before the page is shown, in bytes, and time that its check may take. Larger files are
@@ -77,7 +79,7 @@ async fn check_rows(app: &App, caller: &Caller, form: &ImportForm, upload: &Uplo
     match uploads::check_rows(app, caller, upload.id, body, beside).await {
         Ok(check) => Ok(Some(check)),
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -116,7 +118,7 @@ pub(super) async fn suggestion(
             Ok(fits.then_some(found))
         }
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -132,7 +134,7 @@ async fn look(
     match uploads::preview(app, caller, &reading(form, upload), known, mapping).await {
         Ok(preview) => Ok(Some(preview)),
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -7,8 +7,6 @@ use domain::{Problem, row_edit::MOST_ROW_EDITS};
 use super::{super::form, first_import, stored, typed_rows::TypedRows};
 use crate::{
     App,
-    auth::Caller,
-    error::Result,
     http::{
         extract::media_type,
         multipart::Form,
@@ -16,6 +14,7 @@ use crate::{
     },
     uploads,
 };
+use engine::{caller::Caller, error::Result};
 
 /// Maximum size of a field other than the file, in bytes.
 const FIELD: usize = 1_000;

@@ -1,0 +1,192 @@
+//! Endings and claims in one transaction: one commit serves the typical requests of many busy workers.
+
+use std::sync::Arc;
+
+use domain::{
+    Problem,
+    api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
+    assignment::AssignmentId,
+    limits,
+};
+
+use crate::{
+    Core, Engine,
+    caller::{Caller, Scope},
+    endings::{EndCommand, EndingKind, EndingRows},
+    error::{Error, Result},
+    flush::Batch,
+    holder::Holder,
+    tree::{
+        feed,
+        finish_batch::{self, CommitEffects, FedItems},
+    },
+};
+
+use super::{
+    assignment_endings,
+    claim::{self, ClaimCommand, ClaimContext, ClaimRows},
+    ending_validation,
+};
+
+/// Endings of one request, and optionally a claim.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkCommand {
+    pub(crate) endings: Vec<EndCommand>,
+    pub(crate) claim: Option<ClaimCommand>,
+}
+
+/// Answers to the endings and the claim.
+#[derive(Debug)]
+pub(crate) struct WorkAnswer {
+    pub(crate) endings: Vec<Result<Ended, Problem>>,
+    pub(crate) claimed: Claimed,
+}
+
+pub(crate) struct WorkBatch(pub(crate) Arc<Core>);
+
+impl Batch for WorkBatch {
+    type Command = WorkCommand;
+    type Answer = WorkAnswer;
+    type Done = Done;
+
+    fn weight(work: &WorkCommand) -> usize {
+        (work.endings.len() + work.claim.as_ref().map_or(0, |claim| claim.max)).max(1)
+    }
+
+    async fn run(&self, works: &[&WorkCommand]) -> Result<Done> {
+        let core = &self.0;
+        let mut cancelled: Vec<i64> = Vec::new();
+        loop {
+            match attempt(core, works, &cancelled).await {
+                // The batch was rolled back. Run it again; running items of these jobs can then only end as canceled.
+                Err(Error::JobsCancelled(job_keys)) if job_keys.iter().any(|job_key| !cancelled.contains(job_key)) => {
+                    core.cancelled_jobs.insert(&job_keys);
+                    cancelled.extend(job_keys);
+                    cancelled.sort_unstable();
+                    cancelled.dedup();
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn answer(&self, works: &[WorkCommand], done: Done) -> Vec<Result<WorkAnswer>> {
+        let core = &self.0;
+        done.effects.after_commit(core, &done.rows).await;
+        done.context.count_waits(core, &done.claimed.waits);
+        let ended = done.ended.len();
+        if ended > 0 {
+            wake_capped(core, ended);
+        }
+        let mut ended = done.ended.into_iter();
+        let assignments = claim::assignments(core, done.context, done.claimed.rows);
+        let mut handed_out = assignments.into_iter().zip(done.claimed.refused);
+        works
+            .iter()
+            .map(|work| {
+                let endings = ended.by_ref().take(work.endings.len()).collect();
+                let claimed = work
+                    .claim
+                    .as_ref()
+                    .and_then(|_| handed_out.next())
+                    .map_or_else(Claimed::default, |(a, r)| Claimed { assignments: a, refused: r });
+                Ok(WorkAnswer { endings, claimed })
+            })
+            .collect()
+    }
+}
+
+/// Result of a committed batch.
+pub(crate) struct Done {
+    ended: Vec<Result<Ended, Problem>>,
+    claimed: ClaimRows,
+    context: ClaimContext,
+    rows: EndingRows,
+    effects: CommitEffects,
+}
+
+/// Runs endings and claims in one transaction, given the known canceled jobs. The order is the lock order: types,
+/// leases, dedupe keys, serialize queues, waiting rows, job state rows.
+async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) -> Result<Done> {
+    let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
+    let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
+
+    let mut tx = core.pools.hot.begin().await?;
+    let caps = claim::lock_capped(core, &mut tx, &claims).await?;
+    let mut rows = EndingRows::with_cancelled(cancelled);
+    let ended = assignment_endings::end_all(core, &mut tx, &endings, &mut rows).await?;
+    let mut fed_items = FedItems::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
+    fed_items.lock(core, &mut tx, &mut rows).await?;
+    let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
+    let context = claim::context(core, &mut tx, &claimed.rows).await?;
+    let effects = finish_batch::finish_batch_with(core, &mut tx, &mut rows, fed_items).await?;
+    crate::store::commit(tx).await?;
+    Ok(Done { ended, claimed, context, rows, effects })
+}
+
+/// Wakes claims on capped types: ended items may have made room under the cap.
+fn wake_capped(core: &Core, n: usize) {
+    for type_id in core.waiters.types() {
+        if core.types.by_id(type_id).is_some_and(|info| info.concurrency.is_some()) {
+            core.waiters.wake(type_id, n);
+        }
+    }
+}
+
+impl Engine {
+    /// Ends one assignment (`fencing`, `retry-budget`).
+    pub async fn end(&self, caller: &Caller, id: impl Into<AssignmentId>, kind: EndingKind) -> Result<Ended> {
+        caller.require(Scope::Work)?;
+        let kind = self.check_ending(kind, "")?;
+        let AssignmentId { id: assignment_id, capability } = id.into();
+        let command = EndCommand { assignment_id, capability, holder: Holder::of(caller), kind };
+        let mut done = self.0.work.run(WorkCommand { endings: vec![command], claim: None }).await?;
+        match done.endings.pop() {
+            Some(ended) => Ok(ended?),
+            None => Err(Error::Broken("an ending without an answer".to_owned())),
+        }
+    }
+
+    /// Ends many assignments and claims the next ones. One invalid ending does not affect the others.
+    pub async fn finish(&self, caller: &Caller, body: FinishBody) -> Result<Finished> {
+        caller.require(Scope::Work)?;
+        if body.endings.len() > limits::MOST_ENDINGS {
+            return Err(Problem::invalid_body([("/endings".to_owned(), "expected at most 1000".to_owned())]).into());
+        }
+        if body.claim.as_ref().is_some_and(|claim| claim.wait_seconds.is_some()) {
+            let fault = ("/claim/wait_seconds".to_owned(), "expected no wait here".to_owned());
+            return Err(Problem::invalid_body([fault]).into());
+        }
+        let claim = match body.claim {
+            Some(claim) => Some(self.check_claim(caller, claim).await?),
+            None => None,
+        };
+        let holder = Holder::of(caller);
+        let mut answers: Vec<Option<EndingAnswer>> = Vec::with_capacity(body.endings.len());
+        let mut endings = Vec::with_capacity(body.endings.len());
+        let mut ids = Vec::with_capacity(body.endings.len());
+        for ending in body.endings {
+            let id = ending.assignment_id;
+            match self.check_ending(ending_validation::kind_of(ending), "") {
+                Ok(kind) => {
+                    let AssignmentId { id: assignment_id, capability } = id;
+                    endings.push(EndCommand { assignment_id, capability, holder: holder.clone(), kind });
+                    ids.push(id);
+                    answers.push(None);
+                }
+                Err(problem) => answers.push(Some(answer(id, Err(&problem)))),
+            }
+        }
+        let done = self.0.work.run(WorkCommand { endings, claim }).await?;
+        let mut ended = ids.iter().zip(&done.endings).map(|(&id, r)| answer(id, r.as_ref().map(|_| ())));
+        let endings = answers.into_iter().filter_map(|slot| slot.or_else(|| ended.next())).collect();
+        Ok(Finished { endings, assignments: done.claimed.assignments })
+    }
+}
+
+fn answer(assignment_id: AssignmentId, result: Result<(), &Problem>) -> EndingAnswer {
+    match result {
+        Ok(()) => EndingAnswer { assignment_id, status: 200, code: None },
+        Err(problem) => EndingAnswer { assignment_id, status: problem.status, code: Some(problem.code) },
+    }
+}

@@ -1,0 +1,151 @@
+//! Workers that sent claims: recorded in memory, and written in one batch every few seconds.
+//!
+//! Nothing depends on this data: it is for people and alerts. A crash loses a few seconds of it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use domain::{Time, api::Worker};
+use uuid::Uuid;
+
+use crate::{
+    Core, Engine,
+    caller::{Caller, Scope},
+    error::Result,
+    store::{
+        dispatch::workers::{self, SeenRow},
+        pagination::NamedOrder,
+    },
+};
+
+/// Maximum number of workers recorded between two writes; names are untrusted and could be any number.
+const ROOM: usize = 10_000;
+
+/// Workers seen since the last write, and the time of the last claim of each type on this server.
+#[derive(Default)]
+pub(crate) struct Workers(Mutex<SeenWorkers>);
+
+#[derive(Default)]
+struct SeenWorkers {
+    workers: BTreeMap<(Uuid, String), (Uuid, Vec<String>, Instant)>,
+    /// By type: time of the last claim, and true if it is written.
+    last_claims: HashMap<String, (Instant, bool)>,
+}
+
+impl Workers {
+    /// Records that a worker with this credential sent a claim for these types.
+    pub(crate) fn seen(&self, owner_id: Uuid, credential_id: Uuid, worker_id: &str, types: &[String]) {
+        let now = Instant::now();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in types {
+            seen.last_claims.insert(name.clone(), (now, false));
+        }
+        let key = (credential_id, worker_id.to_owned());
+        if seen.workers.len() < ROOM || seen.workers.contains_key(&key) {
+            let types = if types.is_empty() {
+                seen.workers.get(&key).map(|known_types| known_types.1.clone()).unwrap_or_default()
+            } else {
+                types.to_vec()
+            };
+            seen.workers.insert(key, (owner_id, types, now));
+        }
+    }
+
+    /// Seconds since the last claim for the type on this server; `None` without any.
+    pub(crate) fn seconds_since_claim(&self, name: &str) -> Option<f64> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.last_claims.get(name).map(|(at, _)| at.elapsed().as_secs_f64())
+    }
+
+    /// Rows to be written: workers, and types with the seconds since their last claim, both sorted.
+    fn take(&self) -> (Vec<SeenRow>, Vec<(String, f64)>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = std::mem::take(&mut seen.workers)
+            .into_iter()
+            .map(|((credential_id, worker_id), (owner_id, types, at))| SeenRow {
+                credential_id,
+                worker_id,
+                owner_id,
+                types,
+                age: at.elapsed().as_secs_f64(),
+            })
+            .collect();
+        let mut last_claims: Vec<(String, f64)> = Vec::new();
+        for (name, (at, written)) in &mut seen.last_claims {
+            if !std::mem::replace(written, true) {
+                last_claims.push((name.clone(), at.elapsed().as_secs_f64()));
+            }
+        }
+        last_claims.sort_by(|a, b| a.0.cmp(&b.0));
+        (rows, last_claims)
+    }
+}
+
+/// Last worker of a page: time when it was first seen, name, and credential.
+pub type WorkerPosition = (Time, String, Uuid);
+
+impl Engine {
+    /// Records a worker's claim. Called with every claim; needs no statement.
+    pub fn record_worker(&self, caller: &Caller, worker_id: &str, types: &[String]) {
+        if worker_id.is_empty() || worker_id.len() > 200 || worker_id.contains('\0') {
+            return;
+        }
+        let known_types: Vec<String> = types.iter().filter(|name| self.types().get(name).is_some()).cloned().collect();
+        self.0.core.workers.seen(caller.owner_id, caller.credential_id, worker_id, &known_types);
+    }
+
+    /// Writes the recorded workers. Returns their number.
+    pub async fn write_seen_workers(&self) -> Result<usize> {
+        self.0.core.write_seen_workers().await
+    }
+
+    /// Deletes workers that have not been seen for a day.
+    pub async fn delete_old_workers(&self) -> Result<u64> {
+        Ok(workers::forget(&self.0.core.pools.read).await?)
+    }
+
+    /// Returns workers in the given order, after a position: all of them for staff, its own for a service.
+    pub async fn workers(
+        &self,
+        caller: &Caller,
+        order: NamedOrder,
+        behind: Option<WorkerPosition>,
+        limit: i64,
+    ) -> Result<Vec<(WorkerPosition, Worker)>> {
+        caller.require(Scope::Work).or_else(|_| caller.require(Scope::JobsRead))?;
+        let core = &self.0.core;
+        core.write_seen_workers().await?;
+        let behind = behind.map(|(at, name, credential)| (at.0, name, credential));
+        let rows = workers::list(&core.pools.read, caller.visible_owner(), order, behind.as_ref(), limit).await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| {
+                let worker = Worker {
+                    worker_id: row.worker_id.clone(),
+                    owner: row.owner,
+                    types: row.types,
+                    open: row.open,
+                    last_seen_at: Time(row.last_seen_at),
+                };
+                ((Time(row.first_seen_at), row.worker_id, row.credential_id), worker)
+            })
+            .collect())
+    }
+}
+
+impl Core {
+    async fn write_seen_workers(&self) -> Result<usize> {
+        let (rows, last_claims) = self.workers.take();
+        if !rows.is_empty() {
+            workers::record_seen(&self.pools.read, &rows).await?;
+        }
+        if !last_claims.is_empty() {
+            let (names, ages): (Vec<String>, Vec<f64>) = last_claims.into_iter().unzip();
+            workers::record_claims(&self.pools.read, &names, &ages).await?;
+        }
+        Ok(rows.len())
+    }
+}

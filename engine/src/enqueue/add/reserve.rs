@@ -1,0 +1,107 @@
+//! Places for many items, reserved before their rows are written.
+//!
+//! While a job state row is locked for thousands of inserts, every add to the job, claim from it and completion of its
+//! items waits. So a large batch reserves its sequence numbers and fair turns in a separate commit, inserts its rows
+//! without holding the lock, and locks the row again only for a short commit. If the job has changed by then (sealed,
+//! canceled, released), the batch is rolled back and runs once more without a reservation. A failed batch leaves a gap
+//! in the sequence, which no rule forbids. A reservation never decides anything; the rows locked at the end do.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    Core,
+    enqueue::item_intake,
+    error::{Error, Result},
+    store::{
+        Tx,
+        tree::job_states::{self, Delta, LockedJobState},
+    },
+};
+
+use super::{AddCommand, refusal::refusal, rows::ITEMS_PER_FAIR_TURN};
+
+/// Number of items from which two transactions cost less than the wait of others.
+const LARGE: usize = 1_000;
+
+/// Job state rows as they were when places were reserved.
+pub(crate) struct Reserved {
+    job_states: HashMap<i64, LockedJobState>,
+}
+
+impl Reserved {
+    /// Reserves places for a large batch without refusals; `None`: the batch runs without a reservation.
+    pub(super) async fn take(core: &Core, commands: &[&AddCommand]) -> Result<Option<Self>> {
+        if commands.iter().map(|command| command.items.len()).sum::<usize>() < LARGE {
+            return Ok(None);
+        }
+        let mut tx = core.pools.hot.begin().await?;
+        let job_states = lock(&mut tx, commands).await?;
+        let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
+        let mut fair_turns: HashMap<i64, i64> = HashMap::new();
+        for command in commands {
+            let job = &command.job;
+            match job_states.get(&job.job_key) {
+                Some(job_state) if refusal(job_state, command).is_none() => {}
+                _ => return Ok(None),
+            }
+            let Some(carrier) = job_states.get(&job.fair_turn_job_key) else { return Ok(None) };
+            let mut fair_turn = *fair_turns.get(&job.fair_turn_job_key).unwrap_or(&carrier.last_fair_turn);
+            let mut negated_priorities: Vec<i16> = command.items.iter().map(|item| -item.priority).collect();
+            negated_priorities.sort_unstable();
+            negated_priorities.dedup();
+            for negated_priority in negated_priorities {
+                fair_turn = fair_turn.max(
+                    item_intake::lowest_fair_turn(core, &mut tx, job.type_id, negated_priority).await?
+                        * ITEMS_PER_FAIR_TURN,
+                );
+            }
+            let n = command.items.len() as i64;
+            fair_turns.insert(job.fair_turn_job_key, fair_turn + n);
+            let delta = deltas.entry(job.job_key).or_default();
+            delta.fair_turn_only = false;
+            delta.adds = true;
+            delta.seqs += n;
+            deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
+        }
+        for (job_state, fair_turn) in fair_turns {
+            if let Some(delta) = deltas.get_mut(&job_state) {
+                delta.fair_turn = fair_turn;
+            }
+        }
+        let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
+        if job_states::apply_locked(&mut tx, &deltas).await?.len() != deltas.len() {
+            return Ok(None);
+        }
+        crate::store::commit(tx).await?;
+        Ok(Some(Self { job_states }))
+    }
+
+    /// Job state rows with the reserved places.
+    pub(super) fn job_states(&self) -> &HashMap<i64, LockedJobState> {
+        &self.job_states
+    }
+
+    /// Locks the job state rows. Returns [`Error::Conflict`] if a job has changed since the reservation.
+    pub(super) async fn confirm(&self, tx: &mut Tx, commands: &[&AddCommand]) -> Result<()> {
+        let what_counts = |job_state: &LockedJobState| {
+            (job_state.sealed, job_state.cancelled, job_state.deleted, job_state.blocks_items(), job_state.after_failed)
+        };
+        let now = lock(tx, commands).await?;
+        let same = |(id, job_state): (&i64, &LockedJobState)| {
+            self.job_states.get(id).map(what_counts) == Some(what_counts(job_state))
+        };
+        if now.len() == self.job_states.len() && now.iter().all(same) {
+            Ok(())
+        } else {
+            Err(Error::Conflict("a job changed while many items were on their way into it"))
+        }
+    }
+}
+
+/// Locks the job state rows of the jobs of a batch, and those that hold the fair turns of their trees.
+pub(super) async fn lock(tx: &mut Tx, commands: &[&AddCommand]) -> Result<HashMap<i64, LockedJobState>> {
+    let mut ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.job_key, c.job.fair_turn_job_key]).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(job_states::lock(tx, &ids).await?.into_iter().map(|job_state| (job_state.job_key, job_state)).collect())
+}

@@ -1,0 +1,229 @@
+//! Adding items to jobs within the caller's transaction: dedupe keys, serialize queues, sequence numbers, fair turns.
+//! Requests, files, feeds, replays and released items all use it.
+//!
+//! Call order is lock order: [`Intake::take_keys`], [`Intake::lock_lanes`], then the job state rows, then
+//! [`Intake::place`], which never waits.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use domain::{Counts, Time};
+use uuid::Uuid;
+
+use crate::{
+    Core,
+    activity_counters::AddedCounts,
+    error::{Error, Result},
+    store::{
+        Tx,
+        dispatch::{endings::FinalRow, leases::ClaimCursor},
+        enqueue::{
+            dedupe::{self, ItemDedupeKey},
+            items,
+        },
+        tree::{
+            definitions::JobInfo,
+            job_states::{Delta, LockedJobState},
+        },
+    },
+};
+
+use super::{
+    add::rows::{ITEMS_PER_FAIR_TURN, PendingItem, Rows, Target},
+    item_validation::PreparedItem,
+    serialize_queues::SerializeQueues,
+};
+
+/// Items for one job.
+pub(crate) struct JobItems<'a> {
+    pub(crate) job: &'a Arc<JobInfo>,
+    pub(crate) items: &'a [PreparedItem],
+}
+
+/// Lowest waiting fair turn at a rank of a type; new items start there.
+pub(crate) async fn lowest_fair_turn(core: &Core, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<i64> {
+    let from = core.low_water_marks.fair_turn(type_id, negated_priority);
+    Ok(items::current_fair_turn(tx, type_id, negated_priority, from).await?.unwrap_or(from.max(0)))
+}
+
+/// State of one intake.
+#[derive(Default)]
+pub(crate) struct Intake {
+    serialize_queues: SerializeQueues,
+    /// Items whose dedupe key is held by another item.
+    duplicates: HashSet<Uuid>,
+    rows: Rows,
+    fair_turns: HashMap<i64, i64>,
+    seqs: HashMap<i64, i64>,
+    current: HashMap<(i32, i16), i64>,
+    now: Option<Time>,
+    added_counts: BTreeMap<String, AddedCounts>,
+}
+
+impl Intake {
+    /// Finds the serialize queues that the arrivals need. Call this before taking any lock.
+    pub(crate) async fn begin(core: &Core, job_items: &[JobItems<'_>]) -> Result<Self> {
+        let keys: BTreeSet<(Uuid, &str)> = job_items
+            .iter()
+            .flat_map(|a| a.items.iter().filter_map(|item| Some((a.job.owner_id, item.serialize_key.as_deref()?))))
+            .collect();
+        Ok(Self { serialize_queues: SerializeQueues::find(core, keys).await?, ..Self::default() })
+    }
+
+    /// Finds the serialize queues of these keys.
+    pub(crate) async fn of_keys(core: &Core, keys: BTreeSet<(Uuid, &str)>) -> Result<Self> {
+        Ok(Self { serialize_queues: SerializeQueues::find(core, keys).await?, ..Self::default() })
+    }
+
+    /// Takes the dedupe keys in order, and records the items whose key was taken.
+    pub(crate) async fn take_keys(&mut self, tx: &mut Tx, job_items: &[JobItems<'_>]) -> Result<()> {
+        let wanted: Vec<ItemDedupeKey<'_>> = job_items
+            .iter()
+            .flat_map(|a| {
+                let key = |item: &'_ PreparedItem| item.dedupe_key.is_some();
+                a.items.iter().filter(move |item| key(item)).map(|item| ItemDedupeKey {
+                    job_key: a.job.job_key,
+                    key: item.dedupe_key.as_deref().unwrap_or_default(),
+                    item_id: item.id,
+                })
+            })
+            .collect();
+        if !wanted.is_empty() {
+            self.duplicates = dedupe::take(tx, &wanted).await?.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    /// True if another item of the job holds this item's dedupe key.
+    pub(crate) fn is_duplicate(&self, item: &PreparedItem) -> bool {
+        self.duplicates.contains(&item.id)
+    }
+
+    /// Locks the serialize queues of the arrivals and `others`, in order.
+    pub(crate) async fn lock_serialize_queues(
+        &mut self,
+        tx: &mut Tx,
+        others: impl IntoIterator<Item = i64>,
+    ) -> Result<()> {
+        self.serialize_queues.lock(tx, others).await
+    }
+
+    /// Reads the heads of the serialize queues. Call this after ended items have left them.
+    pub(crate) async fn read_heads(&mut self, tx: &mut Tx) -> Result<()> {
+        self.serialize_queues.read_heads(tx).await
+    }
+
+    /// Reads the locked job state rows.
+    pub(crate) async fn open(&mut self, tx: &mut Tx, locked: &HashMap<i64, LockedJobState>) -> Result<()> {
+        self.fair_turns = locked.iter().map(|(&id, job_state)| (id, job_state.last_fair_turn)).collect();
+        self.seqs = locked.iter().map(|(&id, job_state)| (id, job_state.next_seq)).collect();
+        self.now = Some(Time(items::now(tx).await?));
+        Ok(())
+    }
+
+    async fn current(&mut self, core: &Core, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<i64> {
+        if let Some(&current) = self.current.get(&(type_id, negated_priority)) {
+            return Ok(current);
+        }
+        let current = lowest_fair_turn(core, tx, type_id, negated_priority).await? * ITEMS_PER_FAIR_TURN;
+        self.current.insert((type_id, negated_priority), current);
+        Ok(current)
+    }
+
+    /// Places the arrivals that are not duplicates into their job; returns their number.
+    pub(crate) async fn place(
+        &mut self,
+        core: &Core,
+        tx: &mut Tx,
+        job_items: &JobItems<'_>,
+        job_state: &LockedJobState,
+        deltas: &mut BTreeMap<i64, Delta>,
+    ) -> Result<i64> {
+        let job = job_items.job;
+        let before = deltas.get(&job.job_key).map_or_else(Counts::default, |delta| delta.counts);
+        let mut n = 0;
+        for item in job_items.items {
+            if self.is_duplicate(item) {
+                continue;
+            }
+            let current = self.current(core, tx, job.type_id, -item.priority).await?;
+            let now = self.now()?;
+            let seq = self.seqs.entry(job.job_key).or_insert(1);
+            let fair_turn = self.fair_turns.entry(job.fair_turn_job_key).or_insert(0);
+            let delta = deltas.entry(job.job_key).or_default();
+            delta.fair_turn_only = false;
+            let mut target =
+                Target { job, job_state, serialize_queues: &mut self.serialize_queues, fair_turn, current, now };
+            self.rows.add(item, *seq, &mut target, delta);
+            *seq += 1;
+            n += 1;
+        }
+        let delta = deltas.entry(job.job_key).or_default();
+        delta.fair_turn_only = false;
+        delta.seqs += n;
+        let added_counts = self.added_counts.entry(job.type_name.clone()).or_default();
+        added_counts.added += n;
+        added_counts.ended += delta.counts - before;
+        deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
+        Ok(n)
+    }
+
+    /// Places an existing item that is in none of the state tables.
+    pub(crate) async fn put(
+        &mut self,
+        core: &Core,
+        tx: &mut Tx,
+        job: &JobInfo,
+        item: PendingItem<'_>,
+        job_state: &LockedJobState,
+        deltas: &mut BTreeMap<i64, Delta>,
+    ) -> Result<()> {
+        let current = self.current(core, tx, job.type_id, item.negated_priority).await?;
+        let now = self.now()?;
+        let fair_turn = self.fair_turns.entry(job.fair_turn_job_key).or_insert(0);
+        let delta = deltas.entry(job.job_key).or_default();
+        delta.fair_turn_only = false;
+        let before = delta.counts;
+        self.rows.put(
+            item,
+            &mut Target { job, job_state, serialize_queues: &mut self.serialize_queues, fair_turn, current, now },
+            delta,
+        );
+        let added_counts = self.added_counts.entry(job.type_name.clone()).or_default();
+        added_counts.retried += 1;
+        added_counts.ended += delta.counts - before;
+        deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
+        Ok(())
+    }
+
+    fn now(&self) -> Result<Time> {
+        self.now.ok_or_else(|| Error::Broken("items are placed before their job states are locked".to_owned()))
+    }
+
+    /// Writes all rows except the job state rows.
+    pub(crate) async fn write(&self, core: &Core, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
+        for (job_key, delta) in deltas {
+            delta.fair_turn = self.fair_turns.get(job_key).copied().unwrap_or(0);
+        }
+        self.rows.write(core, tx).await?;
+        self.serialize_queues.write(tx).await
+    }
+
+    /// Items that were dead from the start, for the error groups.
+    pub(crate) fn dead(&self) -> Vec<FinalRow> {
+        let dead = domain::ItemState::Dead.code();
+        self.rows.finals.iter().filter(|row| row.state == dead).cloned().collect()
+    }
+
+    /// Numbers for the statistics, by type name.
+    pub(crate) fn added_counts(&self) -> BTreeMap<String, AddedCounts> {
+        self.added_counts.clone()
+    }
+
+    /// Number of claimable items and their lowest position, by type.
+    pub(crate) fn ready(&self) -> BTreeMap<i32, (usize, ClaimCursor)> {
+        self.rows.lowest()
+    }
+}

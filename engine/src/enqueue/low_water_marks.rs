@@ -1,0 +1,97 @@
+//! Low-water marks: positions from which claims of a type start to scan.
+//!
+//! Rows that claims deleted stay in the index until vacuum, and an open snapshot anywhere keeps them for minutes. A
+//! mark skips them. It is a hint, never the truth: an add that read the current fair turn a moment ago can commit below
+//! it. So every claim that is not filled, and one every 250 ms, scans from the very bottom.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Core,
+    error::Result,
+    store::{
+        Tx,
+        dispatch::leases::ClaimCursor,
+        enqueue::items::{self, ReadyRow},
+    },
+};
+
+const FROM_THE_BOTTOM_EVERY: Duration = Duration::from_millis(250);
+
+#[derive(Default)]
+pub(crate) struct LowWaterMarks(Mutex<HashMap<i32, Entry>>);
+
+struct Entry {
+    mark: ClaimCursor,
+    bottom_scan: Instant,
+}
+
+impl LowWaterMarks {
+    fn with<R>(&self, type_id: i32, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let mut low_water_marks = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        change(
+            low_water_marks
+                .entry(type_id)
+                .or_insert_with(|| Entry { mark: ClaimCursor::BOTTOM, bottom_scan: Instant::now() }),
+        )
+    }
+
+    /// Position from which a claim starts now.
+    pub(crate) fn start(&self, type_id: i32) -> ClaimCursor {
+        self.with(type_id, |entry| {
+            if entry.bottom_scan.elapsed() >= FROM_THE_BOTTOM_EVERY {
+                entry.bottom_scan = Instant::now();
+                ClaimCursor::BOTTOM
+            } else {
+                entry.mark
+            }
+        })
+    }
+
+    /// Records the first row that a claim found: all rows before it are gone or locked.
+    pub(crate) fn found(&self, type_id: i32, first: ClaimCursor) {
+        self.with(type_id, |entry| entry.mark = first);
+    }
+
+    /// Records that rows were committed at this position.
+    pub(crate) fn added(&self, type_id: i32, lowest: ClaimCursor) {
+        self.with(type_id, |entry| entry.mark = entry.mark.min(lowest));
+    }
+
+    /// Fair turn from which to search for the current one at a rank.
+    pub(crate) fn fair_turn(&self, type_id: i32, negated_priority: i16) -> i64 {
+        self.with(type_id, |entry| {
+            if entry.mark.negated_priority == negated_priority { entry.mark.fair_turn } else { i64::MIN }
+        })
+    }
+}
+
+/// Makes items claimable at the lowest waiting fair turn, because they have waited before.
+pub(crate) async fn make_ready_now(
+    core: &Core,
+    tx: &mut Tx,
+    mut ready: Vec<ReadyRow>,
+) -> Result<Vec<(i32, ClaimCursor)>> {
+    let mut fair_turns: HashMap<(i32, i16), i64> = HashMap::new();
+    for row in &mut ready {
+        let key = (row.type_id, row.negated_priority);
+        row.fair_turn = if let Some(&fair_turn) = fair_turns.get(&key) {
+            fair_turn
+        } else {
+            let from = core.low_water_marks.fair_turn(row.type_id, row.negated_priority);
+            let fair_turn =
+                items::current_fair_turn(tx, row.type_id, row.negated_priority, from).await?.unwrap_or(from.max(0));
+            fair_turns.insert(key, fair_turn);
+            fair_turn
+        };
+    }
+    core.make_ready(tx, &ready).await?;
+    Ok(ready
+        .into_iter()
+        .map(|row| (row.type_id, ClaimCursor { negated_priority: row.negated_priority, fair_turn: row.fair_turn }))
+        .collect())
+}

@@ -1,0 +1,345 @@
+//! Conversion of Excel workbooks (XLSX) to lines that can be split like other files.
+//!
+//! A workbook cannot be streamed: its sheets refer to a table of strings. So it is converted once, row by row, into a
+//! separate object: the row number, a tab, a JSON array of the cells. The blocking work runs in its own thread; at most
+//! one large workbook at a time, because its strings are in memory, and a few small ones. `guard` has verified that
+//! they fit. One workbook per owner is converted at a time, so that no owner blocks all others.
+
+mod guard;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Seek as _, Write as _},
+    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
+};
+
+use bytes::Bytes;
+use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, Xlsx};
+use domain::Document;
+use futures::StreamExt as _;
+use tokio::sync::{OwnedMutexGuard, Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use uuid::Uuid;
+
+use guard::Limits;
+
+use crate::import::{
+    files::{Arrived, Files, ReceiveError},
+    split::RECORD_LIMIT,
+};
+
+/// Concurrent conversions of large and of small workbooks.
+static LARGE: Semaphore = Semaphore::const_new(1);
+static SMALL: Semaphore = Semaphore::const_new(2);
+
+/// Size in bytes above which a workbook always counts as large.
+const SMALL_FILE: u64 = 1 << 20;
+
+/// Owners with a conversion running or waiting.
+static OWNER_LOCKS: LazyLock<Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
+
+/// Bytes per chunk of output.
+const PIECE: usize = 256 << 10;
+
+/// Maximum columns of a sheet.
+const MOST_COLUMNS: u32 = 16_384;
+
+/// Reason why a workbook was not converted.
+#[derive(Debug)]
+pub enum WorkbookError {
+    /// No sheet is readable: a sentence without its subject, as in "is protected by a password".
+    Unreadable(String),
+    /// The requested sheet is unreadable, with such a sentence and the names of all sheets.
+    UnreadableSheet(String, Vec<String>),
+    /// There is no sheet of the requested name; the existing names.
+    NoSheet(Vec<String>),
+    Files(object_store::Error),
+    Disk(io::Error),
+}
+
+impl From<object_store::Error> for WorkbookError {
+    fn from(error: object_store::Error) -> Self {
+        Self::Files(error)
+    }
+}
+
+impl From<io::Error> for WorkbookError {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// Waits until no other workbook is being converted for this owner.
+pub async fn lock_owner(owner_id: Uuid) -> OwnedMutexGuard<()> {
+    let owner_lock = {
+        let mut owner_locks = OWNER_LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        owner_locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(owner_locks.entry(owner_id).or_default())
+    };
+    owner_lock.lock_owned().await
+}
+
+/// Converts one sheet, by default the first; the lines arrive in the store and the caller must keep them. Also returns
+/// the names of all sheets.
+pub async fn convert(
+    files: &Files,
+    id: Uuid,
+    bytes: u64,
+    sheet: Option<String>,
+) -> Result<(Arrived, Vec<String>), WorkbookError> {
+    let mut file = None;
+    if bytes <= SMALL_FILE {
+        let _room = SMALL.acquire().await.map_err(io::Error::other)?;
+        let fetched = fetch(files, id, bytes).await?;
+        let small = Limits::small(files.workbook_limit());
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut fetched = fetched;
+            let is_small = guard::check(&mut fetched, small).is_ok();
+            (fetched, is_small)
+        });
+        let (fetched, is_small) = looked.await.map_err(|_| WorkbookError::Unreadable("is damaged".to_owned()))?;
+        if is_small {
+            return convert_file(files, fetched, small, sheet).await;
+        }
+        file = Some(fetched);
+    }
+    let _room = LARGE.acquire().await.map_err(io::Error::other)?;
+    let file = match file {
+        Some(file) => file,
+        None => fetch(files, id, bytes).await?,
+    };
+    convert_file(files, file, Limits::of(files.workbook_limit()), sheet).await
+}
+
+async fn convert_file(
+    files: &Files,
+    file: File,
+    limits: Limits,
+    sheet: Option<String>,
+) -> Result<(Arrived, Vec<String>), WorkbookError> {
+    let most = limits.rows;
+    let (pieces, received) = mpsc::channel::<Result<Bytes, WorkbookError>>(4);
+    let names: Arc<OnceLock<Vec<String>>> = Arc::default();
+    let found = Arc::clone(&names);
+    let reading = tokio::task::spawn_blocking(move || {
+        if let Err(error) = read(file, limits, sheet.as_deref(), &found, &pieces) {
+            // A dropped receiver has failed with its own error.
+            let _ = pieces.blocking_send(Err(error));
+        }
+    });
+    let arrived = files.receive(ReceiverStream::new(received), most).await;
+    // The library reads untrusted input: if it panics, the workbook is unreadable.
+    let is_done = reading.await.is_ok();
+    // Once the sheet names are known, the failure concerns the current sheet.
+    let unreadable = |what: String| match names.get() {
+        None => WorkbookError::Unreadable(what),
+        Some(names) => WorkbookError::UnreadableSheet(what, names.clone()),
+    };
+    match arrived {
+        Ok(arrived) if is_done => Ok((arrived, names.get().cloned().unwrap_or_default())),
+        Ok(arrived) => {
+            files.forget(&arrived).await?;
+            Err(unreadable("is damaged".to_owned()))
+        }
+        Err(ReceiveError::TooLarge) => Err(unreadable(format!("has rows of more than {most} bytes altogether"))),
+        Err(ReceiveError::NoRoom) => Err(WorkbookError::Disk(io::ErrorKind::StorageFull.into())),
+        Err(ReceiveError::Sender(WorkbookError::Unreadable(what))) => Err(unreadable(what)),
+        Err(ReceiveError::Sender(error)) => Err(error),
+        Err(ReceiveError::Store(error)) => Err(error.into()),
+    }
+}
+
+/// Copies the workbook to a seekable file that is private to this process.
+async fn fetch(files: &Files, id: Uuid, bytes: u64) -> Result<File, WorkbookError> {
+    let mut source = files.read(id, 0, bytes).await?;
+    let mut file = tempfile::tempfile()?;
+    while let Some(piece) = source.next().await {
+        file.write_all(&piece?)?;
+    }
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Returns the lines of a workbook in memory: the entry point for fuzzing.
+#[doc(hidden)]
+pub fn lines_of(workbook: Vec<u8>, limit: u64) -> Result<Vec<u8>, WorkbookError> {
+    let (pieces, mut received) = mpsc::channel(4);
+    let reading =
+        std::thread::spawn(move || read(io::Cursor::new(workbook), Limits::of(limit), None, &OnceLock::new(), &pieces));
+    let mut lines = Vec::new();
+    while let Some(piece) = received.blocking_recv() {
+        lines.extend_from_slice(&piece?);
+    }
+    // As in `convert`: a panic of the library means a damaged workbook.
+    reading.join().unwrap_or_else(|_| Err(WorkbookError::Unreadable("is damaged".to_owned())))?;
+    Ok(lines)
+}
+
+type Pieces = mpsc::Sender<Result<Bytes, WorkbookError>>;
+
+fn read(
+    mut file: impl io::Read + io::Seek,
+    limits: Limits,
+    sheet: Option<&str>,
+    found: &OnceLock<Vec<String>>,
+    pieces: &Pieces,
+) -> Result<(), WorkbookError> {
+    guard::check(&mut file, limits).map_err(WorkbookError::Unreadable)?;
+    file.rewind()?;
+    let unreadable = |error: calamine::XlsxError| {
+        WorkbookError::Unreadable(match error {
+            calamine::XlsxError::Password => "is protected by a password".to_owned(),
+            other => format!("is damaged: {other}"),
+        })
+    };
+    let mut workbook = Xlsx::new(io::BufReader::new(file)).map_err(unreadable)?;
+    let is_sheet = |sheet: &&calamine::Sheet| sheet.typ == SheetType::WorkSheet;
+    let names: Vec<String> = workbook.sheets_metadata().iter().filter(is_sheet).map(|s| s.name.clone()).collect();
+    let names = found.get_or_init(|| names);
+    let name = match sheet {
+        Some(wanted) => names.iter().find(|name| *name == wanted),
+        None => names.first(),
+    };
+    let Some(name) = name.cloned() else { return Err(WorkbookError::NoSheet(names.clone())) };
+    let mut cells = workbook.worksheet_cells_reader(&name).map_err(unreadable)?;
+    let mut lines = Lines { pieces, text: Vec::new(), row: Row::default() };
+    while let Some(cell) = cells.next_cell().map_err(unreadable)? {
+        lines.add(cell.get_position(), cell.get_value())?;
+    }
+    lines.end_row()?;
+    lines.send()
+}
+
+/// Current row.
+#[derive(Debug, Default)]
+struct Row {
+    number: u32,
+    /// Cells as JSON, separated by commas.
+    cells: Vec<u8>,
+    /// Number of columns in `cells`.
+    columns: u32,
+}
+
+/// Writer of rows.
+struct Lines<'a> {
+    pieces: &'a Pieces,
+    text: Vec<u8>,
+    row: Row,
+}
+
+impl Lines<'_> {
+    fn add(&mut self, (row, column): (u32, u32), value: &DataRef) -> Result<(), WorkbookError> {
+        let Some(json) = json(value) else { return Ok(()) };
+        if row != self.row.number {
+            self.end_row()?;
+            self.row.number = row;
+        }
+        if column >= MOST_COLUMNS || column < self.row.columns {
+            return Err(WorkbookError::Unreadable("is damaged: its cells are not in order".to_owned()));
+        }
+        // A row that is already too long is refused when it is read; the rest of it is not needed.
+        if self.row.cells.len() <= RECORD_LIMIT {
+            for place in self.row.columns..=column {
+                if place > 0 {
+                    self.row.cells.push(b',');
+                }
+                self.row.cells.extend_from_slice(if place == column { json.text().as_bytes() } else { b"null" });
+            }
+        }
+        self.row.columns = column + 1;
+        Ok(())
+    }
+
+    /// Writes the row, unless it is empty.
+    fn end_row(&mut self) -> Result<(), WorkbookError> {
+        if self.row.columns > 0 {
+            let number = u64::from(self.row.number) + 1;
+            self.text.extend_from_slice(format!("{number}\t[").as_bytes());
+            self.text.append(&mut self.row.cells);
+            self.text.extend_from_slice(b"]\n");
+            self.row.columns = 0;
+        }
+        if self.text.len() >= PIECE { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), WorkbookError> {
+        let piece = Bytes::from(std::mem::take(&mut self.text));
+        self.pieces.blocking_send(Ok(piece)).map_err(|e| WorkbookError::Disk(io::Error::other(e.to_string())))
+    }
+}
+
+/// Converts a cell to JSON; `None` if it is empty.
+fn json(value: &DataRef) -> Option<Document> {
+    Some(match value {
+        DataRef::Empty | DataRef::SharedString("") => return None,
+        DataRef::String(text) if text.is_empty() => return None,
+        DataRef::Int(number) => Document::of(number),
+        DataRef::Float(number) => float(*number),
+        DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => string(text),
+        DataRef::SharedString(text) => string(text),
+        DataRef::Bool(truth) => Document::of(truth),
+        DataRef::DateTime(moment) => Document::of(&date(*moment)),
+        DataRef::Error(error) => Document::of(&Data::Error(error.clone()).to_string()),
+    })
+}
+
+/// Text as JSON. NUL cannot be stored.
+fn string(text: &str) -> Document {
+    if text.contains('\0') { Document::of(&text.replace('\0', "\u{FFFD}")) } else { Document::of(&text) }
+}
+
+/// Formats integers without a decimal point, as the sheet shows them.
+fn float(number: f64) -> Document {
+    if !number.is_finite() {
+        return Document::of(&number.to_string());
+    }
+    Document::trusted(number.to_string())
+}
+
+/// Formats a date, a time or both in ISO 8601, as far as the cell has them; durations likewise.
+fn date(moment: ExcelDateTime) -> String {
+    let serial = moment.as_f64();
+    if moment.is_duration() {
+        let sign = if serial < 0.0 { "-" } else { "" };
+        let milliseconds = (serial.abs() * 86_400_000.0).round() as u64;
+        let (seconds, milliseconds) = (milliseconds / 1_000, milliseconds % 1_000);
+        let fraction = if milliseconds == 0 { String::new() } else { format!(".{milliseconds:03}") };
+        return format!("{sign}PT{}H{}M{}{fraction}S", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    }
+    let (year, month, day, hour, minute, second, milli) = moment.to_ymd_hms_milli();
+    let fraction = if milli == 0 { String::new() } else { format!(".{milli:03}") };
+    let time = format!("{hour:02}:{minute:02}:{second:02}{fraction}");
+    if (0.0..1.0).contains(&serial) {
+        return time;
+    }
+    let day = format!("{year:04}-{month:02}-{day:02}");
+    if (hour, minute, second, milli) == (0, 0, 0, 0) { day } else { format!("{day}T{time}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use calamine::ExcelDateTimeType::{DateTime, TimeDelta};
+
+    use super::*;
+
+    #[test]
+    fn dates_are_iso_as_far_as_they_go() {
+        for (serial, kind, iso) in [
+            (45_943.0, DateTime, "2025-10-13"),
+            (45_943.5, DateTime, "2025-10-13T12:00:00"),
+            (45_943.541, DateTime, "2025-10-13T12:59:02.400"),
+            (0.25, DateTime, "06:00:00"),
+            (1.5, TimeDelta, "PT36H0M0S"),
+        ] {
+            assert_eq!(date(ExcelDateTime::new(serial, kind, false)), iso);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_do() {
+        for (number, text) in [(1.0, "1"), (-0.5, "-0.5"), (1.10, "1.1"), (1e21, "1000000000000000000000")] {
+            assert_eq!(float(number).text(), text);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Alerts: conditions and events that need attention (`alerts`), raised once and cleared automatically.
+//!
+//! Events are raised where they occur (a worker reports one, an ending is refused). Conditions are evaluated every few
+//! seconds by a background task on every server, using indexes that contain nothing else. A unique index decides which
+//! server raises an alert. A failure to raise an alert never fails the related work.
+
+use std::time::Duration;
+
+use domain::{
+    Problem, Time,
+    alert::{Alert, AlertKind, LONGEST_MESSAGE},
+    assignment::AssignmentId,
+    limits, progress,
+};
+use serde::Serialize;
+
+use crate::{
+    Core, Engine,
+    caller::{Caller, Scope},
+    error::{Error, Result},
+    holder::{Holder, PUSH},
+    store::{
+        notify::{
+            alerts::{self, AlertQuery, RaiseRow},
+            outbound_posts,
+        },
+        tree::definitions::JobInfo,
+    },
+};
+
+/// Time after which an alert that servers keep open is cleared if none has confirmed it.
+const UNCONFIRMED_SECONDS: f64 = 10.0;
+
+/// Thresholds of the alerts.
+#[derive(Clone, Copy, Debug)]
+pub struct AlertThresholds {
+    /// Time for which work of a type may wait unclaimed.
+    pub unclaimed_after: Duration,
+    /// Quiet time after which event alerts and alerts on new dead letters are cleared.
+    pub quiet_after: Duration,
+}
+
+impl Engine {
+    /// Returns matching alerts, newest first: all of them for staff, those about their own work for others.
+    pub async fn alerts(&self, caller: &Caller, query: AlertQuery) -> Result<Vec<Alert>> {
+        caller.require(Scope::JobsRead)?;
+        let owner_id = caller.visible_owner();
+        Ok(alerts::list(&self.0.core.pools.read, &AlertQuery { owner_id, ..query }).await?)
+    }
+
+    /// Raises a worker's own alert about the item that it holds. Returns 404 if the assignment is unknown, 409
+    /// `assignment_closed` if it is closed.
+    pub async fn alert(&self, caller: &Caller, assignment_id: AssignmentId, message: &str) -> Result<()> {
+        caller.require(Scope::Work)?;
+        let message = message.trim();
+        if !limits::is_text(message, 1, LONGEST_MESSAGE) {
+            let detail = format!("expected 1 to {LONGEST_MESSAGE} characters");
+            return Err(Problem::invalid_body([("/message".to_owned(), detail)]).into());
+        }
+        let pool = &self.0.core.pools.read;
+        let lease_id = assignment_id.id;
+        let mut assigned_item = alerts::assigned_item(pool, lease_id, caller.credential_id).await?;
+        if assigned_item.is_none()
+            && !self.0.core.open_push_assignments(pool, [((), assignment_id, &Holder::of(caller))]).await?.is_empty()
+        {
+            assigned_item = alerts::assigned_item(pool, lease_id, PUSH).await?;
+        }
+        let Some(assigned_item) = assigned_item else {
+            return Err(self.why_closed(caller, assignment_id).await?.into());
+        };
+        let row = RaiseRow {
+            kind: AlertKind::Worker,
+            subject: assigned_item.item_id.to_string(),
+            message: format!("{}: {message}", assigned_item.worker_id),
+            owner_id: Some(assigned_item.owner_id),
+            job_type: Some(assigned_item.job_type),
+            root_id: Some(assigned_item.root_id),
+            job_id: Some(assigned_item.job_id),
+            item_id: Some(assigned_item.item_id),
+        };
+        count_new(alerts::raise(pool, &row, true).await?, row.kind);
+        Ok(())
+    }
+
+    /// Raises an alert for another part of the server; an open one of the same kind and subject is counted again. A
+    /// failure is only logged.
+    pub async fn raise_alert(&self, row: RaiseRow) {
+        raise(&self.0.core, row).await;
+    }
+
+    /// Clears an alert whose cause is over, such as a restored broker or a delivered callback. Idempotent.
+    pub async fn clear_alert(&self, kind: AlertKind, subject: &str) -> Result<()> {
+        alerts::clear(&self.0.core.pools.read, kind, &[subject.to_owned()]).await?;
+        Ok(())
+    }
+
+    /// Evaluates all conditions; raises and clears alerts. Returns the number of new alerts.
+    pub async fn evaluate_alerts(&self, thresholds: AlertThresholds) -> Result<usize> {
+        let core = &self.0.core;
+        let pool = &core.pools.read;
+        let quiet = thresholds.quiet_after.as_secs_f64();
+        let dead = alerts::newly_dead(pool, quiet).await?;
+        let dead = dead.into_iter().map(|found| {
+            let n = progress::grouped(found.dead);
+            let letters = if found.dead == 1 { "dead letter" } else { "dead letters" };
+            let message = format!("{n} {letters} of {}, the last: {}", found.job_type, truncated(&found.message));
+            (of_type(AlertKind::DeadLetters, found.job_type, message), found.dead)
+        });
+        let mut raised = core.replace_open(AlertKind::DeadLetters, dead.collect()).await?;
+
+        alerts::note_heads(pool).await?;
+        let unclaimed = alerts::unclaimed(pool, thresholds.unclaimed_after.as_secs_f64()).await?;
+        let unclaimed = unclaimed.into_iter().map(|(job_type, seconds)| {
+            let message =
+                format!("Items of {job_type} wait and nobody has claimed one for {}.", duration_text(seconds));
+            (of_type(AlertKind::Unclaimed, job_type, message), 1)
+        });
+        raised += core.replace_open(AlertKind::Unclaimed, unclaimed.collect()).await?;
+
+        let failing = alerts::failing_jobs(pool).await?.into_iter().map(|failing| {
+            let row = RaiseRow {
+                kind: AlertKind::ManyFailures,
+                subject: failing.job_id.to_string(),
+                message: format!(
+                    "An item of {} has failed {} times and is retried without limit.",
+                    failing.job_type, failing.failures
+                ),
+                owner_id: Some(failing.owner_id),
+                job_type: Some(failing.job_type),
+                root_id: Some(failing.root_id),
+                job_id: Some(failing.job_id),
+                item_id: Some(failing.item_id),
+            };
+            (row, i64::from(failing.failures))
+        });
+        raised += core.raise_or_restate(AlertKind::ManyFailures, failing.collect()).await?;
+        alerts::clear_recovered(pool).await?;
+        alerts::clear_moved(pool).await?;
+        alerts::clear_quiet(pool, quiet).await?;
+        Ok(raised)
+    }
+
+    /// Reports that this server's broker is away, with the reason, or is back. The alert stays open while any server
+    /// reports the broker as away.
+    pub async fn report_broker(&self, place: &str, away: Option<&str>) -> Result<()> {
+        let pool = &self.0.core.pools.read;
+        let kind = AlertKind::BrokerAway;
+        if let Some(why) = away {
+            let row = RaiseRow {
+                kind,
+                subject: place.to_owned(),
+                message: format!("RabbitMQ at {place} is away: {}. Workers are woken without it.", truncated(why)),
+                owner_id: None,
+                job_type: None,
+                root_id: None,
+                job_id: None,
+                item_id: None,
+            };
+            if !count_new(alerts::raise(pool, &row, false).await?, kind) {
+                alerts::confirm(pool, kind, place).await?;
+            }
+        }
+        alerts::clear_unconfirmed(pool, kind, UNCONFIRMED_SECONDS).await?;
+        Ok(())
+    }
+
+    /// Writes messages about raised and cleared alerts that were not announced yet. Returns their number.
+    pub async fn write_alert_messages(&self, limit: i64) -> Result<usize> {
+        let mut tx = self.0.core.pools.read.begin().await?;
+        let raised = alerts::take_raised(&mut tx, limit).await?;
+        let cleared = alerts::take_cleared(&mut tx, limit).await?;
+        let raised = raised.iter().map(|alert| ("raised", alert.raised_at, alert));
+        let all =
+            raised.chain(cleared.iter().map(|alert| ("cleared", alert.cleared_at.unwrap_or(alert.raised_at), alert)));
+        let mut n = 0;
+        for (event, timestamp, alert) in all {
+            let message = Message { kind: format!("alert.{event}"), timestamp, data: alert };
+            let body = serde_json::to_string(&message).map_err(|error| Error::Broken(error.to_string()))?;
+            outbound_posts::add(&mut tx, &format!("{}-{event}", alert.id), ALERTS, &body).await?;
+            n += 1;
+        }
+        crate::store::commit(tx).await?;
+        Ok(n)
+    }
+}
+
+/// Purpose of messages about alerts.
+pub const ALERTS: &str = "alerts";
+
+/// Body of a message.
+#[derive(Serialize)]
+struct Message<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    timestamp: Time,
+    data: &'a Alert,
+}
+
+impl Core {
+    /// Replaces the open alerts of a kind by the current ones, each with its count. Returns the number of new ones.
+    async fn replace_open(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
+        let pool = &self.pools.read;
+        let open = alerts::open_subjects(pool, kind).await?;
+        let ended: Vec<String> =
+            open.iter().filter(|subject| found.iter().all(|(row, _)| row.subject != **subject)).cloned().collect();
+        if !ended.is_empty() {
+            alerts::clear(pool, kind, &ended).await?;
+        }
+        self.raise_or_restate(kind, found).await
+    }
+
+    /// Raises new alerts and updates the message and count of open ones. Returns the number of new ones.
+    async fn raise_or_restate(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
+        let pool = &self.pools.read;
+        let open = alerts::open_subjects(pool, kind).await?;
+        let mut raised = 0;
+        for (row, _) in found.iter().filter(|(row, _)| !open.contains(&row.subject)) {
+            raised += usize::from(count_new(alerts::raise(pool, row, false).await?, kind));
+        }
+        if !found.is_empty() {
+            let subjects: Vec<&str> = found.iter().map(|(row, _)| row.subject.as_str()).collect();
+            let counts: Vec<i64> = found.iter().map(|(_, count)| *count).collect();
+            let messages: Vec<&str> = found.iter().map(|(row, _)| row.message.as_str()).collect();
+            alerts::restate(pool, kind, &subjects, &counts, &messages).await?;
+        }
+        Ok(raised)
+    }
+}
+
+/// Duration in words: seconds below two minutes, then minutes or hours, so that the message rarely changes.
+fn duration_text(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} seconds"),
+        s if s < 7_200.0 => format!("{:.0} minutes", (s / 60.0).floor()),
+        s => format!("{:.0} hours", (s / 3_600.0).floor()),
+    }
+}
+
+/// Raises an alert for a result that was refused because its job is canceled (`cancellation`): the work was unwanted
+/// and may have to be undone. The engine calls this after its commit.
+pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
+    let row = RaiseRow {
+        kind: AlertKind::EndingRefused,
+        subject: job.job_id.to_string(),
+        message: format!("A worker handed in a result of {} after the job was cancelled.", job.type_name),
+        owner_id: Some(job.owner_id),
+        job_type: Some(job.type_name.clone()),
+        root_id: Some(job.root_id),
+        job_id: Some(job.job_id),
+        item_id: None,
+    };
+    raise(core, row).await;
+}
+
+async fn raise(core: &Core, row: RaiseRow) {
+    match alerts::raise(&core.pools.read, &row, true).await {
+        Ok(is_new) => {
+            count_new(is_new, row.kind);
+        }
+        Err(error) => {
+            tracing::warn!(%error, kind = row.kind.as_str(), subject = row.subject, "alert not raised");
+        }
+    }
+}
+
+/// Counts a new alert for `/metrics`.
+pub(crate) fn count_new(is_new: bool, kind: AlertKind) -> bool {
+    if is_new {
+        metrics::counter!("treeline_alerts_total", "kind" => kind.as_str()).increment(1);
+    }
+    is_new
+}
+
+fn of_type(kind: AlertKind, job_type: String, message: String) -> RaiseRow {
+    RaiseRow {
+        kind,
+        subject: job_type.clone(),
+        message,
+        owner_id: None,
+        job_type: Some(job_type),
+        root_id: None,
+        job_id: None,
+        item_id: None,
+    }
+}
+
+/// First characters of an error message.
+fn truncated(message: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut short: String = message.chars().take(LONGEST).collect();
+    if message.chars().nth(LONGEST).is_some() {
+        short.push('…');
+    }
+    short
+}

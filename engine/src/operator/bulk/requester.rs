@@ -1,0 +1,59 @@
+//! Authority of an operation: its requester's, for as long as the credential still has the rights it had then.
+
+use std::sync::Arc;
+
+use domain::Code;
+
+use crate::{
+    Core,
+    caller::{Caller, Role, Scope},
+    error::{Error, Result},
+    rights::rights_of,
+    store::operator::bulk::{self, BulkRow},
+};
+
+use super::{kind_of, release_trees};
+
+/// Caller with the rights recorded in the operation, if the credential still has them. Otherwise stops the operation
+/// and returns `None`.
+pub(super) async fn requester(core: &Arc<Core>, row: &BulkRow) -> Result<Option<Caller>> {
+    let pool = &core.pools.read;
+    let rights = match row.requested_by {
+        Some(by) => rights_of(pool, by).await,
+        None => Err(Error::refuse(Code::Unauthenticated, "It is not known which credential asked for this.")),
+    };
+    let role = row.role.as_deref().and_then(Role::parse);
+    let mut scopes = if role.is_some() { Vec::new() } else { vec![Scope::JobsRead, Scope::JobsWrite] };
+    if row.admin {
+        scopes.push(Scope::Admin);
+    }
+    let caller = |credential_id| Caller {
+        owner_id: row.actor_id,
+        kind: kind_of(&row.actor_kind),
+        name: row.actor_name.clone(),
+        role,
+        scopes,
+        credential_id,
+        work_types: None,
+        must_change_password: false,
+        enrolls: false,
+        proxy_user: None,
+        address: None,
+    };
+    let caller = rights.and_then(|rights| {
+        let caller = caller(row.requested_by.unwrap_or_default());
+        rights.cover(&caller)?;
+        Ok(caller)
+    });
+    match caller {
+        Ok(caller) => Ok(Some(caller)),
+        Err(Error::Problem(why)) => {
+            tracing::warn!(bulk_id = %row.id, why = why.detail, "bulk operation stopped");
+            if bulk::stop(pool, row.id, &why.detail).await? {
+                release_trees(core, row.id).await?;
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,7 @@
+//! Statements that add items, and the tables of pending items.
+
+pub mod dedupe; // dedupe keys of items
+pub mod idempotency; // Idempotency-Keys and stored responses
+pub mod items; // items and the tables that hold pending ones
+pub mod pending_rows; // rows of pending items
+pub mod serialize_queues; // queues of serialize keys

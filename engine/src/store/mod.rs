@@ -1,0 +1,30 @@
+//! All SQL of Treeline, divided by subject like the use cases.
+//!
+//! Functions take connections or transactions and rows of data; they make no decisions. A guarded write returns what
+//! it changed, and the caller checks it. Row types stay private to their file.
+//!
+//! Statements of the hot path must leave the planner no choice, because their tables are empty when plans are made:
+//! arrays are passed as `key = any($1)` with `$1` sorted, values are read by `($2)[width_bucket(key, $1)]`, single
+//! rows by scalar subquery; never a join between an array and a hot table.
+
+mod commit; // commits of all transactions
+mod pools;
+
+pub mod access;
+pub mod dispatch;
+pub mod enqueue;
+pub mod hints; // NOTIFY between servers
+pub mod import;
+pub mod migrations; // the schema
+pub mod notify;
+pub mod operator;
+pub mod pagination; // pages of lists
+pub mod query;
+pub mod retention;
+pub mod tree;
+
+pub use commit::commit;
+pub use pools::{Pools, owner_pool};
+
+/// A transaction on PostgreSQL.
+pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

@@ -1,0 +1,8 @@
+//! Statements of outgoing messages, alerts, and the audit log.
+
+pub mod alerts; // alerts and their checks
+pub mod audit; // the audit log
+pub mod deliveries; // callbacks of complete trees
+pub mod outbound_posts; // messages to configured URLs
+pub mod outbox; // messages for the broker
+pub mod signing; // the key that signs outgoing requests

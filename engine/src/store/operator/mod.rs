@@ -1,0 +1,8 @@
+//! Statements of actions on existing work.
+
+pub mod bulk; // bulk operations
+pub mod corrections; // corrected rows and the rows that they replace
+pub mod item_retries; // items retried or canceled by people
+pub mod patch; // small edits by people
+pub mod replays; // replays of trees
+pub mod shares; // links to a tree

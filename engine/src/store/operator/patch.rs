@@ -1,0 +1,246 @@
+//! Small edits by people: definitions of jobs, and the settings that delay a waiting item.
+//!
+//! Rows of `ready` and `deferred` are deleted and inserted again, never updated in place, because claims and sweeps
+//! select them by ctid. Rows that are being claimed are skipped, not waited for.
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::store::{
+    Tx,
+    enqueue::items::{DeferredRow, ReadyRow},
+};
+
+/// Fields of a job that can be edited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EditableJob {
+    pub job_key: i64,
+    pub type_id: i32,
+    pub delivery: String,
+    pub is_root: bool,
+    pub name: Option<String>,
+    pub metadata: String,
+    pub priority: i16,
+    pub run_after: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+    pub max_failures: Option<i32>,
+    pub expected_count: Option<i64>,
+    pub on_completed: Option<String>,
+}
+
+/// Locks a job's definition and reads it; `None` if the job is deleted.
+pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<EditableJob>, sqlx::Error> {
+    sqlx::query_as!(
+        EditableJob,
+        r#"select j.job_key, j.type_id, j.delivery, j.parent_id is null as "is_root!", j.name, j.metadata, j.priority,
+             j.run_after, j.expires_at, j.max_failures, j.expected_count, j.on_completed
+           from job j where j.id = $1
+             and exists (select 1 from job_state g where g.job_key = j.job_key and g.deleted_at is null)
+           for no key update"#,
+        id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// Writes a job's definition, increments its version, and makes every server drop its cached copy.
+pub async fn write_job(tx: &mut Tx, job: &EditableJob) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update job set name = $2, metadata = $3, priority = $4, run_after = $5, expires_at = $6, max_failures = $7,
+           expected_count = $8, on_completed = $9 where job_key = $1",
+        job.job_key,
+        job.name,
+        job.metadata,
+        job.priority,
+        job.run_after,
+        job.expires_at,
+        job.max_failures,
+        job.expected_count,
+        job.on_completed
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!("delete from deadline where job_key = $1 and $2::timestamptz is null", job.job_key, job.expires_at)
+        .execute(&mut **tx)
+        .await?;
+    sqlx::query!(
+        "insert into deadline (job_key, expires_at)
+         select job_key, $2 from job_state where job_key = $1 and not sealed and $2::timestamptz is not null
+         on conflict (job_key) do update set expires_at = excluded.expires_at",
+        job.job_key,
+        job.expires_at
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "insert into job_change (job_key) values ($1)
+         on conflict (job_key) do update set changed_at = clock_timestamp()",
+        job.job_key
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "update job_state set version = version + 1, updated_at = clock_timestamp() where job_key = $1",
+        job.job_key
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Keys of jobs that were edited since `since`, and the database's time before the query.
+pub async fn changes_since(
+    pool: &PgPool,
+    since: Option<OffsetDateTime>,
+) -> Result<(OffsetDateTime, Vec<i64>), sqlx::Error> {
+    let now = sqlx::query_scalar!(r#"select clock_timestamp() as "now!""#).fetch_one(pool).await?;
+    let job_keys = sqlx::query_scalar!(
+        "select job_key from job_change where changed_at > coalesce($1, clock_timestamp() - interval '1 minute')",
+        since
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok((now, job_keys))
+}
+
+/// Deletes records of edits that every server has seen.
+pub async fn forget_changes(pool: &PgPool) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!("delete from job_change where changed_at < clock_timestamp() - interval '1 day'")
+        .execute(pool)
+        .await?;
+    Ok(gone.rows_affected())
+}
+
+/// Fields of an item that determine when it becomes available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EditableItem {
+    pub id: Uuid,
+    pub job_key: i64,
+    pub priority: i16,
+    pub run_after: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// Locks an item and reads these fields.
+pub async fn lock_item(tx: &mut Tx, id: Uuid) -> Result<Option<EditableItem>, sqlx::Error> {
+    sqlx::query_as!(
+        EditableItem,
+        "select id, job_key, priority, run_after, expires_at from item where id = $1 for no key update",
+        id
+    )
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+/// The items of a job after `seq`, at most `limit`: the last sequence number scanned, and the pending items.
+pub async fn waiting(
+    tx: &mut Tx,
+    job_key: i64,
+    seq: i64,
+    limit: i64,
+) -> Result<(Option<i64>, Vec<EditableItem>), sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select i.id, i.job_key, i.seq, i.priority, i.run_after, i.expires_at,
+             (exists (select 1 from ready r where r.item_id = i.id)
+              or exists (select 1 from deferred d where d.item_id = i.id)
+              or exists (select 1 from blocked b where b.item_id = i.id)) as "waits!"
+           from item i where i.job_key = $1 and i.seq > $2 order by i.seq limit $3"#,
+        job_key,
+        seq,
+        limit
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let last = if (rows.len() as i64) < limit { None } else { rows.last().map(|row| row.seq) };
+    let items = rows.into_iter().filter(|row| row.waits).map(|row| EditableItem {
+        id: row.id,
+        job_key: row.job_key,
+        priority: row.priority,
+        run_after: row.run_after,
+        expires_at: row.expires_at,
+    });
+    Ok((last, items.collect()))
+}
+
+/// Writes these fields of items; `rows` sorted by id.
+pub async fn write_items(tx: &mut Tx, rows: &[EditableItem]) -> Result<(), sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let priorities: Vec<i16> = rows.iter().map(|row| row.priority).collect();
+    let run_after: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.run_after).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.expires_at).collect();
+    sqlx::query!(
+        "update item set priority = ($2::smallint[])[width_bucket(id, $1::uuid[])],
+           run_after = ($3::timestamptz[])[width_bucket(id, $1::uuid[])],
+           expires_at = ($4::timestamptz[])[width_bucket(id, $1::uuid[])],
+           changed_at = clock_timestamp()
+         where id = any($1::uuid[])",
+        &ids,
+        &priorities,
+        &run_after as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Takes items out of `ready`, except those that are being claimed.
+pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx::Error> {
+    sqlx::query_as!(
+        ReadyRow,
+        "with pick as materialized (
+             select ctid from ready where item_id = any($1::uuid[]) order by item_id for update skip locked)
+           delete from ready where ctid = any(array(select ctid from pick))
+           returning item_id, job_key, type_id, negated_priority, fair_turn, expires_at, attempts, failures, serialize_queue_id",
+        ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Takes items out of `deferred`, except those that another transaction is moving.
+pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
+    sqlx::query_as!(
+        DeferredRow,
+        "with pick as materialized (
+             select ctid from deferred where item_id = any($1::uuid[]) order by item_id for update skip locked)
+           delete from deferred where ctid = any(array(select ctid from pick))
+           returning item_id, job_key, type_id, negated_priority, due_at, expires_at, attempts, failures, retryable, serialize_queue_id",
+        ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Changes the settings that apply to blocked items once they are released; `rows` sorted by id. Returns the items
+/// that are blocked.
+pub async fn change_blocked(tx: &mut Tx, rows: &[EditableItem]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let negated_priorities: Vec<i16> = rows.iter().map(|row| -row.priority).collect();
+    let due: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.run_after).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.expires_at).collect();
+    sqlx::query_scalar!(
+        "update blocked set negated_priority = ($2::smallint[])[width_bucket(item_id, $1::uuid[])],
+           due_at = ($3::timestamptz[])[width_bucket(item_id, $1::uuid[])],
+           expires_at = ($4::timestamptz[])[width_bucket(item_id, $1::uuid[])]
+         where item_id = any($1::uuid[]) returning item_id",
+        &ids,
+        &negated_priorities,
+        &due as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Returns true if other jobs of the tree still block the items of a job.
+pub async fn blocked_by_after(tx: &mut Tx, job_key: i64) -> Result<bool, sqlx::Error> {
+    let blocked = sqlx::query_scalar!(
+        r#"select (after_open > 0 or after_failed) as "held!" from job_state where job_key = $1"#,
+        job_key
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(blocked.unwrap_or(true))
+}

@@ -1,0 +1,353 @@
+//! Schedules: creation, changes, and lists. `run` makes their ticks, `ticks` computes the times.
+//!
+//! A schedule belongs to its creator, like a job. Its trees have the current rights of the creator: of the token, or of
+//! the person's account, because a session ends sooner than a schedule.
+
+mod run; // ticks
+mod ticks; // times of a cron expression
+
+use domain::{
+    Document, Problem, Time,
+    api::{
+        CATCH_UP_SECONDS, CatchUp, LARGEST_SCHEDULED_JOB, LONGEST_CATCH_UP_SECONDS, LONGEST_SCHEDULE_NAME, NEXT_RUNS,
+        NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun,
+    },
+    job::{Owner, OwnerKind},
+    limits::is_text,
+    problem::FieldProblem,
+    topic::Topic,
+};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::{
+    Engine,
+    caller::{Caller, Scope},
+    error::{Error, Result},
+    notify::audit,
+    store::{
+        Tx,
+        notify::audit as audit_log,
+        pagination::PageRange,
+        tree::schedules::{self, ScheduleRow},
+    },
+    stored_response::ResponseSlot,
+    task::in_task,
+};
+
+use ticks::Ticks;
+
+impl Engine {
+    /// Creates a schedule. `job` is the text of the job's body. Returns 422 if the cron expression, the zone or the job
+    /// is refused.
+    pub async fn create_schedule(
+        &self,
+        caller: &Caller,
+        new: NewSchedule,
+        job: String,
+        response_slot: ResponseSlot,
+    ) -> Result<Schedule> {
+        caller.require(Scope::JobsWrite)?;
+        self.check_job(caller, &new.job, &job).await?;
+        let now = OffsetDateTime::now_utc();
+        let row = ScheduleRow {
+            id: Uuid::now_v7(),
+            owner_id: caller.owner_id,
+            owner_kind: if caller.role.is_some() { "user" } else { "service" }.to_owned(),
+            owner_name: caller.name.clone(),
+            name: new.name,
+            cron: new.cron,
+            time_zone: new.time_zone.unwrap_or_else(|| "UTC".to_owned()),
+            job,
+            overlap: new.overlap.unwrap_or(Overlap::Skip).as_str().to_owned(),
+            catch_up: new.catch_up.unwrap_or(CatchUp::None).as_str().to_owned(),
+            catch_up_window_seconds: new.catch_up_window_seconds.unwrap_or(CATCH_UP_SECONDS),
+            starts_at: new.starts_at.map(|at| at.0),
+            ends_at: new.ends_at.map(|at| at.0),
+            paused: new.paused,
+            made_by: caller.credential_id,
+            made_by_person: caller.role.is_some(),
+            next_at: None,
+            last_seq: 0,
+            queued: 0,
+            created_at: now,
+            updated_at: now,
+            now,
+            run_tick: None,
+            run_at: None,
+            run_state: None,
+            run_job_id: None,
+            run_reason: None,
+            run_problem: None,
+            run_by_hand: None,
+            last_job_id: None,
+        };
+        valid(&row)?;
+        let (engine, caller) = (self.clone(), caller.clone());
+        in_task("creating a schedule", async move {
+            let mut tx = engine.0.core.pools.read.begin().await?;
+            schedules::insert(&mut tx, &row).await?;
+            // The database's clock decides about the first tick.
+            let mut row = found(&mut tx, row.id).await?;
+            row.next_at = first_tick(&row)?;
+            schedules::update(&mut tx, &row).await?;
+            record(&mut tx, &caller, "schedule.create", &row, None).await?;
+            let created = to_api(&row)?;
+            response_slot.store(&mut tx, &created).await?;
+            crate::store::commit(tx).await?;
+            engine.0.core.live.changed(Topic::Schedules);
+            Ok(created)
+        })
+        .await
+    }
+
+    /// Returns one page of the schedules that are visible to the caller.
+    pub async fn schedules(&self, caller: &Caller, part: PageRange) -> Result<Vec<Schedule>> {
+        caller.require(Scope::JobsRead)?;
+        let rows = schedules::list(&self.0.core.pools.read, caller.visible_owner(), part).await?;
+        rows.iter().map(to_api).collect()
+    }
+
+    /// Returns a schedule that is visible to the caller.
+    pub async fn schedule(&self, caller: &Caller, id: Uuid) -> Result<Schedule> {
+        caller.require(Scope::JobsRead)?;
+        let mut connection = self.0.core.pools.read.acquire().await?;
+        to_api(&visible(caller, found(&mut connection, id).await)?)
+    }
+
+    /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand are kept.
+    pub async fn schedule_runs(&self, caller: &Caller, id: Uuid, part: PageRange<i64>) -> Result<Vec<ScheduleRun>> {
+        self.schedule(caller, id).await?;
+        Ok(schedules::runs(&self.0.core.pools.read, id, part).await?)
+    }
+
+    /// Changes a schedule. `job` is the text of the job's body, if it changes. A change by the owner makes the schedule act
+    /// with the rights of this credential.
+    pub async fn patch_schedule(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        patch: SchedulePatch,
+        job: Option<String>,
+    ) -> Result<Schedule> {
+        caller.require(Scope::JobsWrite)?;
+        self.schedule_to_write(caller, id).await?;
+        if let (Some(new), Some(text)) = (&patch.job, &job) {
+            self.check_job(caller, new, text).await?;
+        }
+        let reason = patch.reason.clone();
+        self.change(caller, id, "schedule.change", reason, move |row| {
+            apply(row, patch, job);
+        })
+        .await
+    }
+
+    /// Pauses or resumes a schedule. Ticks that pass while it is paused are not made up for. Idempotent.
+    pub async fn pause_schedule(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        paused: bool,
+        reason: Option<String>,
+    ) -> Result<Schedule> {
+        caller.require(Scope::JobsWrite)?;
+        let action = if paused { "schedule.pause" } else { "schedule.resume" };
+        self.change(caller, id, action, reason, move |row| {
+            row.paused = paused;
+        })
+        .await
+    }
+
+    /// Deletes a schedule with its history. Its trees stay.
+    pub async fn delete_schedule(&self, caller: &Caller, id: Uuid, reason: Option<String>) -> Result<()> {
+        caller.require(Scope::JobsWrite)?;
+        let (engine, caller) = (self.clone(), caller.clone());
+        in_task("deleting a schedule", async move {
+            let mut tx = engine.0.core.pools.read.begin().await?;
+            let row = locked(&mut tx, &caller, id).await?;
+            let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
+            schedules::delete(&mut tx, id).await?;
+            record(&mut tx, &caller, "schedule.delete", &row, reason.as_deref()).await?;
+            crate::store::commit(tx).await?;
+            engine.0.core.live.changed(Topic::Schedules);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn change(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        action: &'static str,
+        reason: Option<String>,
+        change: impl FnOnce(&mut ScheduleRow) + Send + 'static,
+    ) -> Result<Schedule> {
+        let (engine, caller) = (self.clone(), caller.clone());
+        in_task("changing a schedule", async move {
+            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut row = locked(&mut tx, &caller, id).await?;
+            let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
+            let before = row.clone();
+            change(&mut row);
+            valid(&row)?;
+            if row.owner_id == caller.owner_id {
+                (row.made_by, row.made_by_person) = (caller.credential_id, caller.role.is_some());
+            }
+            let same_times = (&row.cron, &row.time_zone, row.starts_at, row.ends_at, row.paused)
+                == (&before.cron, &before.time_zone, before.starts_at, before.ends_at, before.paused);
+            if !same_times {
+                row.next_at = first_tick(&row)?;
+            }
+            schedules::update(&mut tx, &row).await?;
+            record(&mut tx, &caller, action, &row, reason.as_deref()).await?;
+            let row = found(&mut tx, id).await?;
+            crate::store::commit(tx).await?;
+            engine.0.core.live.changed(Topic::Schedules);
+            to_api(&row)
+        })
+        .await
+    }
+
+    async fn schedule_to_write(&self, caller: &Caller, id: Uuid) -> Result<()> {
+        let mut connection = self.0.core.pools.read.acquire().await?;
+        visible(caller, found(&mut connection, id).await).map(drop)
+    }
+
+    /// Refuses a job as `POST /jobs` would; pointers begin with `/job`.
+    async fn check_job(&self, caller: &Caller, job: &NewJob, text: &str) -> Result<()> {
+        if text.len() > LARGEST_SCHEDULED_JOB {
+            let detail = format!("expected at most {LARGEST_SCHEDULED_JOB} bytes");
+            return Err(Problem::invalid_body([("/job".to_owned(), detail)]).into());
+        }
+        let mut open = vec![(job, "/job".to_owned())];
+        while let Some((job, pointer)) = open.pop() {
+            if job.id.is_some() {
+                let detail = "expected no id, because each tick creates a new job".to_owned();
+                return Err(Problem::invalid_body([(format!("{pointer}/id"), detail)]).into());
+            }
+            if job.on_completed.as_ref().is_some_and(|called| called.secret.is_some()) {
+                let detail = "expected no secret in a schedule; the owner's key signs".to_owned();
+                return Err(Problem::invalid_body([(format!("{pointer}/on_completed/secret"), detail)]).into());
+            }
+            open.extend(job.children.iter().enumerate().map(|(n, child)| (child, format!("{pointer}/children/{n}"))));
+        }
+        self.check_sizes(job).map_err(in_the_job)?;
+        match self.check_tree(caller, job.clone()).await {
+            Err(Error::Problem(problem)) => Err(in_the_job(*problem).into()),
+            other => other,
+        }
+    }
+}
+
+/// Moves the pointers of a job's problem into the schedule's body.
+fn in_the_job(problem: Problem) -> Problem {
+    let inside = |fault: FieldProblem| FieldProblem { pointer: format!("/job{}", fault.pointer), ..fault };
+    Problem { errors: problem.errors.into_iter().map(inside).collect(), ..problem }
+}
+
+fn apply(row: &mut ScheduleRow, patch: SchedulePatch, job: Option<String>) {
+    row.name = patch.name.unwrap_or_else(|| row.name.clone());
+    row.cron = patch.cron.unwrap_or_else(|| row.cron.clone());
+    row.time_zone = patch.time_zone.unwrap_or_else(|| row.time_zone.clone());
+    if let Some(job) = job.filter(|_| patch.job.is_some()) {
+        row.job = job;
+    }
+    if let Some(overlap) = patch.overlap {
+        overlap.as_str().clone_into(&mut row.overlap);
+    }
+    if let Some(catch_up) = patch.catch_up {
+        catch_up.as_str().clone_into(&mut row.catch_up);
+    }
+    row.catch_up_window_seconds = patch.catch_up_window_seconds.unwrap_or(row.catch_up_window_seconds);
+    row.starts_at = patch.starts_at.map_or(row.starts_at, |at| at.map(|at| at.0));
+    row.ends_at = patch.ends_at.map_or(row.ends_at, |at| at.map(|at| at.0));
+    row.paused = patch.paused.unwrap_or(row.paused);
+}
+
+/// Refuses fields outside their limits: 422.
+fn valid(row: &ScheduleRow) -> Result<(), Problem> {
+    let fault = |field: &str, detail: String| Err(Problem::invalid_body([(format!("/{field}"), detail)]));
+    if !is_text(&row.name, 1, LONGEST_SCHEDULE_NAME) {
+        return fault("name", format!("expected 1 to {LONGEST_SCHEDULE_NAME} characters"));
+    }
+    if !(0..=LONGEST_CATCH_UP_SECONDS).contains(&row.catch_up_window_seconds) {
+        return fault("catch_up_window_seconds", format!("expected 0 to {LONGEST_CATCH_UP_SECONDS}"));
+    }
+    if row.ends_at.is_some_and(|ends| row.starts_at.is_some_and(|starts| ends <= starts)) {
+        return fault("ends_at", "expected a time after starts_at".to_owned());
+    }
+    let ticks = Ticks::of(&row.cron, &row.time_zone)?;
+    if ticks.after(row.now).is_none() {
+        return fault("cron", "expected an expression that names a time to come".to_owned());
+    }
+    Ok(())
+}
+
+/// Next tick from now on; `None` while paused, or after the end.
+fn first_tick(row: &ScheduleRow) -> Result<Option<OffsetDateTime>, Problem> {
+    let ticks = Ticks::of(&row.cron, &row.time_zone)?;
+    let after = row.starts_at.map_or(row.now, |starts| row.now.max(starts - Duration::microseconds(1)));
+    Ok(tick_after(&ticks, row, after).filter(|_| !row.paused))
+}
+
+fn tick_after(ticks: &Ticks, row: &ScheduleRow, after: OffsetDateTime) -> Option<OffsetDateTime> {
+    ticks.after(after).filter(|tick| row.ends_at.is_none_or(|ends| *tick <= ends))
+}
+
+async fn found(on: &mut sqlx::PgConnection, id: Uuid) -> Result<ScheduleRow> {
+    Ok(schedules::find(on, id).await?.ok_or_else(|| Problem::not_found("schedule"))?)
+}
+
+fn visible(caller: &Caller, row: Result<ScheduleRow>) -> Result<ScheduleRow> {
+    let row = row?;
+    if caller.visible_owner().is_some_and(|owner| owner != row.owner_id) {
+        return Err(Problem::not_found("schedule").into());
+    }
+    Ok(row)
+}
+
+/// Locks a schedule that the caller may change.
+async fn locked(tx: &mut Tx, caller: &Caller, id: Uuid) -> Result<ScheduleRow> {
+    schedules::lock(tx, id).await?;
+    visible(caller, found(tx, id).await)
+}
+
+async fn record(
+    tx: &mut Tx,
+    caller: &Caller,
+    action: &'static str,
+    row: &ScheduleRow,
+    reason: Option<&str>,
+) -> Result<()> {
+    if let Some(entry) = audit::row(caller, action, row.owner_id, reason) {
+        audit_log::record(tx, &entry.with_detail(format!("{}: {} {}", row.name, row.cron, row.time_zone))).await?;
+    }
+    Ok(())
+}
+
+/// A schedule as the API shows it.
+fn to_api(row: &ScheduleRow) -> Result<Schedule> {
+    let ticks = Ticks::of(&row.cron, &row.time_zone)?;
+    let next = std::iter::successors(row.next_at, |tick| tick_after(&ticks, row, *tick));
+    let kind = if row.owner_kind == "user" { OwnerKind::User } else { OwnerKind::Service };
+    let unknown = || Error::Broken("a schedule has an unknown policy".to_owned());
+    Ok(Schedule {
+        id: row.id,
+        owner: Owner { kind, name: row.owner_name.clone() },
+        name: row.name.clone(),
+        cron: row.cron.clone(),
+        time_zone: row.time_zone.clone(),
+        job: Document::trusted(row.job.clone()),
+        overlap: Overlap::parse(&row.overlap).ok_or_else(unknown)?,
+        catch_up: CatchUp::parse(&row.catch_up).ok_or_else(unknown)?,
+        catch_up_window_seconds: row.catch_up_window_seconds,
+        starts_at: row.starts_at.map(Time),
+        ends_at: row.ends_at.map(Time),
+        paused: row.paused,
+        next_runs: next.take(NEXT_RUNS).map(Time).collect(),
+        last_run: row.last_run(),
+        created_at: Time(row.created_at),
+        updated_at: Time(row.updated_at),
+    })
+}

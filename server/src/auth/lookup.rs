@@ -1,0 +1,93 @@
+//! Callers by the hash of their credential, from the cache or the database.
+
+use domain::job::OwnerKind;
+use sqlx::PgPool;
+
+use super::{BOOTSTRAP_SERVICE, sessions};
+use crate::App;
+use engine::{
+    caller::{Caller, Role, Scope},
+    error::Result,
+    secrets::Hash,
+    store::access::identity,
+};
+
+/// Finds the caller of a token, cached.
+pub(crate) async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
+    let Some((caller, is_due)) = app.auth.cached_caller(&hash) else {
+        return look_up(app, &app.pools.credentials, hash).await;
+    };
+    if is_due {
+        let again = app.clone();
+        app.tasks.spawn(async move {
+            // Uses the heartbeat pool: authenticated callers must get through under any load.
+            match look_up(&again, &again.pools.heartbeats, hash).await {
+                Ok(Some(_)) => {}
+                Ok(None) => again.auth.forget(&hash),
+                Err(error) => tracing::debug!(%error, "token refresh failed"),
+            }
+        });
+    }
+    Ok(Some(caller))
+}
+
+async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>> {
+    let seen = *app.auth.changes.borrow();
+    let Some(token) = identity::find_token(pool, &hash).await? else { return Ok(None) };
+    // A bootstrap token of an earlier start has no own row to revoke; it just differs from this server's token.
+    if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
+        return Ok(None);
+    }
+    let caller = Caller {
+        owner_id: token.owner_id,
+        kind: OwnerKind::Service,
+        name: token.owner_name,
+        role: None,
+        scopes: token.scopes.iter().filter_map(|word| Scope::parse(word)).collect(),
+        credential_id: token.id,
+        work_types: token.work_types,
+        must_change_password: false,
+        enrolls: false,
+        proxy_user: None,
+        address: None,
+    };
+    app.auth.cache_caller(hash, caller.clone(), seen);
+    let pool = app.pool.clone();
+    app.tasks.spawn(async move {
+        if let Err(error) = identity::touch_token(&pool, token.id).await {
+            tracing::debug!(%error, "recording a token's last use failed");
+        }
+    });
+    Ok(Some(caller))
+}
+
+/// Finds the caller of a session, cached.
+pub(crate) async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> {
+    if let Some((caller, _)) = app.auth.cached_caller(&hash) {
+        return Ok(Some(caller));
+    }
+    let seen = *app.auth.changes.borrow();
+    let Some(session) = identity::find_session(&app.pools.credentials, &hash).await? else { return Ok(None) };
+    let role = session.role.as_deref().and_then(Role::parse);
+    let caller = Caller {
+        owner_id: session.owner_id,
+        kind: OwnerKind::User,
+        name: session.owner_name,
+        role,
+        scopes: Vec::new(),
+        credential_id: session.id,
+        work_types: None,
+        must_change_password: session.must_change_password,
+        enrolls: !session.mfa && role.is_some_and(|role| app.config.identity.requires_mfa(role)),
+        proxy_user: session.proxy_user,
+        address: None,
+    };
+    app.auth.cache_caller(hash, caller.clone(), seen);
+    let pool = app.pool.clone();
+    app.tasks.spawn(async move {
+        if let Err(error) = identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await {
+            tracing::debug!(%error, "recording a session's last use failed");
+        }
+    });
+    Ok(Some(caller))
+}
