@@ -15,6 +15,7 @@ use domain::{
         HeartbeatsBody, LogsAdded, LogsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
     },
     assignment::AssignmentId,
+    event_wait::WaitBody,
     id::Uuid,
     item::Step,
     job_type::JobTypeSpec,
@@ -222,6 +223,11 @@ impl Client {
     /// Releases an item without a failure (`retry-budget`).
     pub async fn release(&self, assignment: impl Into<AssignmentId>, body: &ReleaseBody) -> Result<Ended> {
         self.fetch(self.assignment(assignment, "release").json(body)).await
+    }
+
+    /// Ends an assignment to wait for an event (`waiting-for-events`). Idempotent (`fencing`).
+    pub async fn wait(&self, assignment: impl Into<AssignmentId>, body: &WaitBody) -> Result<Ended> {
+        self.fetch(self.assignment(assignment, "wait").json(body)).await
     }
 
     /// Reports endings, and makes the next claim in the same request. Idempotent if the claim has a `claim_id`.

@@ -9,13 +9,14 @@ use domain::{
     Job,
     change::{Change, event},
     id::Uuid,
+    topic::Topic,
 };
 use reqwest::{Method, Response, header::HeaderValue};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::{
-    client::Client,
+    client::{Call, Client},
     error::{Error, Result},
 };
 
@@ -134,7 +135,16 @@ pub struct Events {
 impl Client {
     /// Opens the event stream of a job.
     pub async fn events(&self, job: Uuid) -> Result<Events> {
-        let call = self.call(Method::GET, &["jobs", &job.to_string(), "events"]);
+        self.open_events(self.call(Method::GET, &["jobs", &job.to_string(), "events"])).await
+    }
+
+    /// Opens one stream of many topics, such as `operations`; read it with [`Events::next_frame`].
+    pub async fn topics(&self, topics: &[Topic]) -> Result<Events> {
+        let names: Vec<String> = topics.iter().map(Topic::to_string).collect();
+        self.open_events(self.call(Method::GET, &["events"]).query("topics", &names.join(","))).await
+    }
+
+    async fn open_events(&self, call: Call) -> Result<Events> {
         let call = call.header("accept", HeaderValue::from_static("text/event-stream")).streaming();
         let name = call.name();
         // A stream has no request timeout, so a response that does not begin counts as idle, too.
@@ -150,11 +160,22 @@ impl Events {
     /// # Errors
     /// [`Error::Transport`] and [`Error::IdleTimeout`] when the connection broke; open another.
     pub async fn next(&mut self) -> Result<Option<JobEvent>> {
+        while let Some(frame) = self.next_frame().await? {
+            if let Some(event) = self.read(&frame)? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event as it was sent; `None` when the server has ended the stream. Cancel safe.
+    ///
+    /// # Errors
+    /// As for [`Events::next`].
+    pub async fn next_frame(&mut self) -> Result<Option<Frame>> {
         loop {
-            while let Some(frame) = self.frames.pop_front() {
-                if let Some(event) = self.read(&frame)? {
-                    return Ok(Some(event));
-                }
+            if let Some(frame) = self.frames.pop_front() {
+                return Ok(Some(frame));
             }
             let chunk = timeout(IDLE_TIMEOUT, self.response.chunk())
                 .await

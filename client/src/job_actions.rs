@@ -8,6 +8,7 @@
 use domain::{
     Item, Job,
     api::{ItemPatch, JobPatch, Page, ReplayBody, RetryBody},
+    event_wait::EventBody,
     id::Uuid,
     share::{Share, ShareBody, ShareMade},
 };
@@ -47,6 +48,17 @@ impl Client {
     /// 409 `not_retryable`, `item_expired`, `job_cancelled` or `superseded`.
     pub async fn retry_item(&self, id: Uuid, body: &RetryBody) -> Result<Item> {
         self.fetch(self.post(&["items", &id.to_string(), "retry"]).json(body)).await
+    }
+
+    /// Sends an item the event that it waits for (`waiting-for-events`). Retried safely: only the first event counts.
+    ///
+    /// # Errors
+    /// 409 `not_waiting`, `other_event`, `item_expired` or `job_cancelled`; 422 `invalid_body` if the data does not fit the
+    /// form.
+    pub async fn send_event(&self, item: Uuid, body: &EventBody) -> Result<Item> {
+        let call = self.post(&["items", &item.to_string(), "events"]).json(body);
+        let call = call.header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// Replays a complete tree as a new tree.

@@ -34,6 +34,8 @@ mod admin;
 mod api;
 mod bulk;
 mod client;
+#[cfg(feature = "demo")]
+pub mod demo;
 mod error;
 mod events;
 mod files;
@@ -43,6 +45,7 @@ mod job_actions;
 mod paging;
 mod people;
 mod retry;
+mod schedules;
 mod watch;
 mod worker;
 

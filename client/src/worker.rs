@@ -26,6 +26,7 @@ use domain::{
         AssignedItem, Assignment, FailureBody, Inputs, LogsAdded, LogsBody, NewLogLine, ReleaseBody, StepBody,
         WorkError,
     },
+    event_wait::WaitBody,
     id::Uuid,
     item::{ItemProgress, Step},
 };
@@ -214,7 +215,7 @@ pub struct Summary {
     pub succeeded: u64,
     /// Failures that were accepted.
     pub failed: u64,
-    /// Items released without a failure.
+    /// Items released without a failure, and those that wait for an event.
     pub released: u64,
     /// Items whose assignment was closed before the worker ended it: cancelled, timed out, lease lost.
     pub closed: u64,
@@ -231,6 +232,8 @@ pub enum Unfinished {
     Failed(FailureBody),
     /// The item is released without a failure.
     Released(ReleaseBody),
+    /// The item waits for an event, which the next attempt has in [`Task::item`] (`waiting-for-events`).
+    Waits(WaitBody),
 }
 
 impl Unfinished {
@@ -247,6 +250,11 @@ impl Unfinished {
     /// A release, which does not count as a failure.
     pub const fn released() -> Self {
         Self::Released(ReleaseBody { retry_after_seconds: None })
+    }
+
+    /// A wait for an event of this name, without a timeout and a form.
+    pub fn waits_for(event: impl Into<String>) -> Self {
+        Self::Waits(WaitBody { name: event.into(), timeout_seconds: None, form: None })
     }
 
     /// Sets the kind of the error, which programs can match on.
@@ -267,13 +275,14 @@ impl Unfinished {
         self
     }
 
-    /// Delays the next attempt by this pause.
+    /// Delays the next attempt by this pause; a wait for an event has none.
     #[must_use]
     pub fn retry_after(mut self, pause: Duration) -> Self {
         let seconds = Some(pause.as_secs_f64());
         match &mut self {
             Self::Failed(failure) => failure.retry_after_seconds = seconds,
             Self::Released(release) => release.retry_after_seconds = seconds,
+            Self::Waits(_) => {}
         }
         self
     }
@@ -302,6 +311,12 @@ impl Task {
     /// Number of this attempt, from 1.
     pub fn attempt(&self) -> i32 {
         self.assignment.attempt
+    }
+
+    /// Parent of the handler's own spans (W3C Trace Context), if the item was added within a trace. Send it as the
+    /// header `traceparent`, or read it with the propagator of an OpenTelemetry SDK.
+    pub fn traceparent(&self) -> Option<String> {
+        self.item().traceparent.map(|at| at.to_string())
     }
 
     /// Results of the jobs that the item's job waited for (`after`), by key; none if it waited for

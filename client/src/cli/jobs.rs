@@ -8,7 +8,7 @@ use domain::{Job, JobStatus, id::Uuid};
 use super::{Exit, JobsOptions, show};
 
 /// Maximum number of jobs on one page of the API.
-const PAGE: u32 = 1_000;
+pub(super) const PAGE: u32 = 1_000;
 
 pub(super) async fn list(client: &Client, options: JobsOptions, json: bool) -> anyhow::Result<Exit> {
     let mut remaining = options.limit;

@@ -3,19 +3,30 @@
 //! Results go to standard output, everything else to standard error, so that `--json` can be piped.
 //! The commands use only the library.
 
+mod actions;
 mod child;
+mod contexts;
+mod input;
+mod item_logs;
+mod items;
 mod jobs;
+mod login;
 mod logs;
 mod output;
+mod schedules;
+mod search;
 mod show;
+mod tokens;
+mod types;
 mod upload;
 mod work;
 
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{Args as Options, Parser, Subcommand};
-use client::Client;
-use domain::{Outcome, id::Uuid, upload::UploadFormat};
+use clap::{Args as Options, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+use client::{Client, PageQuery};
+use domain::{Outcome, api::Page, id::Uuid, upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
 
 /// Time for which the command line retries calls.
@@ -25,12 +36,15 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Parser)]
 #[command(name = "treeline", version, propagate_version = true)]
 pub(crate) struct Args {
-    /// Address of Treeline.
-    #[arg(long, global = true, env = "TREELINE_URL", default_value = "http://127.0.0.1:3000")]
-    url: String,
-    /// The API token.
+    /// Address of Treeline; by default that of the context, or http://127.0.0.1:3000 if there is none.
+    #[arg(long, global = true, env = "TREELINE_URL")]
+    url: Option<String>,
+    /// The API token; by default that of the context.
     #[arg(long, global = true, env = "TREELINE_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// Name of a server that was added by `treeline login`; by default the one in use.
+    #[arg(long, global = true, env = "TREELINE_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
     /// Print JSON; one document per line for lists and live output.
     #[arg(long, global = true)]
     json: bool,
@@ -57,6 +71,32 @@ enum Command {
     },
     /// Print the changes of a job, line by line, until it is complete.
     Tail { id: Uuid },
+    /// List items, in the order in which they were added.
+    Items(items::Options),
+    /// Show an item with its payload, attempts and last error.
+    Item { id: Uuid },
+    /// Print the log of an item's newest attempt that has one.
+    Logs(item_logs::Options),
+    /// Retry an item, or all failed items of a job with everything below it.
+    Retry(actions::RetryOptions),
+    /// Cancel an item, or a job with everything below it.
+    Cancel(actions::CancelOptions),
+    /// Replay a complete tree, or an item, as a new tree.
+    Replay(actions::ReplayOptions),
+    /// Find jobs, items, errors, files, workers and job types by id, name, key or text.
+    Search { text: String },
+    /// List job types, or manage one.
+    Types(types::Options),
+    /// List API tokens, or create and revoke one.
+    Tokens(tokens::Options),
+    /// List schedules, or manage one.
+    Schedules(schedules::Options),
+    /// Check a token, read from standard input, and store it with its server as a context.
+    Login(login::Options),
+    /// List the stored servers, or choose the one in use.
+    Context(login::ContextOptions),
+    /// Print the completion script of a shell: `source <(treeline completion bash)`.
+    Completion { shell: Shell },
 }
 
 #[derive(Debug, Options)]
@@ -182,7 +222,14 @@ pub(crate) fn log(args: &Args) {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let client = Client::new(&args.url, args.token.as_deref())?.with_retry_timeout(RETRY_TIMEOUT);
+    match args.command {
+        Command::Completion { shell } => return Ok(complete(shell)),
+        Command::Login(options) => return login::login(args.url.as_deref(), options, args.json).await,
+        Command::Context(options) => return login::context(options, args.json),
+        _ => {}
+    }
+    let server = contexts::Server::chosen(args.url, args.token, args.context.as_deref())?;
+    let client = Client::new(&server.url, server.token.as_deref())?.with_retry_timeout(RETRY_TIMEOUT);
     match args.command {
         Command::Work(options) => work::work(client, options, args.json).await,
         Command::Upload(options) => upload::upload(&client, options, args.json).await,
@@ -190,6 +237,37 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         Command::Job { id, watch: false } => jobs::show(&client, id, args.json).await,
         Command::Job { id, watch: true } => show::bar(&client, id, args.json).await,
         Command::Tail { id } => show::tail(&client, id, args.json).await,
+        Command::Items(options) => items::list(&client, options, args.json).await,
+        Command::Item { id } => items::show(&client, id, args.json).await,
+        Command::Logs(options) => item_logs::print(&client, &options, args.json).await,
+        Command::Retry(options) => actions::retry(&client, options, args.json).await,
+        Command::Cancel(options) => actions::cancel(&client, &options, args.json).await,
+        Command::Replay(options) => actions::replay(&client, options, args.json).await,
+        Command::Search { text } => search::search(&client, &text, args.json).await,
+        Command::Types(options) => types::run(&client, options, args.json).await,
+        Command::Tokens(options) => tokens::run(&client, options, args.json).await,
+        Command::Schedules(options) => schedules::run(&client, options, args.json).await,
+        Command::Login(_) | Command::Context(_) | Command::Completion { .. } => Ok(Exit::Done),
+    }
+}
+
+/// Prints the completion script of a shell.
+fn complete(shell: Shell) -> Exit {
+    clap_complete::generate(shell, &mut Args::command(), "treeline", &mut std::io::stdout());
+    Exit::Done
+}
+
+/// Reads all pages of a list.
+async fn all<T>(mut page: impl AsyncFnMut(&PageQuery) -> client::Result<Page<T>>) -> client::Result<Vec<T>> {
+    let mut query = PageQuery { limit: Some(jobs::PAGE), cursor: None };
+    let mut rows = Vec::new();
+    loop {
+        let mut next = page(&query).await?;
+        rows.append(&mut next.data);
+        match next.next_cursor {
+            Some(cursor) => query.cursor = Some(cursor),
+            None => return Ok(rows),
+        }
     }
 }
 
@@ -215,7 +293,6 @@ fn delimiter(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -229,6 +306,16 @@ mod tests {
         assert!(!args.json);
         let Command::Work(work) = args.command else { panic!("work") };
         assert_eq!((work.concurrency, work.command.len()), (300, 3));
+    }
+
+    #[test]
+    fn every_shell_gets_a_completion_script() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "treeline", &mut script);
+            let script = String::from_utf8(script).expect("text");
+            assert!(script.contains("schedules") && script.contains("completion"), "{shell}");
+        }
     }
 
     #[test]

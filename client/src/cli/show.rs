@@ -20,16 +20,54 @@ pub(super) fn json(document: &impl Serialize) {
     print_line(&line);
 }
 
+/// Prints each document on a line of its own, or else a table.
+pub(super) fn list<T: Serialize, const N: usize>(
+    documents: &[T],
+    as_json: bool,
+    columns: [&str; N],
+    row: impl Fn(&T) -> [String; N],
+) {
+    if as_json {
+        documents.iter().for_each(json);
+    } else if documents.is_empty() {
+        eprintln!("None.");
+    } else {
+        table(columns, &documents.iter().map(row).collect::<Vec<_>>());
+    }
+}
+
+/// Prints rows below a header, in columns of equal width.
+fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) {
+    let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| plain(cell))).collect();
+    let widths: [usize; N] = std::array::from_fn(|n| {
+        let cells = rows.iter().map(|row| row[n].chars().count());
+        cells.chain([columns[n].len()]).max().unwrap_or_default()
+    });
+    let print = |cells: [&str; N]| {
+        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        print_line(cells.collect::<Vec<_>>().join("  ").trim_end());
+    };
+    print(columns);
+    for row in &rows {
+        print(row.each_ref().map(String::as_str));
+    }
+}
+
 /// Prints a line. A closed pipe (`| head`) ends the program without an error.
-fn print_line(line: &str) {
+pub(super) fn print_line(line: &str) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(0);
     }
 }
 
-/// Without control characters.
+/// One line without control characters.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let shown = |c: char| match c {
+        '\n' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// `1,204 of 5,000 · 3 failed · 8 running`

@@ -188,11 +188,13 @@ mod tests {
             payload: Document::null(),
             metadata: Document::empty_object(),
             step: None,
+            event: None,
             dedupe_key: None,
             serialize_key: None,
             priority: 0,
             expires_at: None,
             created_at: now,
+            traceparent: None,
         };
         Assignment { id, item, attempt: 1, inputs: None, lease_expires_at: now, heartbeat_seconds }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::{
     Code, Document,
     api::{Ending, ReleaseBody},
+    event_wait::WaitBody,
     id::Uuid,
 };
 use tokio::{
@@ -61,6 +62,7 @@ impl Loop {
                 });
             }
             Some(Err(Unfinished::Released(body))) => self.release(id, body),
+            Some(Err(Unfinished::Waits(body))) => self.wait_for_event(id, body),
             Some(Err(Unfinished::Failed(_))) | None => self.release(id, ReleaseBody::default()),
         }
     }
@@ -127,10 +129,24 @@ impl Loop {
         });
     }
 
+    /// Ends the attempt to wait for an event.
+    fn wait_for_event(&mut self, id: Uuid, body: WaitBody) {
+        let client = self.worker.client.clone();
+        self.calls.spawn(async move {
+            let outcome = report::wait(client, id, body).await;
+            Reply::Released { assignment: id, outcome }
+        });
+    }
+
     pub(super) fn release_answered(&mut self, id: Uuid, outcome: &ReleaseOutcome) {
         match outcome {
             ReleaseOutcome::Accepted => self.summary.released += 1,
             ReleaseOutcome::Closed => self.summary.closed += 1,
+            ReleaseOutcome::Refused(reason) => {
+                let message = format!("Treeline refused the wait: {reason}");
+                self.endings.push_back(report::failure(id, report::error("bad_wait", message)));
+                return;
+            }
             ReleaseOutcome::MustFail => {
                 let message = "The worker was stopped before the item was done.".to_owned();
                 self.endings.push_back(report::failure(id, report::error("worker_stopped", message)));

@@ -8,6 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use domain::{
     Code, Document,
     api::{Assignment, Claim, Ending, FinishBody, Finished, ReleaseBody, WorkError},
+    event_wait::WaitBody,
     id::Uuid,
 };
 use tokio::time::Instant;
@@ -148,6 +149,8 @@ pub(super) enum ReleaseOutcome {
     Closed,
     /// An at_most_once item that has begun cannot be released, only failed (`retry-budget`).
     MustFail,
+    /// The server refuses it for good, such as a wait with a form that is not valid.
+    Refused(String),
 }
 
 /// Releases an item.
@@ -157,6 +160,18 @@ pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody)
         Err(error) if error.code() == Some(Code::AlreadyStarted) => ReleaseOutcome::MustFail,
         Err(error) => {
             tracing::debug!(%error, %assignment, "release failed");
+            ReleaseOutcome::Closed
+        }
+    }
+}
+
+/// Lets an item wait for an event.
+pub(super) async fn wait(client: Client, assignment: Uuid, body: WaitBody) -> ReleaseOutcome {
+    match client.wait(assignment, &body).await {
+        Ok(_) => ReleaseOutcome::Accepted,
+        Err(error) if error.code() == Some(Code::InvalidBody) => ReleaseOutcome::Refused(error.to_string()),
+        Err(error) => {
+            tracing::debug!(%error, %assignment, "wait failed");
             ReleaseOutcome::Closed
         }
     }

@@ -1,0 +1,96 @@
+//! `treeline logs`: prints the log of an item's attempt, and follows it.
+
+use client::{Client, Events, PageQuery};
+use domain::{Item, api::LogLine, id::Uuid, topic::Topic};
+
+use super::{Exit, jobs::PAGE, show};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// ID of the item.
+    id: Uuid,
+    /// Number of the attempt; by default the newest one that has a log.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    attempt: Option<i32>,
+    /// Continue with new lines, and with later attempts, until the item is final.
+    #[arg(long, short, conflicts_with = "attempt")]
+    follow: bool,
+}
+
+pub(super) async fn print(client: &Client, options: &Options, json: bool) -> anyhow::Result<Exit> {
+    let mut reader = Reader { client, item: options.id, attempt: options.attempt, cursor: None, line: 0, json };
+    if !options.follow {
+        reader.read().await?;
+        return Ok(Exit::Done);
+    }
+    loop {
+        // Opened before the state is read, so that no change in between is missed.
+        let mut events = client.topics(&[Topic::Item(options.id)]).await?;
+        loop {
+            let item = client.item(options.id).await?;
+            reader.follow(&item).await?;
+            if item.state.is_final() {
+                return Ok(Exit::Done);
+            }
+            if !changed(&mut events).await {
+                break;
+            }
+        }
+    }
+}
+
+/// Waits for a change; false if the stream has ended.
+async fn changed(events: &mut Events) -> bool {
+    matches!(events.next_frame().await, Ok(Some(_)))
+}
+
+/// Position in the log of an item.
+struct Reader<'a> {
+    client: &'a Client,
+    item: Uuid,
+    attempt: Option<i32>,
+    /// Cursor of the last page that was read.
+    cursor: Option<String>,
+    /// Last line of the attempt that was printed.
+    line: i64,
+    json: bool,
+}
+
+impl Reader<'_> {
+    /// Prints the lines that are new, of all attempts up to the item's newest.
+    async fn follow(&mut self, item: &Item) -> client::Result<()> {
+        self.read().await?;
+        while let Some(attempt) = self.attempt.filter(|attempt| *attempt < item.attempts) {
+            (self.attempt, self.cursor, self.line) = (Some(attempt + 1), None, 0);
+            self.read().await?;
+        }
+        Ok(())
+    }
+
+    /// Prints the lines of the attempt that are new.
+    async fn read(&mut self) -> client::Result<()> {
+        loop {
+            let query = PageQuery { limit: Some(PAGE), cursor: self.cursor.clone() };
+            let page = self.client.logs(self.item, self.attempt, &query).await?;
+            for line in &page.data {
+                if line.line > self.line {
+                    (self.attempt, self.line) = (Some(line.attempt), line.line);
+                    self.print(line);
+                }
+            }
+            match page.next_cursor {
+                Some(cursor) => self.cursor = Some(cursor),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn print(&self, line: &LogLine) {
+        if self.json {
+            return show::json(line);
+        }
+        let fields = line.fields.as_ref().map(|fields| format!("  {}", show::plain(fields.text()))).unwrap_or_default();
+        let (at, level) = (line.at, line.level.as_str());
+        show::print_line(&format!("{at}  {}  {level:<5}  {}{fields}", line.attempt, show::plain(&line.message)));
+    }
+}
