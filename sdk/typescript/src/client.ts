@@ -128,6 +128,11 @@ export class Client {
     }
   }
 
+  /** Response whose body is read by the caller: `/jobs/ID/failures` with `{ format: 'csv' }`, or the content of an upload. */
+  download(path: string, params: Filters = {}): Promise<Response> {
+    return this.#send('GET', path, { params });
+  }
+
   /** JSON lines of a stream of results. A stream that breaks off is continued where it ended. */
   async *lines<T extends { item_id: string }>(path: string): AsyncGenerator<T> {
     let after: string | undefined;
@@ -228,6 +233,17 @@ export class Client {
   /** Items, newest first. Filters are those of `GET /items`. */
   items(filters: Filters = {}): AsyncGenerator<t.Item> {
     return this.pages<t.Item>('/items', filters);
+  }
+
+  /** Sends an item the event that it waits for. With `key`, the same call again has no effect. */
+  sendEvent(id: string, event: t.EventRequest, options: { readonly key?: string } = {}): Promise<t.Item> {
+    const headers = { 'Idempotency-Key': options.key ?? crypto.randomUUID() };
+    return this.request('POST', `/items/${id}/events`, { body: event, headers });
+  }
+
+  /** Ends an attempt to wait for an event, with a timeout and a form for people if wanted. */
+  waitForEvent(assignmentId: string, wait: t.WaitBody): Promise<t.AssignmentEnded> {
+    return this.request('POST', `/assignments/${assignmentId}/wait`, { body: wait, idempotent: true });
   }
 
   /** Puts a failed item back, with another payload if one is given. */

@@ -46,6 +46,62 @@ export interface components {
             /** @description 1 to 2,000 bytes. */
             message: string;
         };
+        /** @description Alert channel. Secrets are never returned. */
+        AlertChannel: {
+            /**
+             * Format: int64
+             * @description Time in seconds for which an alert must be open.
+             */
+            after_seconds: number;
+            created_at: components["schemas"]["Timestamp"];
+            /** Format: uuid */
+            id: string;
+            kind: components["schemas"]["ChannelKind"];
+            /** @description Kinds of alerts; empty: all. */
+            kinds: components["schemas"]["AlertKind"][];
+            /**
+             * Format: int64
+             * @description Smallest `count` of an alert.
+             */
+            min_count: number;
+            name: string;
+            paused: boolean;
+            quiet_hours?: components["schemas"]["QuietHours"] | null;
+            /** @description True if `cleared` is sent too. */
+            send_cleared: boolean;
+            /** @description Email addresses. */
+            to: string[];
+            /** @description Job types; empty: all, and alerts that are about no type. */
+            types: string[];
+            updated_at: components["schemas"]["Timestamp"];
+            /** @description Receiver, without parts that may be secret; absent for email. */
+            url?: string | null;
+        };
+        /** @description One page of a list. */
+        AlertChannelPage: {
+            data: components["schemas"]["AlertChannel"][];
+            /** @description Opaque; null on the last page. */
+            next_cursor?: string | null;
+        };
+        /** @description `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`. */
+        AlertChannelPatch: {
+            /** Format: int64 */
+            after_seconds?: number | null;
+            kinds?: components["schemas"]["AlertKind"][] | null;
+            /** Format: int64 */
+            min_count?: number | null;
+            name?: string | null;
+            paused?: boolean | null;
+            quiet_hours?: components["schemas"]["QuietHours"] | null;
+            /** @description Required with a `url` of another host: the key is sent there. */
+            routing_key?: string | null;
+            secret?: components["schemas"]["SigningSecret"] | null;
+            send_cleared?: boolean | null;
+            to?: string[] | null;
+            types?: string[] | null;
+            /** Format: uri */
+            url?: string | null;
+        };
         /** @description An alert is over; `data.id` is that of the alert that was raised. */
         AlertCleared: {
             data: components["schemas"]["Alert"];
@@ -53,6 +109,25 @@ export interface components {
             /** @enum {string} */
             type: "alert.cleared";
         };
+        /** @description Message about an alert, in a delivery. */
+        AlertDelivery: {
+            /**
+             * Format: uuid
+             * @description Absent for a test.
+             */
+            alert_id?: string | null;
+            /** @description Name of the channel; absent if it was deleted. */
+            channel?: string | null;
+            /** Format: uuid */
+            channel_id: string;
+            event: components["schemas"]["AlertEvent"];
+            kind?: components["schemas"]["ChannelKind"] | null;
+        };
+        /**
+         * @description Event of an alert that is sent to a channel.
+         * @enum {string}
+         */
+        AlertEvent: "raised" | "cleared" | "test";
         /**
          * @description Kind of an alert.
          * @enum {string}
@@ -71,12 +146,28 @@ export interface components {
             /** @enum {string} */
             type: "alert.raised";
         };
+        /** @description A test of an alert channel. */
+        AlertTest: {
+            data: {
+                /** @description Its name */
+                channel: string;
+                /**
+                 * Format: uuid
+                 * @description The alert channel
+                 */
+                channel_id: string;
+            };
+            timestamp: components["schemas"]["Timestamp"];
+            /** @enum {string} */
+            type: "alert.test";
+        };
         /** @description Item as a worker receives it. */
         AssignedItem: {
             /** Format: int32 */
             attempts: number;
             created_at: components["schemas"]["Timestamp"];
             dedupe_key?: string | null;
+            event?: components["schemas"]["ReceivedEvent"] | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
             /** Format: int32 */
             failures: number;
@@ -99,6 +190,8 @@ export interface components {
             seq: number;
             serialize_key?: string | null;
             step?: components["schemas"]["ItemStep"] | null;
+            /** @description Parent of the spans of this attempt (W3C Trace Context), if the item was added within a trace. */
+            traceparent?: string | null;
             type: string;
         };
         /** @description One item in the worker's hands. */
@@ -174,13 +267,15 @@ export interface components {
             result?: components["schemas"]["JsonValue"];
             started_at?: components["schemas"]["Timestamp"] | null;
             step?: components["schemas"]["ItemStep"] | null;
+            /** @description Name of the event that the worker ended it to wait for. */
+            waited_for?: string | null;
             worker_id?: string | null;
         };
         /**
          * @description Outcome of an attempt.
          * @enum {string}
          */
-        AttemptOutcome: "succeeded" | "failed" | "lease_lost" | "timed_out" | "released" | "cancelled";
+        AttemptOutcome: "succeeded" | "failed" | "lease_lost" | "timed_out" | "released" | "cancelled" | "waiting";
         /** @description One page of a list. */
         AttemptPage: {
             data: components["schemas"]["Attempt"][];
@@ -366,13 +461,17 @@ export interface components {
          * @enum {string}
          */
         BulkTarget: "items" | "jobs";
-        /** @description A callback: one for each time that a tree with `on_completed` is complete. Outlives its tree by 30 days. */
+        /**
+         * @description A delivery: one for each time that a tree with `on_completed` is complete, and one for each event of an alert and
+         *     receiver of an alert channel. The former outlives its tree by 30 days, the latter is kept for 30 days.
+         */
         CallbackDelivery: {
+            alert?: components["schemas"]["AlertDelivery"] | null;
             /**
              * Format: int32
-             * @description The how many-eth time it was complete, from 1.
+             * @description The how many-eth time it was complete, from 1; absent for an alert.
              */
-            completion: number;
+            completion?: number | null;
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: uuid
@@ -381,16 +480,16 @@ export interface components {
             id: string;
             /**
              * Format: uuid
-             * @description The root of the tree.
+             * @description The root of the tree; absent for an alert.
              */
-            job_id: string;
+            job_id?: string | null;
             /** @description Its name, while it is kept and has one. */
             job_name?: string | null;
             next_try_at?: components["schemas"]["Timestamp"] | null;
             outcome?: components["schemas"]["Outcome"] | null;
             state: components["schemas"]["DeliveryState"];
             tries: components["schemas"]["DeliveryTry"][];
-            /** @description Receiver, without parts that may be secret; absent if the tree names no receiver anymore. */
+            /** @description Receiver, without parts that may be secret; absent if there is none anymore. Of mail `mailto:` and the address. */
             url?: string | null;
         };
         /** @description One page of a list. */
@@ -404,6 +503,16 @@ export interface components {
          * @enum {string}
          */
         CatchUp: "none" | "last" | "all";
+        /**
+         * @description Kind of an alert channel.
+         * @enum {string}
+         */
+        ChannelKind: "email" | "slack" | "pagerduty" | "webhook";
+        /**
+         * @description Format of the result of a check.
+         * @enum {string}
+         */
+        CheckFormat: "json" | "csv";
         /** @description One row of a checked file. */
         CheckedRow: {
             /** @description Texts of a table row by column, with the edits; cells beyond the last column come last. */
@@ -481,6 +590,13 @@ export interface components {
              */
             row?: number | null;
         };
+        /** @description How many items with the same value in their payload may run at once. */
+        ConcurrencyBy: {
+            /** @description JSON Pointer into the payload. */
+            key: string;
+            /** Format: int64 */
+            limit: number;
+        };
         /** @description A connection of one's own account with an OpenID Connect provider. */
         Connection: {
             created_at: components["schemas"]["Timestamp"];
@@ -524,6 +640,11 @@ export interface components {
              * @description Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
              */
             superseded?: number;
+            /**
+             * Format: int64
+             * @description Left out where there are none.
+             */
+            waiting_for_event?: number;
         };
         /** @description Answer to `POST /jobs/{id}/share`. */
         CreatedShare: {
@@ -620,6 +741,27 @@ export interface components {
             /** @description Opaque; null on the last page. */
             next_cursor?: string | null;
         };
+        /** @description Questions of a wait. Without fields, the person only confirms. */
+        EventForm: {
+            description?: string | null;
+            fields?: components["schemas"]["FormField"][];
+            title?: string | null;
+        };
+        /** @description `POST /items/{id}/events`: the event that the item waits for. */
+        EventRequest: {
+            /** @description Absent: null, or `{}` if the wait has a form. */
+            data?: components["schemas"]["JsonValue"];
+            name: string;
+            /** @description Stored in the audit log. */
+            reason?: string | null;
+        };
+        /** @description Event that an item waits for. */
+        EventWait: {
+            form?: components["schemas"]["EventForm"] | null;
+            name: string;
+            since: components["schemas"]["Timestamp"];
+            until?: components["schemas"]["Timestamp"] | null;
+        };
         /** @description Executor of a type. Its other fields depend on `kind`. */
         Executor: {
             auth?: components["schemas"]["BasicAuth"] | null;
@@ -705,6 +847,11 @@ export interface components {
             detail: string;
             pointer: string;
         };
+        /**
+         * @description Type of a field.
+         * @enum {string}
+         */
+        FieldType: "string" | "text" | "number" | "boolean" | "choice";
         /** @description Result of a check. */
         FileCheck: {
             /** @description Names of the columns of a table with a header, as in the file. */
@@ -758,6 +905,20 @@ export interface components {
         FinishResponse: {
             assignments: components["schemas"]["Assignment"][];
             endings: components["schemas"]["AssignmentEndingResult"][];
+        };
+        /** @description One field: a member of the event's data. */
+        FormField: {
+            /** @description Answers of a field of the type `choice`, and only of one. */
+            choices?: string[];
+            /** @description Hint below the field. */
+            description?: string | null;
+            /** @description Name of the member, unique in the form. */
+            name: string;
+            /** @description An answer is required. A required boolean may be false. */
+            required?: boolean;
+            /** @description Label on the page; absent: the name. */
+            title?: string | null;
+            type: components["schemas"]["FieldType"];
         };
         /** @description Response of a healthy server, with a single word. */
         Health: {
@@ -819,6 +980,7 @@ export interface components {
             cancel_requested_at?: components["schemas"]["Timestamp"] | null;
             created_at: components["schemas"]["Timestamp"];
             dedupe_key?: string | null;
+            event?: components["schemas"]["ReceivedEvent"] | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
             /** Format: int32 */
             failures: number;
@@ -868,6 +1030,7 @@ export interface components {
             updated_at: components["schemas"]["Timestamp"];
             /** Format: int64 */
             version: number;
+            wait?: components["schemas"]["EventWait"] | null;
             waiting_for?: components["schemas"]["WaitingFor"] | null;
         };
         /** @description Error of the last attempt. */
@@ -906,10 +1069,10 @@ export interface components {
         };
         /**
          * @description State of an item. The first one that holds: a final state, `running` (an open assignment),
-         *     `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
+         *     `waiting_for_event`, `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
          * @enum {string}
          */
-        ItemState: "available" | "running" | "retryable" | "scheduled" | "blocked" | "succeeded" | "dead" | "cancelled" | "expired";
+        ItemState: "available" | "running" | "retryable" | "scheduled" | "blocked" | "waiting_for_event" | "succeeded" | "dead" | "cancelled" | "expired";
         /** @description The last recovery point an item has reached (`steps`). */
         ItemStep: {
             data: components["schemas"]["JsonValue"];
@@ -1080,6 +1243,7 @@ export interface components {
             backoff: components["schemas"]["Backoff"];
             /** Format: int32 */
             concurrency?: number | null;
+            concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             created_at: components["schemas"]["Timestamp"];
             delivery: components["schemas"]["DeliveryStrategy"];
             executor: components["schemas"]["Executor"];
@@ -1090,6 +1254,7 @@ export interface components {
             name: string;
             paused: boolean;
             payload_schema?: components["schemas"]["JsonValue"];
+            rate_limit?: components["schemas"]["RateLimit"] | null;
             require_idempotency_key: boolean;
             /** Format: int64 */
             retain_seconds?: number | null;
@@ -1114,6 +1279,7 @@ export interface components {
              * @description `null`: no cap; 0: nothing starts.
              */
             concurrency?: number | null;
+            concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             delivery?: components["schemas"]["DeliveryStrategy"];
             executor?: components["schemas"]["Executor"];
             /** Format: double */
@@ -1123,6 +1289,7 @@ export interface components {
             name?: string;
             paused?: boolean;
             payload_schema?: Record<string, unknown> | boolean | null;
+            rate_limit?: components["schemas"]["RateLimit"] | null;
             require_idempotency_key?: boolean;
             /**
              * Format: int64
@@ -1141,6 +1308,7 @@ export interface components {
              * @description `null`: no cap; 0: nothing starts.
              */
             concurrency?: number | null;
+            concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             delivery?: components["schemas"]["DeliveryStrategy"];
             executor?: components["schemas"]["Executor"];
             /** Format: double */
@@ -1150,6 +1318,7 @@ export interface components {
             name: string;
             paused?: boolean;
             payload_schema?: Record<string, unknown> | boolean | null;
+            rate_limit?: components["schemas"]["RateLimit"] | null;
             require_idempotency_key?: boolean;
             /**
              * Format: int64
@@ -1277,6 +1446,39 @@ export interface components {
          */
         MatchKind: "remembered" | "exact" | "alias" | "fuzzy";
         MaxFailures: number | "unlimited";
+        /** @description `POST /alert-channels`. */
+        NewAlertChannel: {
+            /**
+             * Format: int64
+             * @description Time in seconds for which an alert must be open before it is sent. Absent: 0.
+             */
+            after_seconds?: number | null;
+            kind: components["schemas"]["ChannelKind"];
+            /** @description Kinds of alerts; empty: all. */
+            kinds?: components["schemas"]["AlertKind"][];
+            /**
+             * Format: int64
+             * @description Smallest `count` of an alert. Absent: 1.
+             */
+            min_count?: number | null;
+            name: string;
+            paused?: boolean;
+            quiet_hours?: components["schemas"]["QuietHours"] | null;
+            /** @description `pagerduty`: the integration key. */
+            routing_key?: string | null;
+            secret?: components["schemas"]["SigningSecret"] | null;
+            /** @description Absent: true. */
+            send_cleared?: boolean | null;
+            /** @description `email`: the addresses. */
+            to?: string[];
+            /** @description Job types; empty: all, and alerts that are about no type. */
+            types?: string[];
+            /**
+             * Format: uri
+             * @description `slack` and `webhook`: the receiver. `pagerduty`: absent for `https://events.pagerduty.com/v2/enqueue`.
+             */
+            url?: string | null;
+        };
         /** @description `POST /bulk-operations`. */
         NewBulk: {
             /** @description Items are retried or cancelled; jobs are cancelled or deleted. */
@@ -1591,7 +1793,7 @@ export interface components {
          * @description What went wrong, as a word that programs can switch on. Stable.
          * @enum {string}
          */
-        ProblemCode: "invalid_json" | "invalid_parameter" | "idempotency_key_required" | "cursor_mismatch" | "unauthenticated" | "mfa_required" | "forbidden" | "mfa_enrollment_required" | "password_change_required" | "step_up_required" | "not_found" | "method_not_allowed" | "duplicate" | "id_in_use" | "job_sealed" | "job_is_fed" | "job_cancelled" | "job_completed" | "job_not_complete" | "not_root" | "superseded" | "assignment_closed" | "already_started" | "step_behind" | "item_expired" | "item_final" | "item_not_final" | "not_retryable" | "not_resendable" | "operation_over" | "job_type_in_use" | "last_admin" | "last_sign_in_method" | "user_disabled" | "wrong_offset" | "upload_in_use" | "job_removed" | "link_used" | "precondition_failed" | "too_large" | "unsupported_media_type" | "range_not_satisfiable" | "misdirected" | "invalid_body" | "unknown_job_type" | "unknown_step" | "cycle" | "idempotency_key_reused" | "reason_required" | "url_not_allowed" | "no_rows" | "bad_header" | "mapping_incomplete" | "schema_too_complex" | "too_many_requests" | "quota_exceeded" | "internal" | "busy" | "database_unavailable" | "shutting_down" | "insufficient_storage";
+        ProblemCode: "invalid_json" | "invalid_parameter" | "idempotency_key_required" | "cursor_mismatch" | "unauthenticated" | "mfa_required" | "forbidden" | "mfa_enrollment_required" | "password_change_required" | "step_up_required" | "not_found" | "method_not_allowed" | "duplicate" | "id_in_use" | "job_sealed" | "job_is_fed" | "job_cancelled" | "job_completed" | "job_not_complete" | "not_root" | "superseded" | "assignment_closed" | "already_started" | "step_behind" | "item_expired" | "item_final" | "item_not_final" | "not_waiting" | "other_event" | "not_retryable" | "not_resendable" | "operation_over" | "job_type_in_use" | "last_admin" | "last_sign_in_method" | "user_disabled" | "wrong_offset" | "upload_in_use" | "job_removed" | "link_used" | "precondition_failed" | "too_large" | "unsupported_media_type" | "range_not_satisfiable" | "misdirected" | "invalid_body" | "unknown_job_type" | "unknown_step" | "cycle" | "idempotency_key_reused" | "reason_required" | "url_not_allowed" | "no_rows" | "bad_header" | "mapping_incomplete" | "schema_too_complex" | "too_many_requests" | "quota_exceeded" | "internal" | "busy" | "database_unavailable" | "shutting_down" | "insufficient_storage";
         /** @description Headers by name. */
         PushHeaders: {
             [key: string]: string;
@@ -1605,6 +1807,7 @@ export interface components {
              * @description From 1; only grows
              */
             attempt: number;
+            event?: components["schemas"]["ReceivedEvent"];
             /** @description Where the job waited for others: their results by key, or links to them */
             inputs?: {
                 [key: string]: components["schemas"]["JobInputs"];
@@ -1630,9 +1833,51 @@ export interface components {
             messages: number;
             type: string;
         };
+        /**
+         * @description Hours of the wall clock in which a channel is silent. What is raised in them and still open at their end is sent
+         *     then.
+         */
+        QuietHours: {
+            /** @description Days on which they begin. Empty: every day. */
+            days?: components["schemas"]["Weekday"][];
+            /** @description First minute, such as `22:00`. */
+            from: string;
+            /** @description IANA time zone, such as `Europe/Berlin`. */
+            time_zone: string;
+            /** @description First minute after them, such as `07:00`; on the next day if it is not later than `from`. */
+            to: string;
+        };
+        /** @description How many items may start in a time. Every attempt is a start. */
+        RateLimit: {
+            /**
+             * Format: int64
+             * @description So many may start at the same moment after a pause; then one every `per_seconds` / `count`. Greater than `count`:
+             *     so many may start in one window after a pause. Absent: `count`.
+             */
+            burst?: number | null;
+            /**
+             * Format: int64
+             * @description At most so many start in any window of `per_seconds`.
+             */
+            count: number;
+            /** @description JSON Pointer into the payload: the limit holds for each value there. Absent: for the whole type. */
+            key?: string | null;
+            /** Format: int64 */
+            per_seconds: number;
+        };
         /** @description Reason of an action: `{"reason": "…"}`. Required on someone else's work. */
         ReasonBody: {
             reason?: string | null;
+        };
+        /** @description Event that ended the wait of an item, or the timeout that did. */
+        ReceivedEvent: {
+            at: components["schemas"]["Timestamp"];
+            by?: components["schemas"]["Actor"] | null;
+            /** @description Null after a timeout. */
+            data: components["schemas"]["JsonValue"];
+            name: string;
+            /** @description True if no event came in time. */
+            timed_out: boolean;
         };
         /** @description Answer to calls that make recovery codes. */
         RecoveryCodes: {
@@ -2083,9 +2328,14 @@ export interface components {
             /** @description Name in the header of the file. */
             from: string;
             matched?: components["schemas"]["MatchKind"] | null;
-            /** @description Property; null: none fits. */
+            /** @description Property; null: none fits, or the column was left out in the last mapping (`matched` is `remembered`). */
             to?: string | null;
         };
+        /**
+         * @description Format of a template file.
+         * @enum {string}
+         */
+        TemplateFormat: "csv" | "xlsx";
         /** @description Items per second, coming in and ending, on average over a while. */
         ThroughputRate: {
             /** Format: double */
@@ -2278,6 +2528,17 @@ export interface components {
          * @enum {string}
          */
         ValueKind: "text" | "number" | "integer" | "boolean" | "date";
+        /** @description `POST /assignments/{id}/wait`: ends the attempt until an event of this name comes. */
+        WaitBody: {
+            form?: components["schemas"]["EventForm"] | null;
+            /** @description Name of the event, 1 to 255 characters. */
+            name: string;
+            /**
+             * Format: double
+             * @description Seconds after which the item is available again without an event; absent or null: it waits without a limit.
+             */
+            timeout_seconds?: number | null;
+        };
         /** @description Reason why an item is not running. */
         WaitingFor: {
             detail?: string | null;
@@ -2285,9 +2546,14 @@ export interface components {
              * @description One of [`WAITING_REASONS`].
              * @enum {string}
              */
-            reason: "retry" | "run_after" | "after" | "serialize_key" | "paused" | "concurrency" | "not_claimed";
+            reason: "retry" | "run_after" | "after" | "serialize_key" | "paused" | "concurrency" | "concurrency_key" | "rate_limit" | "not_claimed" | "event";
             until?: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description Day of the week.
+         * @enum {string}
+         */
+        Weekday: "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "saturday" | "sunday";
         /** @description Error of an attempt. */
         WorkError: {
             detail?: components["schemas"]["JsonValue"];
@@ -2325,10 +2591,16 @@ export type Actor = components['schemas']['Actor'];
 export type ActorKind = components['schemas']['ActorKind'];
 export type Alert = components['schemas']['Alert'];
 export type AlertBody = components['schemas']['AlertBody'];
+export type AlertChannel = components['schemas']['AlertChannel'];
+export type AlertChannelPage = components['schemas']['AlertChannelPage'];
+export type AlertChannelPatch = components['schemas']['AlertChannelPatch'];
 export type AlertCleared = components['schemas']['AlertCleared'];
+export type AlertDelivery = components['schemas']['AlertDelivery'];
+export type AlertEvent = components['schemas']['AlertEvent'];
 export type AlertKind = components['schemas']['AlertKind'];
 export type AlertPage = components['schemas']['AlertPage'];
 export type AlertRaised = components['schemas']['AlertRaised'];
+export type AlertTest = components['schemas']['AlertTest'];
 export type AssignedItem = components['schemas']['AssignedItem'];
 export type Assignment = components['schemas']['Assignment'];
 export type AssignmentEnded = components['schemas']['AssignmentEnded'];
@@ -2356,11 +2628,14 @@ export type BulkTarget = components['schemas']['BulkTarget'];
 export type CallbackDelivery = components['schemas']['CallbackDelivery'];
 export type CallbackDeliveryPage = components['schemas']['CallbackDeliveryPage'];
 export type CatchUp = components['schemas']['CatchUp'];
+export type ChannelKind = components['schemas']['ChannelKind'];
+export type CheckFormat = components['schemas']['CheckFormat'];
 export type CheckedRow = components['schemas']['CheckedRow'];
 export type ClaimRequest = components['schemas']['ClaimRequest'];
 export type ClaimResponse = components['schemas']['ClaimResponse'];
 export type ColumnCheck = components['schemas']['ColumnCheck'];
 export type ColumnFinding = components['schemas']['ColumnFinding'];
+export type ConcurrencyBy = components['schemas']['ConcurrencyBy'];
 export type Connection = components['schemas']['Connection'];
 export type Connections = components['schemas']['Connections'];
 export type Counts = components['schemas']['Counts'];
@@ -2376,6 +2651,9 @@ export type EditOp = components['schemas']['EditOp'];
 export type EndedSessions = components['schemas']['EndedSessions'];
 export type ErrorGroup = components['schemas']['ErrorGroup'];
 export type ErrorGroupPage = components['schemas']['ErrorGroupPage'];
+export type EventForm = components['schemas']['EventForm'];
+export type EventRequest = components['schemas']['EventRequest'];
+export type EventWait = components['schemas']['EventWait'];
 export type Executor = components['schemas']['Executor'];
 export type ExecutorKind = components['schemas']['ExecutorKind'];
 export type ExportFormat = components['schemas']['ExportFormat'];
@@ -2384,12 +2662,14 @@ export type FailureBody = components['schemas']['FailureBody'];
 export type FailureLine = components['schemas']['FailureLine'];
 export type FeedRule = components['schemas']['FeedRule'];
 export type FieldProblem = components['schemas']['FieldProblem'];
+export type FieldType = components['schemas']['FieldType'];
 export type FileCheck = components['schemas']['FileCheck'];
 export type FileCheckBody = components['schemas']['FileCheckBody'];
 export type FileForm = components['schemas']['FileForm'];
 export type FindingKind = components['schemas']['FindingKind'];
 export type FinishRequest = components['schemas']['FinishRequest'];
 export type FinishResponse = components['schemas']['FinishResponse'];
+export type FormField = components['schemas']['FormField'];
 export type Health = components['schemas']['Health'];
 export type HeartbeatRequest = components['schemas']['HeartbeatRequest'];
 export type HeartbeatResponse = components['schemas']['HeartbeatResponse'];
@@ -2430,6 +2710,7 @@ export type Mapping = components['schemas']['Mapping'];
 export type MappingSuggestion = components['schemas']['MappingSuggestion'];
 export type MatchKind = components['schemas']['MatchKind'];
 export type MaxFailures = components['schemas']['MaxFailures'];
+export type NewAlertChannel = components['schemas']['NewAlertChannel'];
 export type NewBulk = components['schemas']['NewBulk'];
 export type NewItem = components['schemas']['NewItem'];
 export type NewJob = components['schemas']['NewJob'];
@@ -2458,7 +2739,10 @@ export type ProblemCode = components['schemas']['ProblemCode'];
 export type PushHeaders = components['schemas']['PushHeaders'];
 export type PushedItem = components['schemas']['PushedItem'];
 export type QueueStats = components['schemas']['QueueStats'];
+export type QuietHours = components['schemas']['QuietHours'];
+export type RateLimit = components['schemas']['RateLimit'];
 export type ReasonBody = components['schemas']['ReasonBody'];
+export type ReceivedEvent = components['schemas']['ReceivedEvent'];
 export type RecoveryCodes = components['schemas']['RecoveryCodes'];
 export type RefusedItem = components['schemas']['RefusedItem'];
 export type ReleaseBody = components['schemas']['ReleaseBody'];
@@ -2499,6 +2783,7 @@ export type Statistics = components['schemas']['Statistics'];
 export type StepBody = components['schemas']['StepBody'];
 export type StepUp = components['schemas']['StepUp'];
 export type SuggestedColumn = components['schemas']['SuggestedColumn'];
+export type TemplateFormat = components['schemas']['TemplateFormat'];
 export type ThroughputRate = components['schemas']['ThroughputRate'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Token = components['schemas']['Token'];
@@ -2516,7 +2801,9 @@ export type User = components['schemas']['User'];
 export type UserPage = components['schemas']['UserPage'];
 export type UserPatch = components['schemas']['UserPatch'];
 export type ValueKind = components['schemas']['ValueKind'];
+export type WaitBody = components['schemas']['WaitBody'];
 export type WaitingFor = components['schemas']['WaitingFor'];
+export type Weekday = components['schemas']['Weekday'];
 export type WorkError = components['schemas']['WorkError'];
 export type WorkerSummary = components['schemas']['WorkerSummary'];
 export type WorkerSummaryPage = components['schemas']['WorkerSummaryPage'];

@@ -218,7 +218,7 @@ export class Worker<Payload = unknown> {
       const claimId = crypto.randomUUID();
       const body = {
         worker_id: workerId,
-        types,
+        types: ids.length > 0 ? [] : types,
         claim_id: claimId,
         max: Math.min(ids.length > 0 ? ids.length : free, 1_000),
         ...(ids.length > 0 ? { item_ids: ids } : {}),
@@ -240,8 +240,8 @@ export class Worker<Payload = unknown> {
 
   /** Ends a claim that may still wait at the server, and gives back what it has taken. */
   async #takeBack(claimId: string): Promise<void> {
-    const { types, workerId } = this.#options;
-    const body = { worker_id: workerId, types, item_ids: [], claim_id: claimId };
+    // It names no items: it takes nothing, and so does a request with this id that is still on its way.
+    const body = { worker_id: this.#options.workerId, types: [], item_ids: [], claim_id: claimId };
     try {
       const { assignments } = await this.#client.request<t.ClaimResponse>('POST', '/assignments', { body, idempotent: true });
       for (const { id } of assignments) await this.#release({ assignment_id: id });

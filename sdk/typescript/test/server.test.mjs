@@ -1,50 +1,23 @@
 // Scenarios against a real server: TREELINE_SERVER_BIN, with its private PostgreSQL or an empty DATABASE_URL.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { ApiError, Client, verifyWebhook } from '../dist/index.js';
 import { Failure, Release, Worker } from '../dist/worker.js';
+import { collect, startServer } from './support.mjs';
 
-const token = randomBytes(32).toString('hex');
 let server;
 let client;
 
-const collect = async (values) => {
-  const all = [];
-  for await (const value of values) all.push(value);
-  return all;
-};
-
 before(async () => {
-  const program = process.env.TREELINE_SERVER_BIN;
-  assert.ok(program, 'TREELINE_SERVER_BIN is the path of treeline-server: see README.md');
-  const folder = await mkdtemp(path.join(tmpdir(), 'treeline-'));
-  const env = { ...process.env, TREELINE_LISTEN: '127.0.0.1:0', TREELINE_DATA_DIR: folder, TREELINE_BOOTSTRAP_TOKEN: token, TREELINE_CALLBACK_ALLOW: '127.0.0.1' };
-  server = spawn(program, [], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  server.stderr.on('data', (bytes) => (said += bytes));
-  const url = await new Promise((resolve, reject) => {
-    server.stdout.on('data', (bytes) => {
-      said += bytes;
-      const found = /listening on (http\S+)/.exec(said);
-      if (found) resolve(found[1]);
-    });
-    server.on('exit', () => reject(new Error(`the server did not start: ${said}`)));
-  });
-  client = new Client({ url, token, chunk: 1_000 });
+  server = await startServer();
+  client = new Client({ url: server.url, token: server.token, chunk: 1_000 });
 });
 
-after(async () => {
-  server.kill('SIGTERM');
-  await new Promise((resolve) => server.on('exit', resolve));
-});
+after(() => server.stop());
 
 async function jobType() {
   const name = `t-${randomBytes(4).toString('hex')}`;

@@ -162,6 +162,18 @@ class AsyncClient:
                     raise ConnectionFailed(f"GET {path}: {error}") from error
                 await asyncio.sleep(backoff(failures))
 
+    async def download(self, path: str, target: str | os.PathLike[str], **params: Any) -> None:
+        """Writes the body of a response to a file, such as `/jobs/ID/failures` with `format="csv"`."""
+        async with self._http.stream(
+            "GET", f"{self.url}/api/v1{path}", params=_query(params), headers=self._headers
+        ) as response:
+            if response.status_code >= 400:
+                await response.aread()
+                raise _api_error(f"GET {path}", response)
+            with Path(target).open("wb") as file:
+                async for piece in response.aiter_bytes():
+                    file.write(piece)
+
     # Jobs
 
     async def me(self) -> t.CurrentCaller:
@@ -287,6 +299,16 @@ class AsyncClient:
         """Puts a failed item back, with another payload if one is given."""
         return cast(t.Item, await self.request("POST", f"/items/{item_id}/retry", body=body))
 
+    async def send_event(
+        self, item_id: str, name: str, data: Any = None, *, reason: str | None = None, key: str | None = None
+    ) -> t.Item:
+        """Sends an item the event that it waits for. With `key`, the same call again has no effect."""
+        body: dict[str, Any] = {"name": name, "data": data}
+        if reason is not None:
+            body["reason"] = reason
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        return cast(t.Item, await self.request("POST", f"/items/{item_id}/events", body=body, headers=headers))
+
     # Files
 
     async def upload(
@@ -392,6 +414,11 @@ class AsyncClient:
         """Gives an item back without a failure."""
         body = {} if retry_after_seconds is None else {"retry_after_seconds": retry_after_seconds}
         return await self.request("POST", f"/assignments/{assignment_id}/release", body=body, idempotent=True)
+
+    async def wait_for_event(self, assignment_id: str, name: str, **body: Any) -> t.AssignmentEnded:
+        """Ends an attempt to wait for an event. `body` may have `timeout_seconds` and a `form` for people."""
+        ended = await self.request("POST", f"/assignments/{assignment_id}/wait", body={"name": name, **body}, idempotent=True)
+        return cast(t.AssignmentEnded, ended)
 
     async def log(self, assignment_id: str, lines: Sequence[Mapping[str, Any]]) -> Any:
         """Adds lines to the log of an attempt."""

@@ -15,10 +15,27 @@ class AlertBody(TypedDict):
     message: str
 
 
+Secret: TypeAlias = None
+
+
+ToItem: TypeAlias = str
+
+
+Type: TypeAlias = str
+
+
+AlertEvent: TypeAlias = Literal['raised', 'cleared', 'test']
+
+
 AlertKind: TypeAlias = Literal['dead_letters', 'many_failures', 'ending_refused', 'stalled', 'unclaimed', 'delivery_failed', 'broker_away', 'worker']
 
 
-AttemptOutcome: TypeAlias = Literal['succeeded', 'failed', 'lease_lost', 'timed_out', 'released', 'cancelled']
+class Data(TypedDict):
+    channel: str
+    channel_id: str
+
+
+AttemptOutcome: TypeAlias = Literal['succeeded', 'failed', 'lease_lost', 'timed_out', 'released', 'cancelled', 'waiting']
 
 
 class Backoff(TypedDict):
@@ -74,6 +91,12 @@ BulkTarget: TypeAlias = Literal['items', 'jobs']
 CatchUp: TypeAlias = Literal['none', 'last', 'all']
 
 
+ChannelKind: TypeAlias = Literal['email', 'slack', 'pagerduty', 'webhook']
+
+
+CheckFormat: TypeAlias = Literal['json', 'csv']
+
+
 class CheckedRow(TypedDict):
     """
     One row of a checked file.
@@ -88,9 +111,6 @@ class CheckedRow(TypedDict):
     row: int
 
 
-Type: TypeAlias = str
-
-
 class ClaimRequest(TypedDict):
     """
     `POST /assignments`: a claim.
@@ -102,6 +122,15 @@ class ClaimRequest(TypedDict):
     types: NotRequired[list[Type]]
     wait_seconds: NotRequired[int | None]
     worker_id: str
+
+
+class ConcurrencyBy(TypedDict):
+    """
+    How many items with the same value in their payload may run at once.
+    """
+
+    key: str
+    limit: int
 
 
 class Counts(TypedDict):
@@ -119,6 +148,7 @@ class Counts(TypedDict):
     scheduled: int
     succeeded: int
     superseded: NotRequired[int]
+    waiting_for_event: NotRequired[int]
 
 
 class DayTotal(TypedDict):
@@ -151,9 +181,6 @@ class EndedSessions(TypedDict):
     ended: int
 
 
-Secret: TypeAlias = None
-
-
 ExecutorKind: TypeAlias = Literal['pull', 'push', 'builtin']
 
 
@@ -182,6 +209,9 @@ class FieldProblem(TypedDict):
     pointer: str
 
 
+FieldType: TypeAlias = Literal['string', 'text', 'number', 'boolean', 'choice']
+
+
 class FileCheck(TypedDict):
     """
     Result of a check.
@@ -204,6 +234,22 @@ class FileForm(TypedDict):
 
 
 FindingKind: TypeAlias = Literal['missing', 'unknown', 'mismatch']
+
+
+Choice: TypeAlias = str
+
+
+class FormField(TypedDict):
+    """
+    One field: a member of the event's data.
+    """
+
+    choices: NotRequired[list[Choice]]
+    description: NotRequired[str | None]
+    name: str
+    required: NotRequired[bool]
+    title: NotRequired[str | None]
+    type: FieldType
 
 
 class Health(TypedDict):
@@ -245,7 +291,7 @@ class ItemProgress(TypedDict):
     total: NotRequired[int | None]
 
 
-ItemState: TypeAlias = Literal['available', 'running', 'retryable', 'scheduled', 'blocked', 'succeeded', 'dead', 'cancelled', 'expired']
+ItemState: TypeAlias = Literal['available', 'running', 'retryable', 'scheduled', 'blocked', 'waiting_for_event', 'succeeded', 'dead', 'cancelled', 'expired']
 
 
 class ItemsAdded(TypedDict):
@@ -434,7 +480,7 @@ class PreviewRow(TypedDict):
     row: int
 
 
-ProblemCode: TypeAlias = Literal['invalid_json', 'invalid_parameter', 'idempotency_key_required', 'cursor_mismatch', 'unauthenticated', 'mfa_required', 'forbidden', 'mfa_enrollment_required', 'password_change_required', 'step_up_required', 'not_found', 'method_not_allowed', 'duplicate', 'id_in_use', 'job_sealed', 'job_is_fed', 'job_cancelled', 'job_completed', 'job_not_complete', 'not_root', 'superseded', 'assignment_closed', 'already_started', 'step_behind', 'item_expired', 'item_final', 'item_not_final', 'not_retryable', 'not_resendable', 'operation_over', 'job_type_in_use', 'last_admin', 'last_sign_in_method', 'user_disabled', 'wrong_offset', 'upload_in_use', 'job_removed', 'link_used', 'precondition_failed', 'too_large', 'unsupported_media_type', 'range_not_satisfiable', 'misdirected', 'invalid_body', 'unknown_job_type', 'unknown_step', 'cycle', 'idempotency_key_reused', 'reason_required', 'url_not_allowed', 'no_rows', 'bad_header', 'mapping_incomplete', 'schema_too_complex', 'too_many_requests', 'quota_exceeded', 'internal', 'busy', 'database_unavailable', 'shutting_down', 'insufficient_storage']
+ProblemCode: TypeAlias = Literal['invalid_json', 'invalid_parameter', 'idempotency_key_required', 'cursor_mismatch', 'unauthenticated', 'mfa_required', 'forbidden', 'mfa_enrollment_required', 'password_change_required', 'step_up_required', 'not_found', 'method_not_allowed', 'duplicate', 'id_in_use', 'job_sealed', 'job_is_fed', 'job_cancelled', 'job_completed', 'job_not_complete', 'not_root', 'superseded', 'assignment_closed', 'already_started', 'step_behind', 'item_expired', 'item_final', 'item_not_final', 'not_waiting', 'other_event', 'not_retryable', 'not_resendable', 'operation_over', 'job_type_in_use', 'last_admin', 'last_sign_in_method', 'user_disabled', 'wrong_offset', 'upload_in_use', 'job_removed', 'link_used', 'precondition_failed', 'too_large', 'unsupported_media_type', 'range_not_satisfiable', 'misdirected', 'invalid_body', 'unknown_job_type', 'unknown_step', 'cycle', 'idempotency_key_reused', 'reason_required', 'url_not_allowed', 'no_rows', 'bad_header', 'mapping_incomplete', 'schema_too_complex', 'too_many_requests', 'quota_exceeded', 'internal', 'busy', 'database_unavailable', 'shutting_down', 'insufficient_storage']
 
 
 PushHeaders: TypeAlias = dict[str, str]
@@ -447,6 +493,17 @@ class QueueStats(TypedDict):
 
     messages: int
     type: str
+
+
+class RateLimit(TypedDict):
+    """
+    How many items may start in a time. Every attempt is a start.
+    """
+
+    burst: NotRequired[int | None]
+    count: int
+    key: NotRequired[str | None]
+    per_seconds: int
 
 
 class ReasonBody(TypedDict):
@@ -643,6 +700,9 @@ class StepUp(TypedDict):
     recovery_code: NotRequired[str | None]
 
 
+TemplateFormat: TypeAlias = Literal['csv', 'xlsx']
+
+
 class ThroughputRate(TypedDict):
     """
     Items per second, coming in and ending, on average over a while.
@@ -707,7 +767,7 @@ class TotpStarted(TypedDict):
     secret: str
 
 
-class Data1(TypedDict):
+class Data2(TypedDict):
     completion: int
     counts: Counts
     job_id: str
@@ -720,7 +780,7 @@ class TreeCompleted(TypedDict):
     A tree is complete.
     """
 
-    data: Data1
+    data: Data2
     timestamp: Timestamp
     type: Literal['tree.completed']
 
@@ -800,8 +860,11 @@ class WaitingFor(TypedDict):
     """
 
     detail: NotRequired[str | None]
-    reason: Literal['retry', 'run_after', 'after', 'serialize_key', 'paused', 'concurrency', 'not_claimed']
+    reason: Literal['retry', 'run_after', 'after', 'serialize_key', 'paused', 'concurrency', 'concurrency_key', 'rate_limit', 'not_claimed', 'event']
     until: NotRequired[Timestamp | None]
+
+
+Weekday: TypeAlias = Literal['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']
 
 
 class WorkError(TypedDict):
@@ -873,6 +936,18 @@ class AlertCleared(TypedDict):
     type: Literal['alert.cleared']
 
 
+class AlertDelivery(TypedDict):
+    """
+    Message about an alert, in a delivery.
+    """
+
+    alert_id: NotRequired[str | None]
+    channel: NotRequired[str | None]
+    channel_id: str
+    event: AlertEvent
+    kind: NotRequired[ChannelKind | None]
+
+
 class AlertPage(TypedDict):
     """
     One page of a list.
@@ -890,6 +965,16 @@ class AlertRaised(TypedDict):
     data: Alert
     timestamp: Timestamp
     type: Literal['alert.raised']
+
+
+class AlertTest(TypedDict):
+    """
+    A test of an alert channel.
+    """
+
+    data: Data
+    timestamp: Timestamp
+    type: Literal['alert.test']
 
 
 class AssignmentEnded(TypedDict):
@@ -1052,6 +1137,37 @@ class ErrorGroupPage(TypedDict):
     next_cursor: NotRequired[str | None]
 
 
+class EventForm(TypedDict):
+    """
+    Questions of a wait. Without fields, the person only confirms.
+    """
+
+    description: NotRequired[str | None]
+    fields: NotRequired[list[FormField]]
+    title: NotRequired[str | None]
+
+
+class EventRequest(TypedDict):
+    """
+    `POST /items/{id}/events`: the event that the item waits for.
+    """
+
+    data: NotRequired[JsonValue]
+    name: str
+    reason: NotRequired[str | None]
+
+
+class EventWait(TypedDict):
+    """
+    Event that an item waits for.
+    """
+
+    form: NotRequired[EventForm | None]
+    name: str
+    since: Timestamp
+    until: NotRequired[Timestamp | None]
+
+
 class Executor(TypedDict):
     """
     Executor of a type. Its other fields depend on `kind`.
@@ -1166,6 +1282,7 @@ JobType = TypedDict(
     {
         'backoff': Backoff,
         'concurrency': NotRequired[int | None],
+        'concurrency_by': NotRequired[ConcurrencyBy | None],
         'created_at': Timestamp,
         'delivery': DeliveryStrategy,
         'executor': Executor,
@@ -1175,6 +1292,7 @@ JobType = TypedDict(
         'name': str,
         'paused': bool,
         'payload_schema': NotRequired[JsonValue],
+        'rate_limit': NotRequired[RateLimit | None],
         'require_idempotency_key': bool,
         'retain_seconds': NotRequired[int | None],
         'run_timeout_seconds': NotRequired[float | None],
@@ -1199,6 +1317,7 @@ JobTypePatch = TypedDict(
     {
         'backoff': NotRequired[Backoff],
         'concurrency': NotRequired[int | None],
+        'concurrency_by': NotRequired[ConcurrencyBy | None],
         'delivery': NotRequired[DeliveryStrategy],
         'executor': NotRequired[Executor],
         'heartbeat_seconds': NotRequired[float],
@@ -1207,6 +1326,7 @@ JobTypePatch = TypedDict(
         'name': NotRequired[str],
         'paused': NotRequired[bool],
         'payload_schema': NotRequired[dict[str, Any] | bool | None],
+        'rate_limit': NotRequired[RateLimit | None],
         'require_idempotency_key': NotRequired[bool],
         'retain_seconds': NotRequired[int | None],
         'run_timeout_seconds': NotRequired[float | None],
@@ -1220,6 +1340,7 @@ JobTypeSpec = TypedDict(
     {
         'backoff': NotRequired[Backoff],
         'concurrency': NotRequired[int | None],
+        'concurrency_by': NotRequired[ConcurrencyBy | None],
         'delivery': NotRequired[DeliveryStrategy],
         'executor': NotRequired[Executor],
         'heartbeat_seconds': NotRequired[float],
@@ -1228,6 +1349,7 @@ JobTypeSpec = TypedDict(
         'name': str,
         'paused': NotRequired[bool],
         'payload_schema': NotRequired[dict[str, Any] | bool | None],
+        'rate_limit': NotRequired[RateLimit | None],
         'require_idempotency_key': NotRequired[bool],
         'retain_seconds': NotRequired[int | None],
         'run_timeout_seconds': NotRequired[float | None],
@@ -1412,19 +1534,27 @@ class Problem(TypedDict):
     type: str
 
 
-class PushedItem(TypedDict):
+QuietHours = TypedDict(
+    'QuietHours',
+    {
+        'days': NotRequired[list[Weekday]],
+        'from': str,
+        'time_zone': str,
+        'to': str,
+    },
+)
+
+
+class ReceivedEvent(TypedDict):
     """
-    An item for the worker behind the URL of a job type with a push executor.
+    Event that ended the wait of an item, or the timeout that did.
     """
 
-    assignment_id: str
-    attempt: int
-    inputs: NotRequired[dict[str, JobInputs]]
-    item_id: str
-    job_id: str
-    payload: JsonValue
-    step: ItemStep | None
-    type: str
+    at: Timestamp
+    by: NotRequired[Actor | None]
+    data: JsonValue
+    name: str
+    timed_out: bool
 
 
 class ReplayBody(TypedDict):
@@ -1635,6 +1765,65 @@ class Upload(TypedDict):
     sha256: str
 
 
+class WaitBody(TypedDict):
+    """
+    `POST /assignments/{id}/wait`: ends the attempt until an event of this name comes.
+    """
+
+    form: NotRequired[EventForm | None]
+    name: str
+    timeout_seconds: NotRequired[float | None]
+
+
+class AlertChannel(TypedDict):
+    """
+    Alert channel. Secrets are never returned.
+    """
+
+    after_seconds: int
+    created_at: Timestamp
+    id: str
+    kind: ChannelKind
+    kinds: list[AlertKind]
+    min_count: int
+    name: str
+    paused: bool
+    quiet_hours: NotRequired[QuietHours | None]
+    send_cleared: bool
+    to: list[str]
+    types: list[str]
+    updated_at: Timestamp
+    url: NotRequired[str | None]
+
+
+class AlertChannelPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[AlertChannel]
+    next_cursor: NotRequired[str | None]
+
+
+class AlertChannelPatch(TypedDict):
+    """
+    `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`.
+    """
+
+    after_seconds: NotRequired[int | None]
+    kinds: NotRequired[list[AlertKind] | None]
+    min_count: NotRequired[int | None]
+    name: NotRequired[str | None]
+    paused: NotRequired[bool | None]
+    quiet_hours: NotRequired[QuietHours | None]
+    routing_key: NotRequired[str | None]
+    secret: NotRequired[SigningSecret | Secret]
+    send_cleared: NotRequired[bool | None]
+    to: NotRequired[list[ToItem] | None]
+    types: NotRequired[list[Type] | None]
+    url: NotRequired[str | None]
+
+
 class AssignedItem(TypedDict):
     """
     Item as a worker receives it.
@@ -1643,6 +1832,7 @@ class AssignedItem(TypedDict):
     attempts: int
     created_at: Timestamp
     dedupe_key: NotRequired[str | None]
+    event: NotRequired[ReceivedEvent | None]
     expires_at: NotRequired[Timestamp | None]
     failures: int
     id: str
@@ -1656,6 +1846,7 @@ class AssignedItem(TypedDict):
     seq: int
     serialize_key: NotRequired[str | None]
     step: NotRequired[ItemStep | None]
+    traceparent: NotRequired[str | None]
     type: str
 
 
@@ -1684,6 +1875,7 @@ class Attempt(TypedDict):
     result: NotRequired[JsonValue]
     started_at: NotRequired[Timestamp | None]
     step: NotRequired[ItemStep | None]
+    waited_for: NotRequired[str | None]
     worker_id: NotRequired[str | None]
 
 
@@ -1762,13 +1954,15 @@ class BulkOperationPage(TypedDict):
 
 class CallbackDelivery(TypedDict):
     """
-    A callback: one for each time that a tree with `on_completed` is complete. Outlives its tree by 30 days.
+    A delivery: one for each time that a tree with `on_completed` is complete, and one for each event of an alert and
+    receiver of an alert channel. The former outlives its tree by 30 days, the latter is kept for 30 days.
     """
 
-    completion: int
+    alert: NotRequired[AlertDelivery | None]
+    completion: NotRequired[int | None]
     created_at: Timestamp
     id: str
-    job_id: str
+    job_id: NotRequired[str | None]
     job_name: NotRequired[str | None]
     next_try_at: NotRequired[Timestamp | None]
     outcome: NotRequired[Outcome | None]
@@ -1867,6 +2061,7 @@ class Item(TypedDict):
     cancel_requested_at: NotRequired[Timestamp | None]
     created_at: Timestamp
     dedupe_key: NotRequired[str | None]
+    event: NotRequired[ReceivedEvent | None]
     expires_at: NotRequired[Timestamp | None]
     failures: int
     fed_by: NotRequired[str | None]
@@ -1893,6 +2088,7 @@ class Item(TypedDict):
     type: str
     updated_at: Timestamp
     version: int
+    wait: NotRequired[EventWait | None]
     waiting_for: NotRequired[WaitingFor | None]
 
 
@@ -2005,6 +2201,26 @@ class MappingSuggestion(TypedDict):
     properties: list[ImportProperty]
 
 
+class NewAlertChannel(TypedDict):
+    """
+    `POST /alert-channels`.
+    """
+
+    after_seconds: NotRequired[int | None]
+    kind: ChannelKind
+    kinds: NotRequired[list[AlertKind]]
+    min_count: NotRequired[int | None]
+    name: str
+    paused: NotRequired[bool]
+    quiet_hours: NotRequired[QuietHours | None]
+    routing_key: NotRequired[str | None]
+    secret: NotRequired[SigningSecret | Secret]
+    send_cleared: NotRequired[bool | None]
+    to: NotRequired[list[ToItem]]
+    types: NotRequired[list[Type]]
+    url: NotRequired[str | None]
+
+
 class NewJob(TypedDict):
     """
     `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
@@ -2050,6 +2266,22 @@ class NewSchedule(TypedDict):
     paused: NotRequired[bool]
     starts_at: NotRequired[Timestamp | None]
     time_zone: NotRequired[str | None]
+
+
+class PushedItem(TypedDict):
+    """
+    An item for the worker behind the URL of a job type with a push executor.
+    """
+
+    assignment_id: str
+    attempt: int
+    event: NotRequired[ReceivedEvent]
+    inputs: NotRequired[dict[str, JobInputs]]
+    item_id: str
+    job_id: str
+    payload: JsonValue
+    step: ItemStep | None
+    type: str
 
 
 class RootsChange(TypedDict):
@@ -2141,7 +2373,7 @@ class UploadPreview(TypedDict):
     suggested_header_row: NotRequired[int | None]
 
 
-class Data(TypedDict):
+class Data1(TypedDict):
     entries: list[AuditEntry]
 
 
@@ -2150,6 +2382,6 @@ class AuditEntries(TypedDict):
     Entries of the audit log, in order.
     """
 
-    data: Data
+    data: Data1
     timestamp: Timestamp
     type: Literal['audit.entries']

@@ -250,7 +250,7 @@ class Worker:
             if wake is None:
                 body["wait_seconds"] = CLAIM_WAIT
             elif names := await self._heard(wake, free):
-                body |= {"types": self.types, "item_ids": names, "max": len(names)}
+                body |= {"types": [], "item_ids": names, "max": len(names)}
             if self._stop.is_set():
                 return
             asked = asyncio.create_task(self._ask(body))
@@ -308,11 +308,14 @@ class Worker:
         asked.cancel()
         with suppress(asyncio.CancelledError, TreelineError):
             await asked
-        closing = {"worker_id": self.worker_id, "types": self.types, "item_ids": [], "claim_id": body["claim_id"]}
-        with suppress(TreelineError):
+        # It names no items: it takes nothing, and so does a request with this id that is still on its way.
+        closing = {"worker_id": self.worker_id, "types": [], "item_ids": [], "claim_id": body["claim_id"]}
+        try:
             for assignment in (await self._ask(closing))["assignments"]:
                 await self.client.release(assignment["id"])
                 self.summary.released += 1
+        except TreelineError as error:
+            log.warning("the last claim could not be taken back: %s", error)
 
     # Handlers
 
