@@ -6,7 +6,7 @@ mod support;
 
 use std::process::Stdio;
 
-use client::ItemFilter;
+use client::{ItemFilter, JobFilter, demo};
 use domain::{
     Document, ItemState, JobStatus, Outcome,
     api::{NewItem, NewJob},
@@ -91,6 +91,24 @@ async fn invoices_keep_their_cap_their_attempts_and_their_times() {
         (report.unknown, Outcome::Failed),
     ] {
         assert_eq!(server.client.job(root).await.expect("the tree").tree.outcome, Some(outcome));
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_data_is_created_once() {
+    let server = Server::start().await;
+    let first = demo::run(&server.client).await.expect("the data");
+    assert_eq!((first.people, first.services, first.schedules, first.trees), (5, 3, 1, 20));
+    let waiting = JobFilter { root: Some(true), status: Some("waiting".to_owned()), ..JobFilter::default() };
+    assert_eq!(server.client.jobs(&waiting).await.expect("trees").data.len(), 5, "the type of the postcards is paused");
+    let second = demo::run(&server.client).await.expect("nothing new");
+    assert_eq!(second, demo::Report::default());
+    let dead = ItemFilter { states: vec![ItemState::Dead], limit: Some(1_000), ..ItemFilter::default() };
+    let dead = server.client.items(&dead).await.expect("failures").data;
+    for kind in ["timeout", "unknown_customer", "bad_image", "too_few_fields"] {
+        let has_kind = |item: &domain::Item| item.last_error.as_ref().is_some_and(|e| e.kind.as_deref() == Some(kind));
+        assert!(dead.iter().any(has_kind), "no failure of the kind {kind}");
     }
     server.stop().await;
 }
