@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     paths,
     postgres::throwaway::Throwaway,
+    rabbit::Rabbit,
     setup,
     step::{self, cargo},
 };
@@ -67,12 +68,13 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
         server.named_to(Command::new(rust_target()?.join("debug").join("generated-client"))),
     )?;
     drop(server);
-    python_sdk(postgres, &python)?;
-    typescript_sdk(postgres)
+    let rabbit = step::time("start a private RabbitMQ", Rabbit::start)?;
+    python_sdk(postgres, &rabbit, &python)?;
+    typescript_sdk(postgres, &rabbit)
 }
 
-/// Checks sdk/typescript: generated types, compiled and published files, and scenarios against a server of its own.
-fn typescript_sdk(postgres: &Throwaway) -> Result<()> {
+/// Checks sdk/typescript: generated types, compiled and published files, and scenarios and examples against a server of its own.
+fn typescript_sdk(postgres: &Throwaway, rabbit: &Rabbit) -> Result<()> {
     let package = paths::root().join("sdk").join("typescript");
     setup::npm_parts_of(&package)?;
     let command = |program: &str| {
@@ -90,13 +92,13 @@ fn typescript_sdk(postgres: &Throwaway) -> Result<()> {
         step::run(what, npm)?;
     }
     let mut tests = command("npm");
-    tests.args(["run", "--silent", "test"]).env("TREELINE_SERVER_BIN", program()?);
+    tests.args(["run", "--silent", "test"]).env("TREELINE_SERVER_BIN", program()?).env("AMQP_URL", &rabbit.url);
     tests.env("DATABASE_URL", fresh_database(postgres, "treeline_sdk_typescript")?);
     step::show("test sdk/typescript", tests)
 }
 
-/// Checks sdk/python: generated files, types, scenarios against a server of its own, and the published files.
-fn python_sdk(postgres: &Throwaway, python: &Path) -> Result<()> {
+/// Checks sdk/python: generated files, types, scenarios and examples against a server of its own, and the published files.
+fn python_sdk(postgres: &Throwaway, rabbit: &Rabbit, python: &Path) -> Result<()> {
     let package = paths::root().join("sdk").join("python");
     let run = |what: &str, arguments: &[&str]| {
         let mut command = Command::new(python);
@@ -110,7 +112,7 @@ fn python_sdk(postgres: &Throwaway, python: &Path) -> Result<()> {
     run("check the types of sdk/python", &["-m", "mypy"])?;
     let mut tests = Command::new(python);
     tests.args(["-m", "pytest", "-p", "no:cacheprovider"]).current_dir(&package).env("PYTHONDONTWRITEBYTECODE", "1");
-    tests.env("PYTHONPATH", package.join("src")).env("TREELINE_SERVER_BIN", program()?);
+    tests.env("PYTHONPATH", package.join("src")).env("TREELINE_SERVER_BIN", program()?).env("AMQP_URL", &rabbit.url);
     tests.env("DATABASE_URL", fresh_database(postgres, "treeline_sdk")?);
     step::show("test sdk/python", tests)?;
     let dist = paths::target()?.join("sdk-python");

@@ -4,12 +4,17 @@
 //! line with its duration. Crates can be built without this, and the product does not depend on it.
 
 mod bench;
+mod book;
 mod browser;
 mod clients;
+mod dev;
 mod dist;
 mod faults;
 mod paths;
 mod prepare;
+mod quick;
+mod rabbit;
+mod release;
 mod setup;
 mod site;
 mod step;
@@ -48,8 +53,29 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Builds the site and a debug server, runs it, and rebuilds and restarts what changes. Arguments are passed to the
+    /// server.
+    Dev {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Runs format, lints, the statement cache check, all tests, the site build, and the browser tests.
-    Test,
+    Test {
+        /// Only what a small change can break, in two minutes: format, layout, documents, unit tests of the changed
+        /// crates, some scenarios.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Fills the server at `TREELINE_URL` with demo data, with `TREELINE_TOKEN`. It creates nothing twice.
+    Seed,
+    /// Builds the documentation as a book, into target/book.
+    Book,
+    /// Walks the checklist of docs/releasing.md.
+    Release {
+        /// Names every problem, and runs and changes nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Checks every SQL statement against the migrations and writes .sqlx/.
     Prepare {
         /// Writes nothing; fails if .sqlx/ differs.
@@ -122,7 +148,12 @@ fn run(verb: Verb) -> Result<()> {
             site::build(if release { site::Kind::Release } else { site::Kind::Quick })
         }
         Verb::Run { arguments } => serve(&arguments),
-        Verb::Test => test::all(),
+        Verb::Dev { arguments } => dev::run(&arguments),
+        Verb::Test { quick: false } => test::all(),
+        Verb::Test { quick: true } => quick::run(),
+        Verb::Seed => step::show("seed", cargo(["run", "--quiet", "--package", "examples", "--bin", "seed"])),
+        Verb::Book => book::build(),
+        Verb::Release { dry_run } => release::run(dry_run),
         Verb::Prepare { check } => {
             setup::all(Need::Postgres)?;
             let postgres = test::postgres()?;

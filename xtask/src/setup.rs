@@ -43,6 +43,7 @@ pub(crate) fn all(need: Need) -> Result<()> {
         if need == Need::Everything {
             cargo_tools()?;
             supply::install()?;
+            smtp_server()?;
             if chromium().is_none() {
                 debian("Chromium", &["chromium"], "any Chromium or Chrome; TREELINE_CHROMIUM may name it")?;
                 ensure!(chromium().is_some(), "chromium was installed but is not to be found");
@@ -52,6 +53,9 @@ pub(crate) fn all(need: Need) -> Result<()> {
             rabbitmq()?;
             nginx()?;
             faketime()?;
+        }
+        if need == Need::Everything {
+            promtool()?;
         }
         Ok(())
     })
@@ -181,6 +185,16 @@ fn rabbitmq() -> Result<()> {
     Ok(())
 }
 
+/// Installs aiosmtpd, the mail server of the tests. They start their own.
+fn smtp_server() -> Result<()> {
+    let is_there = || std::env::var_os("TREELINE_AIOSMTPD").is_some() || on_path("aiosmtpd").is_some();
+    if !is_there() {
+        debian("aiosmtpd", &["python3-aiosmtpd"], "pipx install aiosmtpd")?;
+        ensure!(is_there(), "aiosmtpd was installed but is not to be found");
+    }
+    Ok(())
+}
+
 /// Installs nginx, as a proxy for event streams. Debian may start an unused instance for the machine.
 fn nginx() -> Result<()> {
     if on_path("nginx").is_none() && !Path::new("/usr/sbin/nginx").exists() {
@@ -193,6 +207,14 @@ fn nginx() -> Result<()> {
 fn faketime() -> Result<()> {
     if on_path("faketime").is_none() {
         debian("libfaketime", &["faketime"], "dnf install libfaketime, or brew install libfaketime")?;
+    }
+    Ok(())
+}
+
+/// Installs promtool, which checks metrics and alert rules.
+fn promtool() -> Result<()> {
+    if on_path("promtool").is_none() {
+        debian("promtool", &["prometheus"], "brew install prometheus, or https://prometheus.io/download")?;
     }
     Ok(())
 }

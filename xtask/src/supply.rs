@@ -23,6 +23,14 @@ const CARGO_DENY: &str = "0.20.2";
 /// Version that understands `package.metadata.deb` in `server/Cargo.toml`.
 const CARGO_DEB: &str = "3.8.0";
 
+/// Version of the program that makes the book of docs/.
+const MDBOOK: &str = "0.5.4";
+
+/// Installs `mdbook` if it is missing.
+pub(crate) fn mdbook() -> Result<PathBuf> {
+    tool("mdbook", MDBOOK)
+}
+
 /// Installs `cargo-deny` if it is missing.
 pub(crate) fn install() -> Result<PathBuf> {
     tool("cargo-deny", CARGO_DENY)
