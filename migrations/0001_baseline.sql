@@ -225,6 +225,7 @@ create table job_type (
     delivery                 text not null,
     max_failures             integer,        -- null: unlimited (`retry-budget`)
     concurrency              integer,        -- limit of open assignments, counted under this row's lock; null: none
+    limits                   text,           -- JSON, domain::type_limits::TypeLimits, used under this row's lock; null: none
     backoff_min_seconds      double precision not null,
     backoff_max_seconds      double precision,
     backoff_factor           double precision not null,
@@ -365,7 +366,7 @@ create table correction (
 create table import_mapping (
     owner_id  uuid not null references owner on delete cascade,
     type_id   integer not null references job_type on delete cascade,
-    mapping   text not null,                 -- `mapping` of POST /jobs
+    mapping   text not null,                 -- `mapping` of POST /jobs, and the columns that it left out
     used_at   timestamptz not null default clock_timestamp(),
     primary key (owner_id, type_id)
 );
@@ -419,6 +420,8 @@ create table job (
     -- the requester (an export) needs the credential to be valid still, and sees no more than it did then.
     requested_by        uuid,
     requester_sees_all  boolean not null default false,
+    -- W3C trace context of the request that created the job, for its items and its callback; null: it had none.
+    traceparent         text,
     created_at          timestamptz not null default clock_timestamp(),
     constraint job_job_key unique (job_key),
     constraint job_place unique (root_id, ord),
@@ -462,6 +465,7 @@ create table job_state (
     n_retryable        bigint not null default 0,
     n_scheduled        bigint not null default 0,
     n_blocked          bigint not null default 0,
+    n_waiting_for_event  bigint not null default 0,
     n_succeeded        bigint not null default 0,
     n_dead             bigint not null default 0,
     n_cancelled        bigint not null default 0,
@@ -496,7 +500,7 @@ create table job_state (
     calls              boolean,
     n_superseded       bigint not null default 0,    -- of n_cancelled: items replaced by corrected rows (`corrections`)
     constraint job_state_counts check (
-        least(n_available, n_running, n_retryable, n_scheduled, n_blocked,
+        least(n_available, n_running, n_retryable, n_scheduled, n_blocked, n_waiting_for_event,
               n_succeeded, n_dead, n_cancelled, n_expired, open_feeds, open_jobs, holds) >= 0),
     constraint job_state_complete_is_sealed check (completed_at is null or sealed),
     constraint job_state_after check (least(after_open, n_after_cancelled) >= 0)
@@ -563,6 +567,7 @@ create table item (
     run_after      timestamptz,
     expires_at     timestamptz,
     fed_by         uuid,                     -- source item (`feeding`)
+    traceparent    text,                     -- W3C trace context of the request that added it; null: that of its job
     created_at     timestamptz not null,
     changed_at     timestamptz               -- last edit by a person; null: never, so `item_edit` need not be read
 );
@@ -576,6 +581,11 @@ create index item_row on item (job_key, row) where row is not null;
 -- the tree's last turn plus one, ten items a turn, and a claim reads the primary key in order (`claiming`). Rows are
 -- never updated in place: a claim picks them by ctid, which is only safe while a locked row is the row that was seen.
 -- Vacuum runs early and unthrottled, because a claim passes over the dead rows at the head of the index.
+--
+-- Types with a limit for each key (`concurrency-by-key`, `rate-limit`) are the exception. Their items are parked under
+-- minus their type, where no claim looks, so that they cost claims nothing. A claim admits as many of a key as its
+-- limit allows, by changing the sign in place, under the lock of the type and only of rows that it has locked: whoever
+-- waits for such a row finds it again.
 create table ready (
     fair_turn           bigint not null,
     item_id             uuid not null,
@@ -586,23 +596,50 @@ create table ready (
     failures            integer not null,    -- those of them that count toward `retry-budget`
     negated_priority    smallint not null,   -- minus the priority, so that ascending order takes the highest first
     serialize_queue_id  bigint,              -- travels with the row: an ending knows whether an item waits behind it
+    limit_key           uuid,                -- key whose limit parks or admitted it; null: none
     primary key (type_id, negated_priority, fair_turn, item_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index ready_item on ready (item_id);
+create index ready_limit_key on ready (type_id, limit_key, negated_priority, fair_turn, item_id)
+    where limit_key is not null;
 create index ready_expiry on ready (expires_at) where expires_at is not null;
 
--- One item that waits for a time: scheduled (`run_after`) or retryable (backoff).
+-- One reason to look at the parked items of a key again: some were added, one ended, or the rate limit allows more from
+-- `due_at` on. Only inserted, so that nobody waits for it, and deleted by the next claim of the type, in order of time, so
+-- that keys take turns. A parked item always has a hint, or an item of its key is admitted or runs and leaves one.
+create table limit_hint (
+    type_id    integer not null,
+    limit_key  uuid not null,
+    due_at     timestamptz not null
+);
+create index limit_hint_due on limit_hint (type_id, due_at);
+
+-- Recent starts under a rate limit (`rate-limit`): of a type (nil key) or of one key. Read and written only under the
+-- lock of the type.
+create table rate_window (
+    type_id     integer not null,
+    limit_key   uuid not null,
+    starts      text not null,               -- domain::rate_window::RateWindow
+    expires_at  timestamptz not null,        -- from then on it limits nothing
+    primary key (type_id, limit_key)
+);
+create index rate_window_expiry on rate_window (expires_at);
+
+-- One item that waits for a time: scheduled (`run_after`) or retryable (backoff). Or one that waits for an event until
+-- its timeout, if it has one (`waiting-for-events`); `event_wait` says which.
 create table deferred (
     item_id             uuid primary key,
     job_key             bigint not null,
-    due_at              timestamptz not null,
+    due_at              timestamptz,         -- null: waits for an event without a timeout
     expires_at          timestamptz,
     type_id             integer not null,
     attempts            integer not null,
     failures            integer not null,
     negated_priority    smallint not null,
-    retryable           boolean not null,    -- false: scheduled
-    serialize_queue_id  bigint
+    retryable           boolean not null,    -- false: scheduled, or waiting for an event
+    for_event           boolean not null default false,
+    serialize_queue_id  bigint,
+    constraint deferred_due check (for_event or due_at is not null)
 );
 create index deferred_due on deferred (due_at);
 create index deferred_expiry on deferred (expires_at) where expires_at is not null;
@@ -654,9 +691,11 @@ create table lease (
     progress_message     text,
     serialize_queue_id   bigint,
     seq                  bigint,             -- `item.seq`, which the claim reads anyway, so that an ending need not
+    limit_key            uuid,               -- key that it counts for (`concurrency-by-key`); null: none
     constraint lease_item unique (item_id)
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index lease_work on lease (type_id, job_key);
+create index lease_limit_key on lease (type_id, limit_key) where limit_key is not null;
 
 -- One final item, with the attempt that led there: a separate row of `attempt` for it would cost 5 to 8 % of the speed
 -- and a fifth more WAL.
@@ -670,7 +709,7 @@ create table outcome (
     attempt        integer not null,
     failures       integer not null,
     state          smallint not null,        -- 1 succeeded, 2 dead, 3 cancelled, 4 expired
-    -- 1 succeeded, 2 failed, 3 lease_lost, 4 timed_out, 5 released, 6 cancelled.
+    -- 1 succeeded, 2 failed, 3 lease_lost, 4 timed_out, 5 released, 6 cancelled, 7 waiting.
     ended_as       smallint,
     worker_id      text,
     result         text,
@@ -706,6 +745,7 @@ create table attempt (
     error_detail   text,
     result         text,
     final_state    smallint,                 -- final state that it led to (`outcome.state`), if any
+    waited_for     text,                     -- name of the event that its worker ended it to wait for
     primary key (item_id, attempt),
     constraint attempt_lease unique (lease_id)
 );
@@ -716,6 +756,22 @@ create table item_step (
     name        text not null,
     data        text not null,
     reached_at  timestamptz not null default clock_timestamp()
+);
+
+-- The last wait of an item for an event, and the event that ended it (`waiting-for-events`). The row stays until the item
+-- waits again: every claim after the event carries it, also after a lost lease. `deferred` says whether the item still
+-- waits.
+create table event_wait (
+    item_id      uuid primary key,
+    name         text not null,              -- name of the event
+    form         text,                       -- JSON: questions that the data must answer
+    began_at     timestamptz not null default clock_timestamp(),
+    received_at  timestamptz,                -- null: no event yet
+    timed_out    boolean not null default false,  -- ended by its timeout
+    data         text,                       -- JSON, as it arrived; null after a timeout
+    sender_kind  text,                       -- `audit.actor_kind` of the sender; null after a timeout
+    sender_name  text,
+    constraint event_wait_sender check ((received_at is null or timed_out) = (sender_kind is null))
 );
 
 -- One payload that a person has edited; the highest `edit` counts, the original stays in `item`.
@@ -1036,20 +1092,27 @@ create table wake_up_horizon (
 );
 insert into wake_up_horizon default values;
 
--- One completion webhook: one row for each time a tree with `on_completed` completes, written in the commit that
--- completes it, with everything that is posted. It outlives its tree by 30 days (`completion-webhook`).
+-- One message that is delivered: a completion webhook (one row for each time a tree with `on_completed` completes, written
+-- in the commit that completes it, with everything that is posted), or an event of an alert for one receiver of an alert
+-- channel. The former outlives its tree by 30 days (`completion-webhook`), the latter is kept for 30 days
+-- (`alert-channels`).
 create table delivery (
     id            uuid primary key,          -- webhook-id of every try
-    job_id        uuid not null,             -- root
-    owner_id      uuid not null,
-    completion    integer not null,          -- `job_state.completion`
+    job_id        uuid,                      -- root; null: of an alert
+    owner_id      uuid not null,             -- of an alert the channel, so that no channel holds up the others
+    completion    integer,                   -- `job_state.completion`
     state         smallint not null default 1,  -- 1 pending, 2 delivered, 3 failed, 4 abandoned, 5 superseded
     target        text,                      -- `on_completed`, sealed; each try reads that of `job`, if it still exists
     host          text not null,             -- host and port: a receiver that hangs does not hold up the others
-    outcome       smallint not null,         -- as `job_state.tree_outcome`
-    counts        text not null,             -- JSON
-    metadata      text not null,
-    completed_at  timestamptz not null,
+    outcome       smallint,                  -- as `job_state.tree_outcome`
+    counts        text,                      -- JSON
+    metadata      text,
+    completed_at  timestamptz,
+    channel_id    uuid,                      -- alert channel; it may have been deleted since
+    alert_id      uuid,                      -- null: of a tree, or a test of the channel
+    event         text,                      -- domain::alert_channel::AlertEvent
+    alert         text,                      -- the alert as it was at that time: JSON
+    recipient     text,                      -- address of mail
     created_at    timestamptz not null default clock_timestamp(),
     -- Start of the retry schedule. A person who sends it again restarts it.
     began_at      timestamptz not null default clock_timestamp(),
@@ -1057,8 +1120,15 @@ create table delivery (
     tries         integer not null default 0,  -- all tries
     next_try_at   timestamptz,
     leased_until    timestamptz,               -- until then one server posts it
-    deleted_at    timestamptz,               -- deletion of its tree
+    deleted_at    timestamptz,               -- deletion of its tree; of an alert when it was written: it goes 30 days later
     constraint delivery_completion unique (job_id, completion),
+    constraint delivery_of_tree_or_alert check (
+      case when channel_id is null
+        then job_id is not null and completion is not null and outcome is not null and counts is not null
+          and metadata is not null and completed_at is not null and event is null
+        else job_id is null and event is not null
+          and (event in ('raised', 'cleared') and alert_id is not null and alert is not null or event = 'test')
+      end),
     constraint delivery_state check (state between 1 and 5),
     constraint delivery_pending_has_a_time check ((state = 1) = (next_try_at is not null))
 );
@@ -1067,6 +1137,9 @@ create index delivery_owner on delivery (owner_id, id);
 -- Undelivered ones are few among the delivered.
 create index delivery_undelivered on delivery (id) where state <> 2;
 create index delivery_deleted on delivery (deleted_at) where deleted_at is not null;
+-- Each event of an alert goes to each receiver once.
+create unique index delivery_alert on delivery (channel_id, alert_id, event, recipient) nulls not distinct
+    where alert_id is not null;
 
 -- One try of a delivery.
 create table delivery_try (
@@ -1103,6 +1176,36 @@ create index alert_owner on alert (owner_id, raised_at, id) where owner_id is no
 create index alert_cleared on alert (cleared_at) where cleared_at is not null;
 create index alert_unsent on alert (raised_at) where sent_at is null;
 create index alert_cleared_unsent on alert (cleared_at) where cleared_at is not null and cleared_sent_at is null;
+
+-- One alert channel: a receiver of alerts, and the rule by which it receives them (`alert-channels`). The row is locked
+-- while its messages are written.
+create table alert_channel (
+    id             uuid primary key,
+    name           text not null,
+    kind           text not null,            -- domain::alert_channel::ChannelKind
+    target         text not null,            -- URL, secrets and addresses, sealed
+    kinds          text[] not null,          -- kinds of alerts; empty: all
+    types          text[] not null,          -- job types; empty: all, and alerts about no type
+    min_count      bigint not null,          -- smallest `alert.count`
+    after_seconds  bigint not null,          -- time for which an alert must be open
+    send_cleared   boolean not null,
+    quiet_hours    text,                     -- domain::alert_channel::QuietHours: JSON
+    paused         boolean not null,
+    created_at     timestamptz not null default clock_timestamp(),
+    updated_at     timestamptz not null default clock_timestamp(),
+    constraint alert_channel_kind check (kind in ('email', 'slack', 'pagerduty', 'webhook'))
+);
+
+-- What a channel has done about an alert that its rule matched.
+create table alert_announcement (
+    channel_id  uuid not null references alert_channel on delete cascade,
+    alert_id    uuid not null references alert on delete cascade,
+    state       smallint not null,           -- 1 held back by quiet hours, 2 raised was sent, 3 nothing more to send
+    primary key (channel_id, alert_id),
+    constraint alert_announcement_state check (state between 1 and 3)
+);
+create index alert_announcement_alert on alert_announcement (alert_id);
+create index alert_announcement_open on alert_announcement (channel_id, alert_id) where state <> 3;
 
 -- The first item in the queue of a type, and since when. If it stays the first, nobody claims: alert `unclaimed`.
 create table queue_head (
@@ -1276,7 +1379,7 @@ create table type_history (
 create index type_history_age on type_history (step, starts_at);
 
 -- Items of one type by state, in the order available, running, retryable, scheduled, blocked, succeeded, dead,
--- cancelled, expired.
+-- cancelled, expired, waiting_for_event.
 create table type_statistics (
     type_id  integer primary key,
     n        bigint[] not null,              -- shown: result of the last complete scan

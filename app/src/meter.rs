@@ -43,7 +43,7 @@ impl Meter {
 
     /// Segments in the order of every bar. There is always one per state, so that a live bar changes only two numbers
     /// of each.
-    pub fn segments(&self) -> [Segment; 9] {
+    pub fn segments(&self) -> [Segment; 10] {
         let whole = self.rendered_whole();
         let mut widths = ItemState::ALL.map(|state| {
             let count = self.counts.get(state);
@@ -52,7 +52,7 @@ impl Meter {
         let sum: f64 = widths.iter().sum();
         if sum > 100.0 {
             // The widest segment gives up what the narrow ones gained.
-            let widest = (0..9).max_by(|&a, &b| widths[a].total_cmp(&widths[b])).unwrap_or(0);
+            let widest = (0..10).max_by(|&a, &b| widths[a].total_cmp(&widths[b])).unwrap_or(0);
             widths[widest] -= sum - 100.0;
         }
         let mut from = 0.0;

@@ -3,6 +3,7 @@
 //! The data has the types of the API; a page loads nothing, checks no rights and reads no clock.
 
 pub mod account;
+pub mod alert_channels;
 pub mod audit;
 pub mod bulk;
 pub mod correct;

@@ -20,6 +20,10 @@ use crate::components::state::icon;
 pub enum Phase {
     #[default]
     Idle,
+    /// In the queue behind other files.
+    Waiting {
+        filename: String,
+    },
     /// Nothing is chosen, but the upload of this file is incomplete; `percent` is stored.
     Unfinished {
         filename: String,
@@ -41,20 +45,70 @@ pub enum Phase {
     },
 }
 
+impl Phase {
+    fn filename(&self) -> String {
+        match self {
+            Self::Idle => String::new(),
+            Self::Waiting { filename }
+            | Self::Unfinished { filename, .. }
+            | Self::Sending { filename, .. }
+            | Self::Stored { filename }
+            | Self::Failed { filename, .. } => filename.clone(),
+        }
+    }
+
+    const fn percent(&self) -> Option<u8> {
+        if let Self::Sending { percent, .. } = self { Some(*percent) } else { None }
+    }
+
+    /// State in words. `opens`: the next page opens by itself.
+    fn words(&self, opens: bool) -> String {
+        match self {
+            Self::Idle => String::new(),
+            Self::Waiting { .. } => "Waits for the files before it.".to_owned(),
+            Self::Unfinished { percent, .. } => {
+                format!("Not uploaded whole: {percent}% is here. Choose the file again to go on from there.")
+            }
+            Self::Sending { percent, broken: true, .. } => {
+                format!("Connection lost at {percent}%. The upload goes on by itself.")
+            }
+            Self::Sending { percent: 100, .. } => "Uploaded. Checking the file…".to_owned(),
+            Self::Sending { percent, .. } => format!("Uploading, {percent}%. Keep this page open."),
+            Self::Stored { .. } if opens => "Uploaded. Opening the first rows…".to_owned(),
+            Self::Stored { .. } => "Uploaded. Nothing has started yet.".to_owned(),
+            Self::Failed { why, .. } => why.clone(),
+        }
+    }
+}
+
+/// File of several, and the page that reviews it once it is stored.
+#[derive(Clone, Copy)]
+pub struct QueuedFile {
+    pub number: u32,
+    pub phase: RwSignal<Phase>,
+    pub page: RwSignal<String>,
+}
+
 /// Signals shared by the form and the upload.
 #[derive(Clone, Copy)]
 pub struct Desk {
     pub phase: RwSignal<Phase>,
     /// A file is being dragged over the page.
     pub over: RwSignal<bool>,
-    /// Number of files dropped in addition to the one that is taken.
-    pub left: RwSignal<u32>,
+    /// Several files, sent one after another.
+    pub queue: RwSignal<Vec<QueuedFile>>,
 }
 
 /// Upload form. `again`: the import whose rows this file corrects.
 #[island]
 pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>) -> impl IntoView {
-    let desk = Desk { phase: RwSignal::new(Phase::Idle), over: RwSignal::new(false), left: RwSignal::new(0) };
+    let desk = Desk { phase: RwSignal::new(Phase::Idle), over: RwSignal::new(false), queue: RwSignal::new(Vec::new()) };
+    let (heading, choose) = if again.is_some() {
+        ("Drop a file to import", "Choose file")
+    } else {
+        ("Drop files to import", "Choose files")
+    };
+    let several = again.is_none();
     wake(desk, limit_bytes, again.clone());
     view! {
         <form
@@ -66,8 +120,9 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
         >
             {again.map(|id| view! { <input type="hidden" name="corrects" value=id /> })}
             {file_line(desk)}
+            {queue(desk)}
             <span class="drop-mark">{icon("upload")}</span>
-            <h2>"Drop a file to import"</h2>
+            <h2>{heading}</h2>
             <p class="soft small" id="limits">
                 {format!(
                     "CSV, Excel (XLSX), JSON or lines of text, up to {}; Excel up to {}. You see its first rows before anything starts.",
@@ -77,7 +132,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
             </p>
             <label class="btn btn-primary btn-lg file-btn" for="file">
                 {icon("file-up")}
-                "Choose file"
+                {choose}
             </label>
             <input
                 type="file"
@@ -87,6 +142,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
                 accept=".csv,.tsv,.txt,.log,.ndjson,.jsonl,.json,.xlsx,text/csv,text/plain,application/json,application/x-ndjson"
                 aria-describedby="limits"
                 required
+                multiple=several
                 on:change=move |_| chosen(desk, limit_bytes)
             />
             <button class="btn btn-lg file-send" type="submit">
@@ -101,54 +157,13 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
 
 /// The chosen file: its progress or its error.
 fn file_line(desk: Desk) -> impl IntoView {
-    let percent =
-        move || desk.phase.with(|phase| if let Phase::Sending { percent, .. } = phase { Some(*percent) } else { None });
-    let name = move || {
-        desk.phase.with(|phase| match phase {
-            Phase::Idle => String::new(),
-            Phase::Unfinished { filename, .. }
-            | Phase::Sending { filename, .. }
-            | Phase::Stored { filename }
-            | Phase::Failed { filename, .. } => filename.clone(),
-        })
-    };
-    let words = move || {
-        desk.phase.with(|phase| match phase {
-            Phase::Idle => String::new(),
-            Phase::Unfinished { percent, .. } => {
-                format!("Not uploaded whole: {percent}% is here. Choose the file again to go on from there.")
-            }
-            Phase::Sending { percent, broken: true, .. } => {
-                format!("Connection lost at {percent}%. The upload goes on by itself.")
-            }
-            Phase::Sending { percent: 100, .. } => "Uploaded. Checking the file…".to_owned(),
-            Phase::Sending { percent, .. } => format!("Uploading, {percent}%. Keep this page open."),
-            Phase::Stored { .. } => "Uploaded. Opening the first rows…".to_owned(),
-            Phase::Failed { why, .. } => why.clone(),
-        })
-    };
-    let left = move || match desk.left.get() {
-        0 => "",
-        1 => "One file at a time: the other one was left out.",
-        _ => "One file at a time: the others were left out.",
-    };
-    let idle = move || desk.phase.with(|phase| *phase == Phase::Idle);
+    let phase = desk.phase;
+    let percent = move || phase.with(Phase::percent);
+    let idle = move || phase.with(|phase| *phase == Phase::Idle);
     view! {
         <div class="file-card drop-file" role="status" hidden=idle>
             <span class="file-icon">{icon("file-text")}</span>
-            <div class="stack-1 grow">
-                <strong class="clip">{name}</strong>
-                <progress
-                    aria-label="File sent"
-                    max="100"
-                    value=move || percent().unwrap_or(0).to_string()
-                    hidden=move || percent().is_none()
-                ></progress>
-                <span class="small soft">{words}</span>
-                <span class="small soft" hidden=move || left().is_empty()>
-                    {left}
-                </span>
-            </div>
+            {progress(phase, true)}
             <button class="btn btn-sm" type="button" hidden=move || percent().is_none() on:click=move |_| cancel(desk)>
                 "Cancel"
             </button>
@@ -156,9 +171,64 @@ fn file_line(desk: Desk) -> impl IntoView {
     }
 }
 
+/// Name, progress and state of a file.
+fn progress(phase: RwSignal<Phase>, opens: bool) -> impl IntoView {
+    let percent = move || phase.with(Phase::percent);
+    view! {
+        <div class="stack-1 grow">
+            <strong class="clip">{move || phase.with(Phase::filename)}</strong>
+            <progress
+                aria-label="File sent"
+                max="100"
+                value=move || percent().unwrap_or(0).to_string()
+                hidden=move || percent().is_none()
+            ></progress>
+            <span class="small soft">{move || phase.with(|phase| phase.words(opens))}</span>
+        </div>
+    }
+}
+
+/// Several files, each with its progress, a button that stops it, and a link to the review of its rows.
+fn queue(desk: Desk) -> impl IntoView {
+    let row = move |file: QueuedFile| {
+        let QueuedFile { phase, page, .. } = file;
+        let may_stop = move || phase.with(|phase| matches!(phase, Phase::Waiting { .. } | Phase::Sending { .. }));
+        let label = move |verb: &str| format!("{verb} {}", phase.with(Phase::filename));
+        view! {
+            <li class="file-card" data-upload=move || phase_word(&phase.get())>
+                <span class="file-icon">{icon("file-text")}</span>
+                {progress(phase, false)}
+                <button
+                    class="btn btn-sm"
+                    type="button"
+                    aria-label=move || label("Stop")
+                    hidden=move || !may_stop()
+                    on:click=move |_| stop(desk, file)
+                >
+                    "Stop"
+                </button>
+                <a
+                    class="btn btn-sm"
+                    href=move || page.get()
+                    aria-label=move || label("Review rows of")
+                    hidden=move || page.with(String::is_empty)
+                >
+                    "Review rows"
+                </a>
+            </li>
+        }
+    };
+    view! {
+        <ul class="lined drop-queue" aria-label="Files" hidden=move || desk.queue.with(Vec::is_empty)>
+            {move || desk.queue.get().into_iter().map(row).collect_view()}
+        </ul>
+    }
+}
+
 const fn phase_word(phase: &Phase) -> &'static str {
     match phase {
         Phase::Idle | Phase::Unfinished { .. } => "idle",
+        Phase::Waiting { .. } => "waiting",
         Phase::Sending { broken: true, .. } => "broken",
         Phase::Sending { .. } => "sending",
         Phase::Stored { .. } => "sent",
@@ -198,6 +268,11 @@ fn cancel(desk: Desk) {
     send::cancel(desk);
 }
 
+#[cfg(feature = "hydrate")]
+fn stop(desk: Desk, file: QueuedFile) {
+    send::stop(desk, file);
+}
+
 #[cfg(not(feature = "hydrate"))]
 fn wake(_desk: Desk, _limit: i64, _again: Option<String>) {}
 
@@ -206,6 +281,9 @@ const fn chosen(_desk: Desk, _limit: i64) {}
 
 #[cfg(not(feature = "hydrate"))]
 const fn cancel(_desk: Desk) {}
+
+#[cfg(not(feature = "hydrate"))]
+const fn stop(_desk: Desk, _file: QueuedFile) {}
 
 #[cfg(test)]
 mod tests {

@@ -55,6 +55,20 @@ impl AlertKind {
         }
     }
 
+    /// Title for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::DeadLetters => "New failures",
+            Self::ManyFailures => "Fails again and again",
+            Self::EndingRefused => "Result refused",
+            Self::Stalled => "Stalled",
+            Self::Unclaimed => "No worker",
+            Self::DeliveryFailed => "Webhook gave up",
+            Self::BrokerAway => "RabbitMQ unreachable",
+            Self::Worker => "Reported by a worker",
+        }
+    }
+
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }

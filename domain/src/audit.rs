@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Time,
     id::Uuid,
-    job::{Owner, OwnerKind},
+    owner::{Owner, OwnerKind},
 };
 
 /// The longest reason, in characters.

@@ -4,7 +4,12 @@
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use crate::{Outcome, Time, id::Uuid, retry::Backoff};
+use crate::{
+    Outcome, Time,
+    alert_channel::{AlertEvent, ChannelKind},
+    id::Uuid,
+    retry::Backoff,
+};
 
 /// State of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,7 +24,7 @@ pub enum DeliveryState {
     Failed,
     /// It was tried for as long as it is tried, or the tree names no receiver anymore.
     Abandoned,
-    /// The tree was complete once more before it arrived.
+    /// The tree was complete once more, or the alert was over, before it arrived.
     Superseded,
 }
 
@@ -68,22 +73,38 @@ pub struct DeliveryTry {
     pub error: Option<String>,
 }
 
-/// A callback: one for each time that a tree with `on_completed` is complete. Outlives its tree by 30 days.
+/// Message about an alert, in a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AlertDelivery {
+    pub channel_id: Uuid,
+    /// Name of the channel; absent if it was deleted.
+    pub channel: Option<String>,
+    pub kind: Option<ChannelKind>,
+    pub event: AlertEvent,
+    /// Absent for a test.
+    pub alert_id: Option<Uuid>,
+}
+
+/// A delivery: one for each time that a tree with `on_completed` is complete, and one for each event of an alert and
+/// receiver of an alert channel. The former outlives its tree by 30 days, the latter is kept for 30 days.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallbackDelivery {
     /// The `webhook-id` of every try.
     pub id: Uuid,
-    /// The root of the tree.
-    pub job_id: Uuid,
+    /// The root of the tree; absent for an alert.
+    pub job_id: Option<Uuid>,
     /// Its name, while it is kept and has one.
     pub job_name: Option<String>,
-    /// The how many-eth time it was complete, from 1.
-    pub completion: i32,
+    /// The how many-eth time it was complete, from 1; absent for an alert.
+    pub completion: Option<i32>,
     /// Outcome of the tree at that time.
     pub outcome: Option<Outcome>,
+    /// The alert; absent for a tree.
+    pub alert: Option<AlertDelivery>,
     pub state: DeliveryState,
-    /// Receiver, without parts that may be secret; absent if the tree names no receiver anymore.
+    /// Receiver, without parts that may be secret; absent if there is none anymore. Of mail `mailto:` and the address.
     pub url: Option<String>,
     pub tries: Vec<DeliveryTry>,
     /// While it is pending.

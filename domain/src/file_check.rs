@@ -61,6 +61,9 @@ pub struct CheckedRow {
     /// Texts of an edited row as they are in the file. Only for pages.
     #[serde(skip)]
     pub cells_in_file: Option<Vec<String>>,
+    /// Text that would fit in the cell with the problem. Only for pages.
+    #[serde(skip)]
+    pub suggestion: Option<String>,
     /// Reason why the row would fail; null if it would not.
     pub problem: Option<String>,
     /// Number of the column with the problem, from 1; null if it is no table, or without a problem.

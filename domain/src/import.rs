@@ -139,7 +139,7 @@ pub struct MappingSuggestion {
 pub struct SuggestedColumn {
     /// Name in the header of the file.
     pub from: String,
-    /// Property; null: none fits.
+    /// Property; null: none fits, or the column was left out in the last mapping (`matched` is `remembered`).
     pub to: Option<String>,
     /// Kind of the values, from the remembered mapping, or from the schema and the first rows.
     #[serde(rename = "as")]
@@ -157,7 +157,7 @@ pub struct SuggestedColumn {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum MatchKind {
-    /// The owner's last mapping for the type has the column.
+    /// The owner's last mapping for the type has the column, or its file had it and the mapping left it out.
     Remembered,
     /// The names are equal.
     Exact,

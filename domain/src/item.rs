@@ -2,10 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Document, Time, id::Uuid};
+use crate::{
+    Document, Time,
+    event_wait::{EventWait, ReceivedEvent},
+    id::Uuid,
+};
 
 /// State of an item. The first one that holds: a final state, `running` (an open assignment),
-/// `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
+/// `waiting_for_event`, `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -20,6 +24,8 @@ pub enum ItemState {
     Scheduled,
     /// Held by other jobs of its tree, or by an older item of its serialize key.
     Blocked,
+    /// Its worker ended the attempt to wait for an event, from a program or a person.
+    WaitingForEvent,
     /// Final: a worker's result was accepted.
     Succeeded,
     /// Final: out of budget or not retryable; a dead letter.
@@ -32,12 +38,13 @@ pub enum ItemState {
 
 impl ItemState {
     /// Every state, in the order in which bars and counts show them.
-    pub const ALL: [ItemState; 9] = [
+    pub const ALL: [ItemState; 10] = [
         Self::Succeeded,
         Self::Dead,
         Self::Cancelled,
         Self::Expired,
         Self::Running,
+        Self::WaitingForEvent,
         Self::Retryable,
         Self::Available,
         Self::Scheduled,
@@ -57,6 +64,7 @@ impl ItemState {
             Self::Retryable => "retryable",
             Self::Scheduled => "scheduled",
             Self::Blocked => "blocked",
+            Self::WaitingForEvent => "waiting_for_event",
             Self::Succeeded => "succeeded",
             Self::Dead => "dead",
             Self::Cancelled => "cancelled",
@@ -81,6 +89,7 @@ impl ItemState {
             Self::Retryable => 7,
             Self::Scheduled => 8,
             Self::Blocked => 9,
+            Self::WaitingForEvent => 10,
         }
     }
 
@@ -101,11 +110,20 @@ pub enum EndedAs {
     TimedOut,
     Released,
     Cancelled,
+    /// Ended by the worker to wait for an event.
+    Waiting,
 }
 
 impl EndedAs {
-    pub const ALL: [EndedAs; 6] =
-        [Self::Succeeded, Self::Failed, Self::LeaseLost, Self::TimedOut, Self::Released, Self::Cancelled];
+    pub const ALL: [EndedAs; 7] = [
+        Self::Succeeded,
+        Self::Failed,
+        Self::LeaseLost,
+        Self::TimedOut,
+        Self::Released,
+        Self::Cancelled,
+        Self::Waiting,
+    ];
 
     /// The number that stands for it in the store. Never renumber.
     pub const fn code(self) -> i16 {
@@ -116,6 +134,7 @@ impl EndedAs {
             Self::TimedOut => 4,
             Self::Released => 5,
             Self::Cancelled => 6,
+            Self::Waiting => 7,
         }
     }
 
@@ -131,6 +150,7 @@ impl EndedAs {
             Self::TimedOut => "timed_out",
             Self::Released => "released",
             Self::Cancelled => "cancelled",
+            Self::Waiting => "waiting",
         }
     }
 }
@@ -178,8 +198,18 @@ pub struct Holder {
 }
 
 /// Values of [`WaitingFor::reason`].
-pub const WAITING_REASONS: [&str; 7] =
-    ["retry", "run_after", "after", "serialize_key", "paused", "concurrency", "not_claimed"];
+pub const WAITING_REASONS: [&str; 10] = [
+    "retry",
+    "run_after",
+    "after",
+    "serialize_key",
+    "paused",
+    "concurrency",
+    "concurrency_key",
+    "rate_limit",
+    "not_claimed",
+    "event",
+];
 
 /// Reason why an item is not running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -232,6 +262,12 @@ pub struct Item {
     pub cancel_requested_at: Option<Time>,
     pub assignment: Option<Holder>,
     pub waiting_for: Option<WaitingFor>,
+    /// Event that the item waits for, in the state `waiting_for_event`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<EventWait>,
+    /// Last event that it received, if it has waited for one and has not begun to wait again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<ReceivedEvent>,
     /// Item whose corrected row took this one's place; it is canceled since then, and cannot be retried.
     #[serde(default)]
     pub superseded_by: Option<Uuid>,
@@ -250,6 +286,9 @@ pub struct Attempt {
     pub error: Option<ItemError>,
     pub step: Option<Step>,
     pub result: Option<Document>,
+    /// Name of the event that the worker ended it to wait for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for: Option<String>,
 }
 
 /// Number of failures that an item may have: a whole number from 1, or unlimited.

@@ -8,6 +8,8 @@ use crate::{
     item::{ItemState, MaxFailures},
 };
 
+pub use crate::owner::{Owner, OwnerKind};
+
 /// Number of items in each state. Absolute and exact at any size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -21,6 +23,10 @@ pub struct Counts {
     pub dead: i64,
     pub cancelled: i64,
     pub expired: i64,
+    /// Left out where there are none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub waiting_for_event: i64,
     /// Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(required = false))]
@@ -40,6 +46,7 @@ impl Counts {
             ItemState::Retryable => self.retryable,
             ItemState::Scheduled => self.scheduled,
             ItemState::Blocked => self.blocked,
+            ItemState::WaitingForEvent => self.waiting_for_event,
             ItemState::Succeeded => self.succeeded,
             ItemState::Dead => self.dead,
             ItemState::Cancelled => self.cancelled,
@@ -54,7 +61,7 @@ impl Counts {
 
     /// Items that are not final.
     pub const fn pending(&self) -> i64 {
-        self.available + self.running + self.retryable + self.scheduled + self.blocked
+        self.available + self.running + self.retryable + self.scheduled + self.blocked + self.waiting_for_event
     }
 
     /// Items in a final state.
@@ -80,6 +87,7 @@ impl std::ops::AddAssign for Counts {
         self.retryable += other.retryable;
         self.scheduled += other.scheduled;
         self.blocked += other.blocked;
+        self.waiting_for_event += other.waiting_for_event;
         self.succeeded += other.succeeded;
         self.dead += other.dead;
         self.cancelled += other.cancelled;
@@ -98,6 +106,7 @@ impl std::ops::Sub for Counts {
             retryable: self.retryable - other.retryable,
             scheduled: self.scheduled - other.scheduled,
             blocked: self.blocked - other.blocked,
+            waiting_for_event: self.waiting_for_event - other.waiting_for_event,
             succeeded: self.succeeded - other.succeeded,
             dead: self.dead - other.dead,
             cancelled: self.cancelled - other.cancelled,
@@ -213,22 +222,6 @@ impl Outcome {
             Self::Failed
         }
     }
-}
-
-/// Owner of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Owner {
-    pub kind: OwnerKind,
-    pub name: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum OwnerKind {
-    User,
-    Service,
 }
 
 /// Reason why a job is not complete.

@@ -13,6 +13,7 @@ use crate::{
         is_text,
     },
     retry::Backoff,
+    type_limits::{ConcurrencyBy, RateLimit, TypeLimits},
 };
 
 pub use push::{BasicAuth, Headers, LONGEST_VALUE, MOST_HEADERS, PushSecrets, SigningSecret};
@@ -149,6 +150,12 @@ pub struct JobTypeSpec {
     /// `null`: no cap; 0: nothing starts.
     #[serde(default)]
     pub concurrency: Option<i32>,
+    /// How many items may start in a time. Absent or null: any number.
+    #[serde(default)]
+    pub rate_limit: Option<RateLimit>,
+    /// How many items with the same value in their payload may run at once. Absent or null: any number.
+    #[serde(default)]
+    pub concurrency_by: Option<ConcurrencyBy>,
     #[serde(default)]
     pub backoff: Backoff,
     #[serde(default = "sixty")]
@@ -190,6 +197,8 @@ impl JobTypeSpec {
             delivery: Delivery::default(),
             max_failures: None,
             concurrency: None,
+            rate_limit: None,
+            concurrency_by: None,
             backoff: Backoff::default(),
             heartbeat_seconds: sixty(),
             run_timeout_seconds: None,
@@ -211,6 +220,11 @@ impl JobTypeSpec {
         })
     }
 
+    /// Its limits, besides the concurrency.
+    pub fn limits(&self) -> TypeLimits {
+        TypeLimits { rate_limit: self.rate_limit.clone(), concurrency_by: self.concurrency_by.clone() }
+    }
+
     /// Everything that is wrong with it: JSON Pointer into the body, and what was expected.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems_found = Vec::new();
@@ -223,6 +237,9 @@ impl JobTypeSpec {
         }
         if self.concurrency.is_some_and(|cap| cap < 0) {
             report("/concurrency", "expected null or a whole number from 0");
+        }
+        for (pointer, detail) in self.limits().problems() {
+            report(&pointer, &detail);
         }
         if let Some((pointer, detail)) = self.backoff.problem() {
             report(&format!("/backoff{pointer}"), detail);
@@ -287,6 +304,12 @@ pub struct JobType {
     pub delivery: Delivery,
     pub max_failures: MaxFailures,
     pub concurrency: Option<i32>,
+    /// How many items may start in a time; null: any number.
+    #[serde(default)]
+    pub rate_limit: Option<RateLimit>,
+    /// How many items with the same value in their payload may run at once; null: any number.
+    #[serde(default)]
+    pub concurrency_by: Option<ConcurrencyBy>,
     pub backoff: Backoff,
     pub heartbeat_seconds: f64,
     pub run_timeout_seconds: Option<f64>,

@@ -57,6 +57,17 @@ pub const LONGEST_WAIT_SECONDS: u32 = 30;
 /// Seconds that a worker may put an item off for: ten years.
 pub const LONGEST_RETRY_AFTER_SECONDS: f64 = 315_360_000.0;
 
+/// Characters of the name of an event, fields of its form and choices of a field, bytes of the form, and characters of
+/// the texts in it and of the values typed into it.
+pub const LONGEST_EVENT_NAME: usize = 255;
+pub const MOST_FORM_FIELDS: usize = 50;
+pub const MOST_FORM_CHOICES: usize = 100;
+pub const LARGEST_FORM: usize = 16_384;
+pub const LONGEST_FORM_TITLE: usize = 200;
+pub const LONGEST_FORM_DESCRIPTION: usize = 4_000;
+pub const LONGEST_FORM_STRING: usize = 1_000;
+pub const LONGEST_FORM_TEXT: usize = 65_536;
+
 /// Steps of a job type.
 pub const MOST_STEPS: usize = 100;
 /// Seconds between heartbeats, and of an attempt: from, to.

@@ -70,6 +70,9 @@ codes! {
     ItemExpired = "item_expired", 409, "The item has expired";
     ItemFinal = "item_final", 409, "The item is final already";
     ItemNotFinal = "item_not_final", 409, "The item is not final";
+    /// Carries `item_state`.
+    NotWaiting = "not_waiting", 409, "The item does not wait for an event";
+    OtherEvent = "other_event", 409, "The item waits for another event";
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
     /// A delivery; carries the `id` of the newest one of its tree where it is superseded.
     NotResendable = "not_resendable", 409, "The callback cannot be sent again";
@@ -152,7 +155,7 @@ pub struct Problem {
     /// `duplicate`, `id_in_use`: what is there already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
-    /// `assignment_closed`: where the item stands now.
+    /// `assignment_closed`, `not_waiting`: where the item stands now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_state: Option<ItemState>,
     /// `assignment_closed`: how this assignment ended.

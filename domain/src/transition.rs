@@ -1,4 +1,4 @@
-//! Transitions of an item: one total function over states and events (`after`,
+//! Transitions of an item: one total function over states and events (`after`, `waiting-for-events`,
 //! `lease-expiry`, `retry-budget`, `serialize-key`, `start-and-expiry`, `cancellation`, `manual-retry`).
 //! `docs/states.md` draws it, and a test holds the two together.
 //!
@@ -18,6 +18,10 @@ pub enum ItemEvent {
     FailedWithinBudget,
     /// A lost lease within the budget, or a release: offered again at once.
     Released,
+    /// The worker ended its attempt to wait for an event.
+    Waits,
+    /// The event came, or the time for it has passed.
+    EventReceived,
     /// A failure beyond the budget, or one that is not retryable.
     FailedFinally,
     /// An attempt ended after the item's expires_at, or that came while it waited.
@@ -37,11 +41,13 @@ pub enum ItemEvent {
 }
 
 impl ItemEvent {
-    pub const ALL: [ItemEvent; 12] = [
+    pub const ALL: [ItemEvent; 14] = [
         Self::Claimed,
         Self::Succeeded,
         Self::FailedWithinBudget,
         Self::Released,
+        Self::Waits,
+        Self::EventReceived,
         Self::FailedFinally,
         Self::Expired,
         Self::Due,
@@ -59,6 +65,8 @@ impl ItemEvent {
             Self::Succeeded => "result",
             Self::FailedWithinBudget => "failure within the budget",
             Self::Released => "release or lost lease",
+            Self::Waits => "wait for an event",
+            Self::EventReceived => "event or timeout",
             Self::FailedFinally => "failure for good",
             Self::Expired => "expires_at",
             Self::Due => "due",
@@ -80,14 +88,20 @@ pub const fn next(state: ItemState, event: ItemEvent) -> Option<ItemState> {
         (S::Running, E::Succeeded) => Some(S::Succeeded),
         (S::Running, E::FailedWithinBudget) => Some(S::Retryable),
         (S::Running, E::FailedFinally) => Some(S::Dead),
+        (S::Running, E::Waits) => Some(S::WaitingForEvent),
         (S::Running, E::Released)
+        | (S::WaitingForEvent, E::EventReceived)
         | (S::Retryable | S::Scheduled, E::Due)
         | (S::Blocked, E::Unblocked)
         | (S::Retryable | S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::Retried) => Some(S::Available),
         (S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::QueuedBehind)
         | (S::Cancelled, E::DependencyRepaired) => Some(S::Blocked),
-        (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Expired) => Some(S::Expired),
-        (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked, E::Cancelled) => Some(S::Cancelled),
+        (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked | S::WaitingForEvent, E::Expired) => {
+            Some(S::Expired)
+        }
+        (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked | S::WaitingForEvent, E::Cancelled) => {
+            Some(S::Cancelled)
+        }
         _ => None,
     }
 }

@@ -77,6 +77,7 @@ fn first_line_is_json(start: &[u8]) -> bool {
 }
 
 /// Returns true if the first lines of a text all have the same number, above zero, of a common delimiter.
+/// A title above a table with tabs does not count.
 fn looks_like_a_table(start: &[u8]) -> bool {
     let text: Vec<u8> = start.iter().copied().filter(|&byte| byte != 0).collect();
     // The last line may not be here whole.
@@ -85,8 +86,12 @@ fn looks_like_a_table(start: &[u8]) -> bool {
         whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(20).collect();
     let count = |line: &[u8], delimiter: u8| line.split(|&byte| byte == delimiter).count() - 1;
     b"\t;|,".iter().any(|&delimiter| {
-        let first = lines.first().map_or(0, |line| count(line, delimiter));
-        first > 0 && lines.iter().all(|line| count(line, delimiter) == first)
+        // Tabs hardly occur in prose: what is above the first line with one is a title.
+        let is_title = |line: &&&[u8]| delimiter == b'\t' && count(line, delimiter) == 0;
+        let mut table = lines.iter().skip_while(is_title).map(|line| count(line, delimiter));
+        let rest = lines.iter().skip_while(is_title).count();
+        let first = table.next().unwrap_or(0);
+        first > 0 && (rest > 1 || rest == lines.len()) && table.all(|width| width == first)
     })
 }
 
@@ -215,6 +220,9 @@ mod tests {
             ("report", b"id,name\n", Csv),
             ("a.txt", b"One, two.\nThree.\n", Lines),
             ("a.txt", b"id\tname\n1\tAda\n2\tB", Csv),
+            ("a.txt", b"Open items\nAs of today\n\nid\tname\n1\tAda\n", Csv),
+            ("a.txt", b"Open items\n\tindented\nand more\n", Lines),
+            ("a.txt", b"Dear all\n\nthe list:\tsee below\n", Lines),
             ("notes.md", b"a,b\n", Lines),
         ] {
             assert_eq!(UploadFormat::detect(name, start), format, "{name} {start:?}");

@@ -3,7 +3,7 @@
 //! Found by the server from what claims themselves go by (`waiting_for`); drawn by pages. It
 //! must not promise: items whose type is asked for are taken "when their turn comes", never "soon".
 
-use crate::{Time, item::WaitingFor, progress::grouped};
+use crate::{Time, item::WaitingFor, progress::grouped, type_limits::RateLimit};
 
 /// Reason why available items of a type are not claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,16 @@ pub enum WaitingReason {
     AtConcurrencyLimit {
         open: i64,
         cap: i64,
+    },
+    /// As many with the same value at this place of their payload are running as may.
+    AtKeyLimit {
+        pointer: String,
+        limit: i64,
+    },
+    /// As many have started as may for now: not before then.
+    RateLimited {
+        until: Option<Time>,
+        rate: RateLimit,
     },
     /// Treeline does the work itself.
     BuiltinExecutor,
@@ -30,12 +40,21 @@ pub enum WaitingReason {
 impl WaitingReason {
     /// As the API says it of an item of the type `name`.
     pub fn waiting_for(&self, name: &str) -> WaitingFor {
-        let until = if let Self::TargetUnavailable { until, .. } = self { Some(*until) } else { None };
+        let until = match self {
+            Self::TargetUnavailable { until, .. } => Some(*until),
+            Self::RateLimited { until, .. } => *until,
+            _ => None,
+        };
         let (reason, detail) = match self {
             Self::Paused => ("paused", format!("The job type {name} is paused.")),
             Self::AtConcurrencyLimit { open, cap } => {
                 ("concurrency", format!("{open} of at most {cap} items of {name} are running."))
             }
+            Self::AtKeyLimit { pointer, limit } => (
+                "concurrency_key",
+                format!("{limit} of at most {limit} items of {name} with its value of {pointer} are running."),
+            ),
+            Self::RateLimited { rate, .. } => ("rate_limit", rate_sentence(name, rate)),
             Self::BuiltinExecutor => ("not_claimed", "Treeline itself takes it when its turn comes.".to_owned()),
             Self::TargetUnavailable { target, .. } => {
                 ("not_claimed", format!("{target} does not answer, and is left alone for a while."))
@@ -51,6 +70,12 @@ impl WaitingReason {
     pub const fn is_stuck(&self) -> bool {
         matches!(self, Self::Paused | Self::TargetUnavailable { .. } | Self::NoWorker(_))
     }
+}
+
+/// `At most 5 items of mail start in 60 seconds.`
+fn rate_sentence(name: &str, rate: &RateLimit) -> String {
+    let key = rate.key.as_ref().map(|key| format!(" with one value of {key}")).unwrap_or_default();
+    format!("At most {} items of {name}{key} start in {} seconds.", rate.count, rate.per_seconds)
 }
 
 /// Available items of one type in a tree, and what holds them.

@@ -75,6 +75,7 @@ async function haunted(t) {
   const share = await made(server, 'POST', `/jobs/${imported.id}/share`);
   const schedule = await made(server, 'POST', '/schedules', { name: EVIL.slice(0, 200), cron: '0 2 * * *', job: { type: 'haunted', name: EVIL, sealed: true } });
   await made(server, 'POST', `/schedules/${schedule.id}/run`);
+  const channel = await made(server, 'POST', '/alert-channels', { name: EVIL.slice(0, 200), kind: 'webhook', url: 'https://hooks.example/', types: ['haunted'], paused: true });
 
   const pages = {
     overview: '/',
@@ -100,6 +101,9 @@ async function haunted(t) {
     schedules: '/schedules',
     'schedule-new': '/schedules/new',
     schedule: `/schedules/${schedule.id}`,
+    'alert-channels': '/alert-channels',
+    'alert-channel-new': '/alert-channels/new?kind=webhook',
+    'alert-channel': `/alert-channels/${channel.id}`,
     workers: '/workers',
     types: '/types',
     type: '/types/haunted',

@@ -53,9 +53,15 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
     assert.equal(await rows.count(), 226, 'the first 200, the last 5, and those with a problem');
     await page.locator('#row-filter').getByText('Only problems').click();
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing scrolls sideways but the sheet');
+    if (device === 'phone') {
+      const wrap = page.locator('.sheet-wrap');
+      assert.ok(await wrap.evaluate((it) => it.scrollWidth <= it.clientWidth), 'rows are cards');
+    }
     await accessible(page);
     await page.evaluate(() => scrollTo(0, 0));
     await screenshot(page, `import-review-${device}`);
+    await rows.first().scrollIntoViewIfNeeded();
+    await screenshot(page, `import-review-rows-${device}`);
 
     // Enter goes to the same column of the next row, Escape brings back what was there.
     const cell = (line) => page.getByLabel(`Betrag, line ${line}`, { exact: true });
@@ -129,4 +135,28 @@ test('column names below a title are found, and without JavaScript a button read
   await plain.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   while ((await plain.locator('.hero .meter-number').textContent()) !== '100%') await plain.reload();
   await plain.getByText('All 2 rows are imported.').first().waitFor();
+});
+
+test('cells are fixed as proposed without leaving the page, and problems are downloaded', async (t) => {
+  const server = await startServer(t);
+  assert.equal((await server.api('PUT', '/job-types/invoices', TYPE)).ok, true);
+  const page = await openPage(server, { path: '/imports/new', ...PHONE });
+  await page.locator('#templates summary').click();
+  await screenshot(page, 'import-templates-phone');
+  await upload(page, 'march.csv', 'customer;city;amount\nAda;Bern;1 CHF\nBen;Genf;2 CHF\nCy;Chur;three\nDora;Thun;4\n');
+  await page.selectOption('#type', 'invoices');
+  const summary = page.locator('#rows-summary');
+  await summary.getByText('1 row is ready, 3 need attention').waitFor();
+  await page.evaluate(() => (window.sameDocument = true));
+  const [file] = await Promise.all([page.waitForEvent('download'), page.locator('#problem-list').click()]);
+  assert.equal(file.suggestedFilename(), 'march-problems.csv');
+  await page.locator('#quick-fixes').scrollIntoViewIfNeeded();
+  await screenshot(page, 'import-fixes-phone');
+  await page.getByRole('button', { name: 'Use “1” in line 2' }).click();
+  await summary.getByText('2 rows are ready, 2 need attention').waitFor();
+  assert.equal(await page.getByLabel('amount, line 2', { exact: true }).inputValue(), '1');
+  await page.getByRole('button', { name: 'Use “2” in line 3' }).click();
+  await summary.getByText('3 rows are ready, 1 needs attention').waitFor();
+  await accessible(page);
+  assert.equal(await page.evaluate(() => window.sameDocument), true);
 });

@@ -34,20 +34,37 @@ test('whoever follows the printed link has the sample imported within a minute',
   await accessible(page);
 });
 
-test('of two files that are dropped on the list the first is taken, and the other named as left out', async (t) => {
+test('files that are dropped at once are uploaded in turn, and each is reviewed by itself', async (t) => {
   const server = await startServer(t);
   const page = await openPage(server, { path: '/imports' });
   await awake(page);
-  await drop(page, [['first.csv', 'name\nann\n'], ['second.csv', 'name\nbob\n']]);
+  await drop(page, [['first.csv', 'name\nann\n'], ['empty.csv', ''], ['second.csv', 'name\nbob\n']]);
+  await page.locator('.drop-queue [data-upload="sent"]').nth(1).waitFor();
+  await page.locator('.drop-queue').getByText('The file is empty.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Stop' }).count(), 0);
+  await accessible(page);
+  await screenshot(page, 'imports-several-files');
+  await page.getByRole('link', { name: 'Review rows of second.csv' }).click();
   await page.locator('[data-upload="stored"]').waitFor();
-  await page.getByText('first.csv').first().waitFor();
-  await page.getByText('The other file was left out').waitFor();
+  await page.getByText('second.csv').first().waitFor();
   assert.equal(await page.locator('#start').innerText(), 'Import 1 row');
   // Dropped where nothing takes it: the upload opens, not the file.
   await page.locator('#start').click();
   await page.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   await drop(page, [['third.csv', 'name\ncy\n']]);
   await page.waitForURL(/\/imports\/new$/);
+});
+
+test('without JavaScript several files are listed, each with its review', async (t) => {
+  const server = await startServer(t);
+  const page = await openPage(server, { javaScriptEnabled: false, path: '/imports/new' });
+  const file = (name, text) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) });
+  await page.setInputFiles('input[type=file]', [file('first.csv', 'name\nann\n'), file('second.csv', 'name\nbob\n')]);
+  await page.getByRole('button', { name: 'Upload', exact: true }).click();
+  await page.getByRole('heading', { name: 'Review files' }).waitFor();
+  await screenshot(page, 'imports-several-files-without-javascript');
+  await page.getByRole('link', { name: 'Review rows of first.csv' }).click();
+  await page.getByText('first.csv').first().waitFor();
 });
 
 test('first rows are shown with all columns, and choices show them anew', async (t) => {

@@ -35,6 +35,11 @@ impl Run {
     pub(crate) fn failed(row: &TakenLease, now: OffsetDateTime) -> Self {
         Self { job_key: row.job_key, seconds: (now - row.started_at).as_seconds_f64(), failed: true }
     }
+
+    /// Label in metrics.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        if self.failed { "failed" } else { "succeeded" }
+    }
 }
 
 /// Number of items of one type that a transaction added or put back, and of those that were final at once.

@@ -1,16 +1,18 @@
 //! Endings that workers request, and the rows that a batch of endings collects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Document,
     api::{FailureBody, ReleaseBody},
     assignment::Capability,
+    event_wait::WaitBody,
 };
 use uuid::Uuid;
 
 use crate::{
     activity_counters::Run,
+    ended_attempts::EndedAttempt,
     holder::Holder,
     store::{
         dispatch::{endings::FinalRow, leases::ClaimCursor},
@@ -24,6 +26,7 @@ pub enum EndingKind {
     Result(Document),
     Failure(FailureBody),
     Release(ReleaseBody),
+    Wait(WaitBody),
 }
 
 /// One requested ending.
@@ -55,6 +58,10 @@ pub(crate) struct EndingRows {
     pub(crate) aborted: Vec<i64>,
     /// Attempts that ended with a result or failed, for the statistics.
     pub(crate) runs: Vec<Run>,
+    /// All attempts that ended, for traces.
+    pub(crate) ended: Vec<EndedAttempt>,
+    /// Types with parked items whose keys may allow more now.
+    pub(crate) freed_types: BTreeSet<i32>,
 }
 
 /// Item that succeeded in this batch: its job and the index of its command.

@@ -18,7 +18,7 @@
 //! **One lock order** everywhere; otherwise cancellation and completion deadlock:
 //!
 //! 1. keys (idempotency, dedupe), sorted
-//! 2. job type (capped claims only)
+//! 2. job type (claims of limited types only); its rate windows and hints follow under this lock
 //! 3. cursor of a file (`import_cursor`), then remembered mappings (`import_mapping`), sorted
 //! 4. lease, then dedupe keys of items, then serialize queues by id
 //! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
@@ -35,7 +35,9 @@ pub mod activity_counters; // counts of added and finished items, in process
 pub mod addresses; // addresses that user-given URLs may reach
 pub mod cache; // job types and job definitions in memory
 pub mod caller; // authenticated callers and their permissions
+pub mod channel_target; // sealed receivers of alert channels
 pub mod dispatch;
+pub mod ended_attempts; // attempts that have ended, for traces
 pub mod endings; // endings of attempts as requested, and their rows
 pub mod enqueue;
 pub mod error; // errors of use cases
@@ -82,6 +84,7 @@ use crate::{
 
 pub use cache::TypeCache;
 pub use dispatch::workers::WorkerPosition;
+pub use ended_attempts::{EndedAttempt, EndedAttempts};
 pub use endings::EndingKind;
 pub use enqueue::{
     add::{SplitBatch, SplitRow, rows::after_failed},
@@ -121,6 +124,8 @@ pub(crate) struct Core {
     low_water_marks: enqueue::low_water_marks::LowWaterMarks,
     waiters: dispatch::waiting_claims::Waiters,
     workers: dispatch::workers::Workers,
+    timed_wakes: dispatch::timed_wakes::TimedWakes,
+    hinted_limits: enqueue::limit_keys::HintedLimits,
     activity_counters: activity_counters::ActivityCounters,
     unreachable_targets: dispatch::builtin_executors::UnreachableTargets,
     /// Notified when a file waits to be split into items.
@@ -148,6 +153,8 @@ pub(crate) struct Core {
     sealer: Sealer,
     /// Signs and verifies the capabilities of pushed assignments.
     assignment_key: Key,
+    /// Receiver of ended attempts.
+    ended_attempts: EndedAttempts,
     /// Canceled when the server stops; waiting claims then return.
     shutdown: CancellationToken,
 }
@@ -169,6 +176,8 @@ pub struct Limits {
     pub sealer: Sealer,
     /// Signs and verifies the capabilities of pushed assignments.
     pub assignment_key: Key,
+    /// Receiver of ended attempts.
+    pub ended_attempts: EndedAttempts,
 }
 
 impl Engine {
@@ -196,6 +205,8 @@ impl Engine {
             low_water_marks: enqueue::low_water_marks::LowWaterMarks::default(),
             waiters: dispatch::waiting_claims::Waiters::default(),
             workers: dispatch::workers::Workers::default(),
+            timed_wakes: dispatch::timed_wakes::TimedWakes::default(),
+            hinted_limits: enqueue::limit_keys::HintedLimits::default(),
             activity_counters: activity_counters::ActivityCounters::default(),
             unreachable_targets: dispatch::builtin_executors::UnreachableTargets::default(),
             split_requested: tokio::sync::Notify::new(),
@@ -207,6 +218,7 @@ impl Engine {
             key_locks: enqueue::key_locks::KeyLocks::default(),
             sealer: limits.sealer,
             assignment_key: limits.assignment_key,
+            ended_attempts: limits.ended_attempts,
             shutdown,
         });
         // As many flushers as cores: more only add latency and make batches smaller.

@@ -164,6 +164,11 @@ impl Schema {
         Property { name, required, json_type, is_date: schema["format"] == "date" }
     }
 
+    /// Schema of a property, or null.
+    pub fn of_property(&self, name: &str) -> &Value {
+        self.follow(&self.follow(&self.source)["properties"][name])
+    }
+
     /// Returns true if a payload may have named properties only.
     pub fn is_closed(&self) -> bool {
         self.follow(&self.source)["additionalProperties"] == false

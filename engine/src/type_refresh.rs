@@ -7,7 +7,7 @@ use crate::{error::Result, store::tree::definitions::TypeInfo};
 use super::Engine;
 
 impl Engine {
-    /// Reads the job types again. If a type was resumed or its cap was raised, one waiting claim is woken; it wakes the
+    /// Reads the job types again. If a type was resumed, its cap was raised, or its limits changed, one waiting claim is woken; it wakes the
     /// next one if it finds an item.
     pub async fn refresh_types(&self) -> Result<()> {
         let before: HashMap<i32, Arc<TypeInfo>> = self.types().all().into_iter().map(|info| (info.id, info)).collect();
@@ -23,5 +23,5 @@ impl Engine {
 
 fn opened(before: &TypeInfo, after: &TypeInfo) -> bool {
     let cap = |info: &TypeInfo| info.concurrency.unwrap_or(i32::MAX);
-    !after.paused && (before.paused || cap(after) > cap(before))
+    !after.paused && (before.paused || cap(after) > cap(before) || after.limits != before.limits)
 }

@@ -1,14 +1,16 @@
 //! Settings from the environment: one struct, one variable per field.
 //!
-//! Read once at startup; no other code reads the environment (except `RUST_LOG`, which the log reads itself). `Debug`
-//! omits secrets.
+//! Read once at startup; no other code reads the environment (except `RUST_LOG`, which the log reads itself, and
+//! variables like `OTEL_TRACES_SAMPLER`, which the OpenTelemetry SDK reads itself). `Debug` omits secrets.
 
 pub mod audit; // destination of the audit log
 pub mod broker; // RabbitMQ
 pub mod http; // connection limits
 pub mod identity; // second factors, providers, trusted proxies
 pub mod limits; // limits per caller
-pub mod monitoring; // metrics endpoint
+pub mod log_http; // how much of HTTP is logged
+pub mod mail; // mail server
+pub mod monitoring; // metrics endpoint, collector of traces
 pub mod outbound; // outbound requests
 pub mod proxies; // reverse proxies
 pub mod roles; // parts of the work of a process
@@ -67,10 +69,10 @@ pub struct Config {
     #[arg(long, env = "TREELINE_BOOTSTRAP_TOKEN", hide_env_values = true)]
     pub bootstrap_token: Option<Secret>,
 
-    /// 1: logs every request, with secrets removed
-    #[arg(long, env = "TREELINE_LOG_HTTP", default_value = "0", action = clap::ArgAction::Set,
-          value_parser = clap::builder::BoolishValueParser::new())]
-    pub log_http: bool,
+    /// 1: logs every request, with secrets removed. full: also the bodies of requests and responses, and what is sent to
+    /// workers, receivers of callbacks, and configured URLs
+    #[arg(long, env = "TREELINE_LOG_HTTP", default_value_t)]
+    pub log_http: log_http::LogHttp,
 
     /// Largest body of a request that is not an upload
     #[arg(long, env = "TREELINE_BODY_LIMIT", default_value = "10MiB")]
@@ -89,8 +91,8 @@ pub struct Config {
           value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     pub idempotency_window_seconds: u32,
 
-    /// Hosts and networks that completion callbacks may reach although they are not public, comma-separated:
-    /// `hooks.internal,10.1.0.0/16`. Default: none
+    /// Hosts and networks that completion callbacks and alert channels may reach although they are not public,
+    /// comma-separated: `hooks.internal,10.1.0.0/16`. Default: none
     #[arg(long, env = "TREELINE_CALLBACK_ALLOW", default_value = "", hide_default_value = true)]
     pub callback_allow: Allowed,
 
@@ -102,6 +104,9 @@ pub struct Config {
 
     #[command(flatten)]
     pub outbound: outbound::Outbound,
+
+    #[command(flatten)]
+    pub mail: mail::MailSettings,
 
     #[command(flatten)]
     pub alerts: Alerts,
@@ -184,6 +189,7 @@ impl Config {
                 "{name} is not a URL of http or https."
             );
         }
+        self.mail.server()?;
         self.identity
             .check(self.proxies.trusted_proxies != crate::config::trusted_proxies::TrustedProxies::default())?;
         Ok(())

@@ -15,6 +15,7 @@ use sqlx::PgPool;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub mod alert_channels; // use-cases on receivers of alerts
 pub mod audit; // audit entries outside of transactions
 pub mod auth; // authentication
 pub mod body_memory; // byte budget of request bodies
@@ -24,6 +25,7 @@ pub mod corrections; // failed rows, corrected by hand
 pub mod exports; // results and failures as streams
 pub mod health; // health check of a running server
 pub mod http; // HTTP API and pages
+pub mod import_template; // template files of job types
 pub mod job_types; // use-cases on job types
 pub mod json_body; // reading of JSON documents
 pub mod live; // event streams
@@ -31,7 +33,9 @@ pub mod maintenance; // background tasks
 mod memory; // allocator
 pub mod outbound; // outbound HTTP
 pub mod postgres; // the private PostgreSQL
+pub mod redaction; // bodies as the log may show them
 pub mod rotation; // rotation of the sealing key
+pub mod traces; // OpenTelemetry traces
 pub mod uploads; // use-cases on uploaded files
 
 use auth::{Auth, links};
@@ -85,6 +89,8 @@ pub struct Shared {
     pub quotas: quotas::Quotas,
     /// Byte budget of request bodies in memory.
     pub body_memory: body_memory::BodyMemory,
+    /// Sender of trace spans.
+    pub traces: traces::Traces,
     /// Requests in progress.
     pub under_way: Arc<AtomicUsize>,
     /// Canceled when the server is told to stop: waits and streams end.
@@ -128,7 +134,11 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         (Some(certificate), Some(key)) => Some(http::tls::Tls::open(certificate, key)?),
         _ => None,
     };
-    for (variable, url) in [("DATABASE_URL", &config.database_url), ("AMQP_URL", &config.broker.amqp_url)] {
+    for (variable, url) in [
+        ("DATABASE_URL", &config.database_url),
+        ("AMQP_URL", &config.broker.amqp_url),
+        ("TREELINE_SMTP_URL", &config.mail.smtp_url),
+    ] {
         let warning = url.as_ref().and_then(|url| config::transport::plaintext_warning(variable, url.reveal()));
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
@@ -156,6 +166,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let hub = live::Hub::default();
     let shutdown = CancellationToken::new();
     let quotas = quotas::Quotas::new(config.limits.quotas.clone(), pool.clone());
+    let traces = traces::Traces::open(&config.monitoring)?;
+    let (ended_sender, ended_receiver) = tokio::sync::mpsc::channel(traces::MAX_ENDED);
     let limits = engine::Limits {
         payload: config.payload_limit.bytes(),
         idempotency_window_seconds: f64::from(config.idempotency_window_seconds),
@@ -164,6 +176,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         quotas: quotas.clone(),
         sealer: sealer.clone(),
         assignment_key: outgoing.assignments.clone(),
+        ended_attempts: traces.is_on().then_some(ended_sender),
     };
     let engine = Engine::start(pools.clone(), Arc::new(hub.clone()), files.clone(), limits, shutdown.clone()).await?;
     let app = App(Arc::new(Shared {
@@ -183,10 +196,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         dead_item_count: http::ui::DeadItemCount::default(),
         outgoing: Arc::new(outgoing),
         sealer,
+        traces,
         shutdown,
         tasks: TaskTracker::new(),
     }));
     http::metrics::start(&app);
+    traces::spawn_ended(&app, ended_receiver);
     maintenance::spawn(&app, &app.tasks);
     if let Some(private) = &database.private {
         app.tasks.spawn(postgres::watch(Arc::clone(private), app.shutdown.clone()));
@@ -254,6 +269,7 @@ impl Running {
         self.served.await.context("the accept loop failed")?;
         self.app.tasks.close();
         self.app.tasks.wait().await;
+        self.app.traces.close().await;
         self.database.close().await
     }
 }

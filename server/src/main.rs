@@ -10,10 +10,13 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
-use engine::store::{
-    access::identity,
-    migrations,
-    notify::audit::{self as entries, AuditRow},
+use engine::{
+    secrets::new_secret,
+    store::{
+        access::identity,
+        migrations,
+        notify::audit::{self as entries, AuditRow},
+    },
 };
 use server::{Database, audit, auth::links, broker, config::Config, outbound::default_key, postgres};
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +32,10 @@ use tracing_subscriber::EnvFilter;
 struct Line {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Also create demo data through the API: people, job types, a week of trees with failures, and an import. A later
+    /// start with --demo creates nothing twice
+    #[arg(long)]
+    demo: bool,
     #[command(flatten)]
     config: Config,
 }
@@ -101,7 +108,7 @@ async fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     server::failpoints::set_up();
     let done = match line.command {
-        None => serve(line.config).await,
+        None => serve(line.config, line.demo).await,
         Some(Command::Migrate { status, app_role }) => migrate(line.config, status, app_role).await,
         Some(Command::ExpireAudit { older_than_days }) => expire_audit(line.config, older_than_days).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
@@ -123,7 +130,8 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(config: Config) -> anyhow::Result<()> {
+async fn serve(mut config: Config, demo: bool) -> anyhow::Result<()> {
+    let demo_token = demo.then(|| bootstrap_token(&mut config));
     // Installed before anything starts, so that no signal is missed.
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
@@ -139,6 +147,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     if let Some(link) = &running.sign_in_link {
         print_line(&format!("Sign in: {link}"))?;
     }
+    if let Some(token) = demo_token {
+        tokio::spawn(create_demo_data(running.url().to_owned(), token));
+    }
     tokio::select! {
         _ = terminated.recv() => {}
         _ = interrupted.recv() => {}
@@ -149,6 +160,29 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         // A second signal ends the process without further waiting.
         _ = terminated.recv() => bail!("stopped before all requests finished"),
         _ = interrupted.recv() => bail!("stopped before all requests finished"),
+    }
+}
+
+/// The bootstrap token; without one, a new one that only this process knows.
+fn bootstrap_token(config: &mut Config) -> String {
+    if let Some(token) = &config.bootstrap_token {
+        return token.reveal().to_owned();
+    }
+    let token = new_secret("");
+    config.bootstrap_token = token.parse().ok();
+    token
+}
+
+/// Creates demo data as any program would. The server works without it, so an error is only logged.
+async fn create_demo_data(url: String, token: String) {
+    let created = async { client::demo::run(&client::Client::new(&url, Some(&token))?).await };
+    match created.await {
+        Ok(report) => {
+            if let Err(error) = print_line(&format!("Demo data: {report}")) {
+                tracing::debug!(%error, "standard output is closed");
+            }
+        }
+        Err(error) => tracing::error!(%error, "the demo data is incomplete; start with --demo again to complete it"),
     }
 }
 

@@ -15,9 +15,13 @@ use uuid::Uuid;
 
 use crate::{App, auth::factors::totp, config::Config, outbound::reseal_default_key};
 use engine::{
+    channel_target,
     error::Result,
     sealing::{KeyFile, Sealer, SealingKey, is_sealed_with},
-    store::access::{factors, sealed_rows as rows, sealing_keys as keys},
+    store::{
+        access::{factors, sealed_rows as rows, sealing_keys as keys},
+        notify::alert_channels,
+    },
     stored_secrets::{open_push, reseal_target, seal_push},
 };
 
@@ -65,6 +69,18 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         for (id, old) in &batch {
             if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a delivery")? {
                 changed += u64::from(rows::replace_delivery_target(pool, *id, old, &new).await?);
+            }
+        }
+    }
+    let mut after = Uuid::nil();
+    loop {
+        let batch = alert_channels::targets(pool, after).await?;
+        let Some((last, _)) = batch.last() else { break };
+        after = *last;
+        for (id, old) in &batch {
+            let new = channel_target::reseal(sealer, old);
+            if let Some(new) = new.with_context(|| "cannot open the receiver of an alert channel")? {
+                changed += u64::from(alert_channels::replace_target(pool, *id, old, &new).await?);
             }
         }
     }

@@ -4,9 +4,11 @@
 //! their bytes.
 
 mod check; // columns against a schema
+mod fix; // texts that would fit
 mod misfit; // rows against a schema
 pub mod partial; // resumable uploads
 mod preview; // first rows
+mod problem_list; // rows with problems as CSV
 mod rows; // all rows
 mod suggestion; // suggested column mappings
 mod sweep; // deletion of unused files
@@ -39,6 +41,7 @@ use engine::{
 
 pub(crate) use misfit::misfit;
 pub use preview::preview;
+pub use problem_list::problem_list;
 pub use rows::{Beside, check_rows};
 pub use suggestion::suggest;
 pub use sweep::{sweep, sweep_orphans};
@@ -154,24 +157,28 @@ pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUplo
     stored
 }
 
-/// Refuses files whose first bytes contradict their format. They would become one dead row per line.
+/// Refuses files whose first bytes contradict their format: they would become one dead row per line. Says what to do.
 fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
-    let what = match (format, start) {
+    const SAVE: &str = "Save or export the table as CSV or Excel (XLSX) in the program that it comes from";
+    const UNPACK: &str = "Unpack it";
+    let (what, advice) = match (format, start) {
         (UploadFormat::None, _) => return None,
         (UploadFormat::Xlsx, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => return None,
-        (_, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => "an Excel workbook",
-        (_, [b'P', b'K', 3 | 5, ..]) => "a ZIP archive that is no Excel workbook",
-        (_, [0xD0, 0xCF, 0x11, 0xE0, ..]) => "an old XLS workbook, or one that is protected by a password",
-        (_, [0x1F, 0x8B, ..]) => "a GZIP archive",
-        (_, [b'%', b'P', b'D', b'F', ..]) => "a PDF",
-        (_, [0x89, b'P', b'N', b'G', ..] | [0xFF, 0xD8, 0xFF, ..] | [b'G', b'I', b'F', b'8', ..]) => "an image",
-        (UploadFormat::Xlsx, _) => "no Excel workbook",
+        (_, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => {
+            ("an Excel workbook with another ending", "Change its name so that it ends in .xlsx")
+        }
+        (_, [b'P', b'K', 3 | 5, ..]) => ("a ZIP archive that is no Excel workbook", UNPACK),
+        (_, [0xD0, 0xCF, 0x11, 0xE0, ..]) => (
+            "an old Excel workbook (XLS), or one that is protected by a password",
+            "Open it in Excel, save it as XLSX without a password",
+        ),
+        (_, [0x1F, 0x8B, ..]) => ("a GZIP archive", UNPACK),
+        (_, [b'%', b'P', b'D', b'F', ..]) => ("a PDF, which has no rows to read", SAVE),
+        (_, [0x89, b'P', b'N', b'G', ..] | [0xFF, 0xD8, 0xFF, ..] | [b'G', b'I', b'F', b'8', ..]) => ("an image", SAVE),
+        (UploadFormat::Xlsx, _) => ("no Excel workbook, although it is called one", SAVE),
         _ => return None,
     };
-    let detail = format!(
-        "The file is {what}. Expected CSV, NDJSON, a JSON array, lines of text or XLSX; \
-         with format=none a file of any kind is one item."
-    );
+    let detail = format!("The file is {what}. {advice}, and upload that.");
     Some(Problem::new(Code::UnsupportedMediaType, detail))
 }
 

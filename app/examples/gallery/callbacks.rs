@@ -16,9 +16,10 @@ use crate::{Draw, fixtures::at};
 pub(crate) fn deliveries() -> Vec<CallbackDelivery> {
     let one = |n: u128, state, completion, url: &str, tries: Vec<DeliveryTry>, next: Option<&str>| CallbackDelivery {
         id: Uuid::from_u128((0x01a1_fcd8 << 96) + n),
-        job_id: Uuid::from_u128(0x01a1_fcd8_0c63_710f_95ad_a94a_c199_316b),
+        job_id: Some(Uuid::from_u128(0x01a1_fcd8_0c63_710f_95ad_a94a_c199_316b)),
         job_name: (n % 2 == 1).then(|| "Payroll, November 2026".to_owned()),
-        completion,
+        completion: Some(completion),
+        alert: None,
         outcome: Some(Outcome::Partial),
         state,
         url: (!url.is_empty()).then(|| url.to_owned()),

@@ -221,6 +221,8 @@ pub(crate) fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> It
             lease_expires_at: at("2026-11-20T14:06:00Z"),
         }),
         waiting_for: None,
+        wait: None,
+        event: None,
         superseded_by: None,
         version: 3,
     }
@@ -274,6 +276,7 @@ pub(crate) fn attempts() -> Vec<Attempt> {
         }),
         step: None,
         result: None,
+        waited_for: None,
     };
     vec![
         attempt(3, EndedAs::Failed, "Column latitude: expected a number"),

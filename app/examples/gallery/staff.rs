@@ -12,6 +12,7 @@ use app::{
 use domain::{
     Code, Document, Item, ItemState, Problem,
     api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup},
+    event_wait::EventWait,
     filter::{Filter, lists::List},
     id::Uuid,
     item::WaitingFor,
@@ -238,6 +239,27 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
                 Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: Some(at("2026-11-20T14:05:00Z")) });
             let item = Item { state: ItemState::Retryable, assignment: None, waiting_for, ..dead_item() };
             pages::item::page(&item, &attempts(), &item_actions())
+        }),
+    );
+    add(
+        "item-waiting-for-event",
+        Box::new(|| {
+            let form = r#"{"title": "Approve the invoice?", "description": "It is above the limit of 10,000.", "fields": [
+                {"name": "decision", "type": "choice", "choices": ["approve", "reject"], "required": true, "title": "Decision"},
+                {"name": "amount", "type": "number", "title": "Amount to pay"},
+                {"name": "urgent", "type": "boolean", "title": "Pay today"},
+                {"name": "note", "type": "text", "title": "Note", "description": "Shown to the sender."}]}"#;
+            let wait = Some(EventWait {
+                name: "approval".to_owned(),
+                since: at("2026-11-20T14:02:00Z"),
+                until: Some(at("2026-11-22T14:02:00Z")),
+                form: serde_json::from_str(form).ok(),
+            });
+            let waiting_for =
+                Some(WaitingFor { reason: "event".to_owned(), detail: None, until: Some(at("2026-11-22T14:02:00Z")) });
+            let item =
+                Item { state: ItemState::WaitingForEvent, assignment: None, waiting_for, wait, ..item(40, 12, None) };
+            pages::item::page(&item, &[], &item_actions())
         }),
     );
     add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &item_actions())));

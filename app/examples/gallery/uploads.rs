@@ -136,7 +136,7 @@ fn wide() -> ImportForm {
             })
             .collect();
     }
-    ImportForm { left: 2, ..form }
+    form
 }
 
 /// A checked file: one row is fixed, one is left out, and two have problems.
@@ -145,6 +145,7 @@ fn reviewed() -> ImportForm {
         row,
         cells: cells.map(str::to_owned).to_vec(),
         cells_in_file: None,
+        suggestion: (row == 7).then(|| "12.50".to_owned()),
         problem: bad.map(|(column, words)| format!("Line {row}, column {column}: {words}")),
         column: bad.map(|(column, _)| column),
         needs_file: false,
@@ -159,7 +160,7 @@ fn reviewed() -> ImportForm {
     let total = CheckedRow { left_out: true, ..row(501, ["", "Total", "1250000"], None) };
     let listed = vec![
         row(2, ["1", "Muster AG", "12.50"], None),
-        row(7, ["6", "Dovetail GmbH", "n/a"], Some((3, "expected a number, found \"n/a\"."))),
+        row(7, ["6", "Dovetail GmbH", "12.50 CHF"], Some((3, "expected a number, found \"12.50 CHF\"."))),
         row(19, ["18", "", "12000"], Some((2, "expected at least 1 character, found \"\"."))),
         fixed,
         total,

@@ -88,6 +88,8 @@ fn job_type(name: &str, executor: Executor, paused: bool) -> JobType {
         delivery: Delivery::AtLeastOnce,
         max_failures: MaxFailures::AtMost(3),
         concurrency: paused.then_some(5),
+        rate_limit: None,
+        concurrency_by: None,
         backoff: Backoff::default(),
         heartbeat_seconds: 60.0,
         run_timeout_seconds: None,
@@ -169,7 +171,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     let page_data = move |admin, problem| {
         let [_, job_type] = kinds();
         let typed = Typed::of(&job_type);
-        JobTypePageData { job_type, history: history(1.0), admin, flash: None, problem, typed }
+        JobTypePageData { job_type, history: history(1.0), has_template: true, admin, flash: None, problem, typed }
     };
     add("type", Box::new(move || pages::types::page(&page_data(true, None))));
     add("type-support", Box::new(move || pages::types::page(&page_data(false, None))));

@@ -118,6 +118,7 @@ pub fn problem_notice(problem: &Problem) -> AnyView {
 /// Flash message after an action, shown once. Unknown words show nothing.
 pub fn flash(word: Option<&str>) -> Option<AnyView> {
     let text = match word? {
+        "answered" => "Answered. The item continues as soon as a worker is free.",
         "retried" => "Queued for retry.",
         "cancelled" => "Canceled. Items in progress are told to stop; nothing else starts.",
         "replayed" => "This is the new job. The one it was created from stays as it is.",
@@ -130,6 +131,8 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "started" => "Started. The run appears below.",
         "resent" => "Sending again. The result appears here.",
         "changed" => "Saved. Applies within a second.",
+        "tested" => "The test is being sent. The result appears here.",
+        "channel-deleted" => "Deleted. Alerts are not sent there any more.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,
     };

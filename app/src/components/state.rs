@@ -43,6 +43,7 @@ pub const fn word(state: ItemState) -> &'static str {
         ItemState::Available => "waiting",
         ItemState::Scheduled => "scheduled",
         ItemState::Blocked => "blocked",
+        ItemState::WaitingForEvent => "waiting for an event",
         ItemState::Cancelled => "canceled",
         ItemState::Expired => "expired",
     }

@@ -26,6 +26,31 @@ pub fn text_area(id: &str, name: &'static str, text: &str, describes: &str, bad:
     .into_any()
 }
 
+/// Multi-line field for prose.
+pub fn plain_text_area(
+    id: &str,
+    name: String,
+    text: &str,
+    describes: Option<String>,
+    required: bool,
+    bad: bool,
+) -> AnyView {
+    let id = id.to_owned();
+    view! {
+        <textarea
+            id=id
+            name=name
+            rows="4"
+            autocomplete="off"
+            required=required
+            aria-describedby=describes
+            aria-invalid=bad.then_some("true")
+            inner_html=format!("\n{}", escaped(text))
+        ></textarea>
+    }
+    .into_any()
+}
+
 /// A cell of a table, for a text with line breaks.
 #[derive(Clone, Debug)]
 #[must_use = "a cell is drawn by its view"]

@@ -1,9 +1,10 @@
-//! Webhook deliveries: the list for staff, the page of one with all its attempts, and the section on the page of a job.
+//! Deliveries, of jobs and of alerts: the list for staff, the page of one with all its attempts, and the section on the page of a job.
 //!
 //! The response of a receiver is outside text: it is escaped, and truncated in lists.
 
 use domain::{
     JobStatus, Outcome,
+    alert_channel::AlertEvent,
     delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
 };
 use leptos::prelude::*;
@@ -61,7 +62,7 @@ pub fn list_page(page_data: &Deliveries) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Webhooks"</h1>
-            <p class="sub">"Messages to your systems when jobs complete. Retried until they arrive; every try is kept for 30 days after its job."</p>
+            <p class="sub">"Messages to your systems when jobs complete, and to alert channels. Retried until they arrive; every try is kept for 30 days after its job or alert."</p>
         </div>
         {filter(&page_data.state)}
         <div class="stack gap-4" id="callbacks" data-refresh="" data-topics="deliveries">
@@ -98,14 +99,14 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             let last = one.tries.last();
             let tree = trees.then(|| {
                 view! {
-                    <td role="cell" class="wrap" data-label="Job">{job(one)}</td>
+                    <td role="cell" class="wrap" data-label="About">{about(one)}</td>
                 }
             });
             view! {
                 <tr role="row">
                     <th scope="row" role="rowheader" class="name">
                         <a href=format!("/deliveries/{}", one.id)>{receiver(one)}</a>
-                        {(one.completion > 1).then(|| view! { " " <span class="sub">{format!("completion {}", one.completion)}</span> })}
+                        {again(one).map(|words| view! { " " <span class="sub">{words}</span> })}
                     </th>
                     <td role="cell" class="fit">{badge(one.state)}</td>
                     {tree}
@@ -123,7 +124,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
         .collect_view();
     let mut heads = Vec::from(words(["Endpoint", "Status", "Last response", "Tries", "Next try"]));
     if trees {
-        heads.insert(2, Words("Job"));
+        heads.insert(2, Words("About"));
     }
     table::frame("Webhooks", "operations", heads, rows)
 }
@@ -146,16 +147,18 @@ pub struct DeliveryPageData {
 pub fn page(page_data: &DeliveryPageData) -> Page {
     let one = &page_data.one;
     let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
-    let above = format!("/jobs/{}", one.job_id);
+    let above = one.job_id.map_or_else(|| "/deliveries".to_owned(), |id| format!("/jobs/{id}"));
     if page_data.staff {
         breadcrumbs(&[("/deliveries", "Webhooks")], receiver(one));
     } else {
         breadcrumbs(&[(&above, one.job_name.as_deref().unwrap_or("Job"))], "Webhook");
     }
     let action = match one.state {
+        DeliveryState::Superseded if one.alert.is_some() => note("The alert was over before this arrived."),
         DeliveryState::Superseded => {
             note("The job completed again since. Its newest webhook says how it ended, and that one can be sent again.")
         }
+        _ if one.url.is_none() && one.alert.is_some() => note("The alert channel was deleted."),
         _ if one.url.is_none() => note("The job names no address any more."),
         _ => resend(one, page_data.own, page_data.open, page_data.refused.as_ref()),
     };
@@ -179,12 +182,9 @@ pub fn page(page_data: &DeliveryPageData) -> Page {
             view! {
                 <dl class="facts">
                     {fact("ID, the same on every try", view! { <span class="mono">{one.id.to_string()}</span> }.into_any())}
-                    {fact(
-                        "Job",
-                        job(one),
-                    )}
+                    {fact(if one.alert.is_some() { "Alert channel" } else { "Job" }, about(one))}
                     {one.outcome.map(|outcome| fact("Job ended", ended(outcome)))}
-                    {fact("Completion", one.completion.to_string().into_any())}
+                    {one.completion.map(|completion| fact("Completion", completion.to_string().into_any()))}
                     {fact("Since", clock(one.created_at).into_any())}
                     {one.next_try_at.map(|at| fact("Next try", clock(at).into_any()))}
                 </dl>
@@ -262,13 +262,33 @@ fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&Refuse
     action_form_open(form, refused, open)
 }
 
-/// Link to the job, by its name if it has one.
-fn job(one: &CallbackDelivery) -> AnyView {
-    let to = format!("/jobs/{}", one.job_id);
+/// Link to the job, by its name if it has one, or to the alert channel.
+fn about(one: &CallbackDelivery) -> AnyView {
+    if let Some(alert) = &one.alert {
+        let event = match alert.event {
+            AlertEvent::Raised => "alert raised",
+            AlertEvent::Cleared => "alert cleared",
+            AlertEvent::Test => "test",
+        };
+        return match &alert.channel {
+            Some(name) => {
+                let to = format!("/alert-channels/{}", alert.channel_id);
+                view! { <a class="plain" href=to>{name.clone()}</a> {format!(", {event}")} }.into_any()
+            }
+            None => format!("Deleted channel, {event}").into_any(),
+        };
+    }
+    let Some(id) = &one.job_id else { return "\u{2013}".into_any() };
+    let to = format!("/jobs/{id}");
     match &one.job_name {
         Some(name) => view! { <a class="plain" href=to>{name.clone()}</a> }.into_any(),
-        None => view! { <a class="mono" href=to>{short(&one.job_id)}</a> }.into_any(),
+        None => view! { <a class="mono" href=to>{short(id)}</a> }.into_any(),
     }
+}
+
+/// Number of a further completion.
+fn again(one: &CallbackDelivery) -> Option<String> {
+    one.completion.filter(|&completion| completion > 1).map(|completion| format!("completion {completion}"))
 }
 
 /// Receiver for display.

@@ -4,6 +4,7 @@
 //! Each action has its own form (`?open=retry`), which replaces the rest of the page.
 
 mod actions;
+mod answer;
 mod attempts;
 mod facts;
 mod logs;
@@ -77,12 +78,14 @@ fn sections(item: &Item, attempts: &[Attempt], actions: &Actions) -> AnyView {
         >
             {path::steps(item, attempts)}
             {why(item)}
+            {answer::section(item, actions)}
             {progress(item)}
         </div>
         <div class="grid" id="about" data-refresh="">
             <div class="c8 stack gap-4">
                 {error(item, attempts, actions)}
                 {actions.log.as_ref().map(|log| logs::card(item.id, log))}
+                {answer::received(item)}
                 {payload(item)}
                 {step(item)}
                 {item.result.as_ref().map(|result| part(item, "result", "Result", None, result, None))}
@@ -248,14 +251,17 @@ fn why(item: &Item) -> Option<AnyView> {
         );
     }
     if let Some(waiting) = &item.waiting_for {
-        let detail = waiting.detail.as_deref().map(brief_list);
+        let name = item.wait.as_ref().map(|wait| format!("\u{201c}{}\u{201d}", wait.name));
+        let detail = name.or_else(|| waiting.detail.as_deref().map(brief_list));
         let reason = match (waiting.reason.as_str(), item.failures) {
             ("retry", failures) => format!("Retrying after attempt {}{}", item.attempts, of(item, failures)),
             ("run_after", _) => "Starts at a set time".to_owned(),
             ("after", _) => "Waits for other jobs to complete".to_owned(),
             ("serialize_key", _) => "Waits for an older item with the same serialize key".to_owned(),
             ("paused", _) => format!("The job type {} is paused", item.job_type),
-            ("concurrency", _) => "Waiting for a free slot".to_owned(),
+            ("event", _) => "Waits for an event".to_owned(),
+            ("concurrency" | "concurrency_key", _) => "Waiting for a free slot".to_owned(),
+            ("rate_limit", _) => "Waiting for the rate limit".to_owned(),
             _ => "Waiting for a worker".to_owned(),
         };
         let detail = detail.map(|detail| format!(". {}", detail.trim_end_matches('.')));
@@ -320,6 +326,7 @@ const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
         Some(EndedAs::TimedOut) => ("expired", "Timed out"),
         Some(EndedAs::Released) => ("retryable", "Returned"),
         Some(EndedAs::Cancelled) => ("cancelled", "Canceled"),
+        Some(EndedAs::Waiting) => ("waiting_for_event", "Waited for an event"),
     }
 }
 

@@ -6,9 +6,11 @@
 //! import starts.
 
 mod columns; // columns and the properties that they become
+mod files; // several stored files
 mod grid; // the rows of a checked file
 mod options; // how the file is read
 mod preview; // the first rows
+pub mod templates; // files to start from
 
 use std::fmt;
 
@@ -38,6 +40,8 @@ pub use preview::brief;
 pub struct ImportForm {
     /// Names of the job types that a file can start.
     pub job_types: Vec<String>,
+    /// Those of them with a template.
+    pub templates: Vec<String>,
     pub job_type: String,
     pub header: bool,
     /// Line of the row with the column names, as typed; empty for the first row.
@@ -70,8 +74,10 @@ pub struct ImportForm {
     pub checked: String,
     /// The import whose failed rows this file corrects.
     pub corrects: Option<Corrects>,
-    /// Files that were dropped beside this one.
-    pub left: u32,
+    /// Several files that were stored at once; each is reviewed by itself.
+    pub uploads: Vec<Upload>,
+    /// Files beside them that were refused: name, and reason.
+    pub refused_files: Vec<(String, String)>,
     /// Largest file, in bytes.
     pub limit_bytes: i64,
     /// Largest workbook, in bytes.
@@ -109,6 +115,7 @@ const STEPS: [&str; 2] = ["Upload", "Review and start"];
 /// The step at which the form is.
 pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     let heading = match (&form.upload, &form.corrects) {
+        (None, None) if has_files(form) => "Review files",
         (None, None) => "New import",
         (None, Some(_)) => "Upload corrected rows",
         (Some(_), None) => "Review rows",
@@ -116,6 +123,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     };
     let refused = problem.map(|problem| notice(title(problem), &detail(problem, form.limit_bytes)));
     let body = match &form.upload {
+        None if has_files(form) => files::section(&form.uploads, &form.refused_files),
         None => upload(form),
         Some(upload) => review(form, upload, problem),
     };
@@ -126,7 +134,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
                 <h1>{heading}</h1>
                 {form.upload.is_some().then(|| advice(form))}
             </div>
-            {steps(usize::from(form.upload.is_some()))}
+            {steps(usize::from(form.upload.is_some() || has_files(form)))}
             {refused}
             {form.corrects.as_ref().map(corrects)}
             {body}
@@ -134,7 +142,11 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     }
     .into_any();
     let title = if problem.is_some() { format!("Not started: {heading}") } else { heading.to_owned() };
-    Page { title, nav_section: NavSection::Imports, content, is_live: form.upload.is_none() }
+    Page { title, nav_section: NavSection::Imports, content, is_live: form.upload.is_none() && !has_files(form) }
+}
+
+const fn has_files(form: &ImportForm) -> bool {
+    !form.uploads.is_empty() || !form.refused_files.is_empty()
 }
 
 fn steps(at: usize) -> impl IntoView {
@@ -186,6 +198,7 @@ fn upload(form: &ImportForm) -> AnyView {
         {super::import::woods()}
         <UploadForm limit_bytes=form.limit_bytes xlsx_limit_bytes=form.xlsx_limit_bytes again />
         {form.corrects.is_none().then(sample)}
+        {form.corrects.is_none().then(|| templates::section(&form.templates))}
     }
     .into_any()
 }
@@ -219,22 +232,6 @@ fn advice(form: &ImportForm) -> AnyView {
 
 /// The second step.
 fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
-    let left = (form.left > 0).then(|| {
-        let others = if form.left == 1 {
-            "The other file was".to_owned()
-        } else {
-            format!("The other {} files were", form.left)
-        };
-        view! {
-            <div class="notice notice-info" role="status">
-                {icon("info")}
-                <div>
-                    <strong>"One file at a time"</strong>
-                    <p>{others} " left out. Import them one after another."</p>
-                </div>
-            </div>
-        }
-    });
     let seen = form.preview.as_ref().and_then(|preview| preview.check.as_ref());
     let seen = seen.map(|check| Seen(upload.id, &check.job_type).to_string());
     let readable = form.preview.as_ref().is_some_and(|preview| preview.problem.is_none());
@@ -266,7 +263,6 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
         .as_ref()
         .map_or_else(|| "/imports/new".to_owned(), |first| format!("/imports/new?again={}", first.id));
     view! {
-        {left}
         <form class="stack gap-4" method="post" action="/imports" data-upload="stored" data-review="">
             // The first button is the one that the Enter key presses.
             <button class="vh" type="submit" name="do" value="check" tabindex="-1" aria-hidden="true">

@@ -147,6 +147,7 @@ fn alerts(alerts: &[Alert]) -> AnyView {
             <div class="card-head">
                 <h2 id="alerts-heading">"Alerts"</h2>
                 {count}
+                <a class="small" href="/alert-channels">"Alert channels"</a>
             </div>
             {open}
         </section>
@@ -162,23 +163,10 @@ fn one_alert(alert: &Alert) -> impl IntoView + use<> {
             <span class="s-retryable row">{icon("triangle-alert")}</span>
             <div class="grow stack-1">
                 <strong class="wrap">{alert.message.clone()}</strong>
-                <span class="xs soft">{kind(alert.kind)} " since " {ago(alert.raised_at)} {times}</span>
+                <span class="xs soft">{alert.kind.title()} " since " {ago(alert.raised_at)} {times}</span>
             </div>
             {to}
         </li>
-    }
-}
-
-fn kind(kind: AlertKind) -> &'static str {
-    match kind {
-        AlertKind::DeadLetters => "New failures",
-        AlertKind::ManyFailures => "Fails again and again",
-        AlertKind::EndingRefused => "Result refused",
-        AlertKind::Stalled => "Stalled",
-        AlertKind::Unclaimed => "No worker",
-        AlertKind::DeliveryFailed => "Webhook gave up",
-        AlertKind::BrokerAway => "RabbitMQ unreachable",
-        AlertKind::Worker => "Reported by a worker",
     }
 }
 
@@ -191,6 +179,9 @@ fn link(alert: &Alert) -> Option<(String, &'static str)> {
     }
     if let Some(id) = alert.job_id.or(alert.root_id) {
         return Some((format!("/jobs/{id}"), "Job"));
+    }
+    if alert.kind == AlertKind::DeliveryFailed {
+        return Some((format!("/alert-channels/{}", alert.subject), "Alert channel"));
     }
     let name = alert.job_type.as_ref()?;
     Some(match alert.kind {

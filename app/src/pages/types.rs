@@ -1,4 +1,4 @@
-//! `/types`: the job types; `/types/{name}`: one type, with its live settings: pause, concurrency limit, backoff.
+//! `/types`: the job types; `/types/{name}`: one type, with its live settings: pause, limits, backoff.
 //!
 //! All staff see them; only admins change them, and only they see the forms. A change names the version that was read,
 //! so that two concurrent edits do not overwrite each other.
@@ -8,10 +8,12 @@ use domain::{
     filter::{Term, lists::List},
     item::MaxFailures,
     job_type::ExecutorKind,
+    type_limits::{ConcurrencyBy, RateLimit},
 };
 use leptos::prelude::*;
 
 use super::dead_letters::rows_of;
+use super::new_import::templates;
 use crate::{
     components::{
         action_form::{field_fault, flash, problem_notice},
@@ -74,6 +76,8 @@ pub fn list_page(types: &[JobType]) -> Page {
 pub struct JobTypePageData {
     pub job_type: JobType,
     pub history: History,
+    /// Files for it can start from a template.
+    pub has_template: bool,
     /// May change it.
     pub admin: bool,
     pub flash: Option<String>,
@@ -85,10 +89,28 @@ pub struct JobTypePageData {
 #[derive(Clone, Debug, Default)]
 pub struct Typed {
     pub concurrency: String,
+    pub rate: TypedRate,
+    pub key_limit: TypedKeyLimit,
     pub min_seconds: String,
     pub max_seconds: String,
     pub factor: String,
     pub jitter: bool,
+}
+
+/// Fields of the rate limit.
+#[derive(Clone, Debug, Default)]
+pub struct TypedRate {
+    pub count: String,
+    pub per_seconds: String,
+    pub burst: String,
+    pub key: String,
+}
+
+/// Fields of the concurrency limit of a key.
+#[derive(Clone, Debug, Default)]
+pub struct TypedKeyLimit {
+    pub key: String,
+    pub limit: String,
 }
 
 impl Typed {
@@ -97,11 +119,30 @@ impl Typed {
         let (spec, backoff) = (job_type, job_type.backoff);
         Self {
             concurrency: spec.concurrency.map(|cap| cap.to_string()).unwrap_or_default(),
+            rate: spec.rate_limit.as_ref().map(TypedRate::of).unwrap_or_default(),
+            key_limit: spec.concurrency_by.as_ref().map(TypedKeyLimit::of).unwrap_or_default(),
             min_seconds: backoff.min_seconds.to_string(),
             max_seconds: backoff.max_seconds.map(|max| max.to_string()).unwrap_or_default(),
             factor: backoff.factor.to_string(),
             jitter: backoff.jitter,
         }
+    }
+}
+
+impl TypedRate {
+    fn of(rate: &RateLimit) -> Self {
+        Self {
+            count: rate.count.to_string(),
+            per_seconds: rate.per_seconds.to_string(),
+            burst: rate.burst.map(|burst| burst.to_string()).unwrap_or_default(),
+            key: rate.key.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl TypedKeyLimit {
+    fn of(limit: &ConcurrencyBy) -> Self {
+        Self { key: limit.key.clone(), limit: limit.limit.to_string() }
     }
 }
 
@@ -138,6 +179,7 @@ pub fn page(page_data: &JobTypePageData) -> Page {
         <p class="actions">
             <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Jobs"</a>
             <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Failures"</a>
+            {page_data.has_template.then(|| templates::links(&name))}
         </p>
         <div id="pause" data-refresh="">
             {pause}
@@ -157,6 +199,8 @@ pub fn page(page_data: &JobTypePageData) -> Page {
                 <dl class="facts">
                     {fact("Executor", executor(it).into_any())} {fact("Delivery", spec.delivery.as_str().replace('_', " ").into_any())}
                     {fact("Max. attempts", budget(it).into_any())} {fact("Concurrency limit", cap(spec.concurrency).into_any())}
+                    {fact("Rate limit", rate(spec.rate_limit.as_ref()).into_any())}
+                    {fact("Concurrency limit per key", key_limit(spec.concurrency_by.as_ref()).into_any())}
                     {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(spec.heartbeat_seconds).into_any())}
                     {spec.executor.timeout_seconds.map(|seconds| fact("Response time limit", duration(seconds).into_any()))}
                     {spec.run_timeout_seconds.map(|seconds| fact("Time limit per attempt", duration(seconds).into_any()))}
@@ -180,7 +224,7 @@ pub fn page(page_data: &JobTypePageData) -> Page {
 
 fn form(page_data: &JobTypePageData) -> AnyView {
     let (it, typed, problem) = (&page_data.job_type, &page_data.typed, page_data.problem.as_ref());
-    let field = |label: &'static str, name: &'static str, value: &str, pointer: &'static str| {
+    let input = |label: &'static str, name: &'static str, value: &str, pointer: &'static str, numeric: bool| {
         let id = format!("{name}-fault");
         let faults = field_fault(problem, pointer, &id);
         let bad = faults.is_some();
@@ -189,11 +233,11 @@ fn form(page_data: &JobTypePageData) -> AnyView {
                 <label class="label" for=name>{label}</label>
                 <input
                     type="text"
-                    inputmode="decimal"
+                    inputmode=numeric.then_some("decimal")
                     id=name
                     name=name
                     value=value.to_owned()
-                    maxlength="20"
+                    maxlength=if numeric { "20" } else { "1000" }
                     autocomplete="off"
                     aria-describedby=bad.then(|| id.clone())
                     aria-invalid=bad.then_some("true")
@@ -202,12 +246,22 @@ fn form(page_data: &JobTypePageData) -> AnyView {
             </div>
         }
     };
+    let field = |label, name, value: &str, pointer| input(label, name, value, pointer, true);
+    let pointer_field = |label, name, value: &str, pointer| input(label, name, value, pointer, false);
     view! {
         <form class="form" method="post" action=format!("/types/{}", it.name)>
             {problem.map(problem_notice)}
             <input type="hidden" name="version" value=it.version.to_string() />
             <div class="fields">
                 {field("Concurrency limit (empty: no limit; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
+                {field("Concurrency limit per key", "key_limit", &typed.key_limit.limit, "/concurrency_by/limit")}
+                {pointer_field("Key of it, in the payload, such as /customer", "key_limit_key", &typed.key_limit.key, "/concurrency_by/key")}
+            </div>
+            <div class="fields">
+                {field("Rate limit: so many start (empty: no limit)", "rate_count", &typed.rate.count, "/rate_limit/count")}
+                {field("Within seconds", "rate_seconds", &typed.rate.per_seconds, "/rate_limit/per_seconds")}
+                {field("At once (optional)", "rate_burst", &typed.rate.burst, "/rate_limit/burst")}
+                {pointer_field("For each key (optional)", "rate_key", &typed.rate.key, "/rate_limit/key")}
             </div>
             <div class="fields">
                 {field("First wait, seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
@@ -245,6 +299,21 @@ fn executor(it: &JobType) -> String {
 
 fn cap(concurrency: Option<i32>) -> String {
     concurrency.map_or_else(|| "No limit".to_owned(), |cap| cap.to_string())
+}
+
+fn rate(rate: Option<&RateLimit>) -> String {
+    rate.map_or_else(
+        || "No limit".to_owned(),
+        |rate| {
+            let burst = rate.burst.map(|burst| format!(", {burst} at once")).unwrap_or_default();
+            let key = rate.key.as_ref().map(|key| format!(", per {key}")).unwrap_or_default();
+            format!("{} in {}{burst}{key}", rate.count, duration(rate.per_seconds as f64))
+        },
+    )
+}
+
+fn key_limit(limit: Option<&ConcurrencyBy>) -> String {
+    limit.map_or_else(|| "No limit".to_owned(), |limit| format!("{} per {}", limit.limit, limit.key))
 }
 
 fn budget(it: &JobType) -> String {

@@ -5,6 +5,7 @@
 (() => {
   const form = document.querySelector("form[data-review]");
   let wish = "show";
+  let fix = "";
   let check = null;
   let stopped = false;
 
@@ -42,6 +43,16 @@
     check?.abort();
     document.dispatchEvent(new Event("treeline:refresh"));
   };
+  /** Puts proposed texts in their cells: what was typed there gives way. The server does the same, also in rows without fields. */
+  const propose = (button) => {
+    fix = button.value;
+    const [which, column] = fix.split("-");
+    for (const one of which === "out" ? [] : form.querySelectorAll("button[name=fix][data-text]")) {
+      const [line, place] = one.value.split("-");
+      const cell = form.elements[`cell-${line}-${place}`];
+      if (cell && place === column && (which === "all" || which === line)) cell.value = one.dataset.text;
+    }
+  };
   /** A file that was not checked yet is checked behind its first rows. */
   const checkUnchecked = () => {
     if (document.getElementById("unchecked")) again("check");
@@ -53,6 +64,8 @@
       check = new AbortController();
       const body = new URLSearchParams(new FormData(form));
       body.set("do", wish);
+      if (fix) body.set("fix", fix);
+      fix = "";
       Object.assign(detail, { url: form.action, within: form.closest("main"), init: { method: "POST", body, signal: check.signal } });
       form.setAttribute("aria-busy", "true");
     });
@@ -74,7 +87,10 @@
       } else if (button?.name === "do" && button.value === "stop") {
         stopped = true;
         check?.abort();
-      } else if (button?.name === "do") again(button.value);
+      } else if (button?.name === "fix") {
+        propose(button);
+        again("check");
+      } else if (button?.name === "do" && button.value !== "problems") again(button.value);
       else return;
       event.preventDefault();
     });

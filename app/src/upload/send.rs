@@ -11,7 +11,7 @@ use wasm_bindgen::{JsCast, closure::Closure};
 use web_sys::{DragEvent, Event, File, FileList, FormData, HtmlInputElement};
 
 use super::{
-    Desk, Phase,
+    Desk, Phase, QueuedFile,
     http_request::{self, Body, Progress, Reply, exchange, pause},
     memory, size,
 };
@@ -29,6 +29,10 @@ thread_local! {
     static GENERATION: Cell<u32> = const { Cell::new(0) };
     /// The import whose rows this file corrects.
     static AGAIN: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Files of the queue, by their number.
+    static FILES: RefCell<Vec<File>> = const { RefCell::new(Vec::new()) };
+    /// True while files of the queue are sent.
+    static IS_SENDING_QUEUE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Accepts files that are dropped anywhere on the page, and shows an incomplete earlier upload.
@@ -36,7 +40,7 @@ pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
     AGAIN.set(again);
     // Warns before the page is left during an upload.
     listen("beforeunload", move |event: Event| {
-        if desk.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. })) {
+        if IS_SENDING_QUEUE.get() || desk.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. })) {
             event.prevent_default();
         }
     });
@@ -92,12 +96,91 @@ pub(super) fn chosen(desk: Desk, limit: i64) {
     }
 }
 
-/// Takes the first file, and records the number of others.
+/// Sends a file and opens its page, or queues several. A corrected file is always one.
 fn take(desk: Desk, files: &FileList, limit: i64) {
-    if let Some(file) = files.get(0) {
-        desk.left.set(files.length() - 1);
-        send(desk, file, limit);
+    let is_one = files.length() < 2 || AGAIN.with_borrow(Option::is_some);
+    if is_one && desk.queue.with_untracked(Vec::is_empty) {
+        if let Some(file) = files.get(0) {
+            send(desk, file, limit);
+        }
+        return;
     }
+    if desk.queue.with_untracked(Vec::is_empty) {
+        cancel(desk);
+    }
+    let mut queued = Vec::new();
+    for file in (0..files.length()).filter_map(|at| files.get(at)) {
+        let filename = file.name();
+        let phase = match unfit(&file, limit) {
+            Some(why) => Phase::Failed { filename, why },
+            None => Phase::Waiting { filename },
+        };
+        let number = FILES.with_borrow_mut(|files| {
+            files.push(file);
+            files.len() as u32 - 1
+        });
+        queued.push(QueuedFile { number, phase: RwSignal::new(phase), page: RwSignal::new(String::new()) });
+    }
+    desk.queue.update(|queue| queue.extend(queued));
+    // The same files can be chosen again.
+    if let Some(input) = input() {
+        input.set_value("");
+    }
+    if !IS_SENDING_QUEUE.replace(true) {
+        leptos::task::spawn_local(async move {
+            while let Some(next) = next(desk) {
+                send_queued(next).await;
+            }
+            IS_SENDING_QUEUE.set(false);
+        });
+    }
+}
+
+/// The first file of the queue that waits.
+fn next(desk: Desk) -> Option<QueuedFile> {
+    let waits = |file: &QueuedFile| file.phase.with_untracked(|phase| matches!(phase, Phase::Waiting { .. }));
+    desk.queue.with_untracked(|queue| queue.iter().copied().find(waits))
+}
+
+async fn send_queued(queued: QueuedFile) {
+    let Some(file) = FILES.with_borrow(|files| files.get(queued.number as usize).cloned()) else { return };
+    let sending = Sending::of(queued.phase, &file);
+    sending.show(0.0);
+    let sent = sending.send(&file).await;
+    if !sending.is_current() {
+        return;
+    }
+    match sent {
+        Ok(stored) => {
+            queued.page.set(stored.page());
+            queued.phase.set(Phase::Stored { filename: sending.filename.clone() });
+        }
+        Err(why) => sending.fail(why),
+    }
+}
+
+/// Stops a file of the queue; those behind it go on.
+pub(super) fn stop(_desk: Desk, file: QueuedFile) {
+    let is_under_way = file.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. }));
+    file.phase.update(|phase| *phase = Phase::Failed { filename: phase.filename(), why: "Stopped.".to_owned() });
+    if is_under_way {
+        GENERATION.set(GENERATION.get() + 1);
+        http_request::abort();
+    }
+}
+
+/// Reason not to send a file.
+fn unfit(file: &File, limit: i64) -> Option<String> {
+    // A double holds numbers of bytes exactly up to 8 PiB.
+    let bytes = file.size() as i64;
+    if bytes > limit {
+        return Some(format!(
+            "The file is larger than {}: it has {}. Split it and import the parts.",
+            size(limit),
+            size(bytes)
+        ));
+    }
+    (bytes == 0).then(|| "The file is empty.".to_owned())
 }
 
 /// Cancels the upload.
@@ -111,32 +194,20 @@ pub(super) fn cancel(desk: Desk) {
 }
 
 fn send(desk: Desk, file: File, limit: i64) {
-    GENERATION.set(GENERATION.get() + 1);
-    http_request::abort();
-    let sending = Sending { desk, filename: file.name(), whole: file.size(), generation: GENERATION.get() };
-    // A double holds numbers of bytes exactly up to 8 PiB.
-    let bytes = sending.whole as i64;
-    if bytes > limit {
-        return sending.fail(format!(
-            "The file is larger than {}: it has {}. Split it and import the parts.",
-            size(limit),
-            size(bytes)
-        ));
-    }
-    if bytes == 0 {
-        return sending.fail("The file is empty.".to_owned());
+    let sending = Sending::of(desk.phase, &file);
+    if let Some(why) = unfit(&file, limit) {
+        return sending.fail(why);
     }
     sending.show(0.0);
     leptos::task::spawn_local(async move {
-        let sent =
-            if sending.whole > AT_ONCE { in_pieces(&sending, &file).await } else { at_once(&sending, &file).await };
+        let sent = sending.send(&file).await;
         if !sending.is_current() {
             return;
         }
         match sent {
             Ok(stored) => {
                 desk.phase.set(Phase::Stored { filename: sending.filename.clone() });
-                let _ = window().location().assign(&stored.page(desk.left.get_untracked()));
+                let _ = window().location().assign(&stored.page());
             }
             Err(why) => sending.fail(why),
         }
@@ -146,13 +217,24 @@ fn send(desk: Desk, file: File, limit: i64) {
 /// An upload in progress.
 #[derive(Clone)]
 struct Sending {
-    desk: Desk,
+    phase: RwSignal<Phase>,
     filename: String,
     whole: f64,
     generation: u32,
 }
 
 impl Sending {
+    /// Begins with a file; what was under way stops.
+    fn of(phase: RwSignal<Phase>, file: &File) -> Self {
+        GENERATION.set(GENERATION.get() + 1);
+        http_request::abort();
+        Self { phase, filename: file.name(), whole: file.size(), generation: GENERATION.get() }
+    }
+
+    async fn send(&self, file: &File) -> Result<Stored, String> {
+        if self.whole > AT_ONCE { in_pieces(self, file).await } else { at_once(self, file).await }
+    }
+
     fn is_current(&self) -> bool {
         GENERATION.get() == self.generation
     }
@@ -160,15 +242,15 @@ impl Sending {
     fn show(&self, sent: f64) {
         let percent = (sent / self.whole * 100.0).clamp(0.0, 100.0) as u8;
         let phase = Phase::Sending { filename: self.filename.clone(), percent, broken: false };
-        if self.is_current() && self.desk.phase.with_untracked(|before| *before != phase) {
-            self.desk.phase.set(phase);
+        if self.is_current() && self.phase.with_untracked(|before| *before != phase) {
+            self.phase.set(phase);
         }
     }
 
     /// Shows that there is no connection. The progress stays until the server reports its offset.
     fn show_connection_lost(&self) {
         if self.is_current() {
-            self.desk.phase.update(|phase| {
+            self.phase.update(|phase| {
                 if let Phase::Sending { broken, .. } = phase {
                     *broken = true;
                 }
@@ -177,7 +259,7 @@ impl Sending {
     }
 
     fn fail(&self, why: String) {
-        self.desk.phase.set(Phase::Failed { filename: self.filename.clone(), why });
+        self.phase.set(Phase::Failed { filename: self.filename.clone(), why });
     }
 
     /// Callback for the progress of a request that starts at the offset `at`.
@@ -309,14 +391,11 @@ struct Stored {
 }
 
 impl Stored {
-    /// The page with its first rows. `left`: files that were dropped beside it.
-    fn page(&self, left: u32) -> String {
+    /// The page with its first rows.
+    fn page(&self) -> String {
         let mut page = format!("/imports/new?upload_id={}", self.id);
         if let Some(again) = AGAIN.take() {
             page = format!("{page}&corrects={again}");
-        }
-        if left > 0 {
-            page = format!("{page}&left={left}");
         }
         page
     }

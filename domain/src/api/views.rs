@@ -7,7 +7,7 @@ use crate::{Counts, Document, Time, item::MaxFailures};
 use super::jobs::OnCompleted;
 
 /// Keeps an explicit `null` (take it away) apart from an absent field (leave it).
-pub(super) fn present_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn present_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)

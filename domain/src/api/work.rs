@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Document, ItemState, Time,
     assignment::AssignmentId,
+    event_wait::ReceivedEvent,
     id::Uuid,
     item::{EndedAs, ItemProgress, MaxFailures, Step},
     problem::Code,
+    traceparent::Traceparent,
 };
 
 /// `POST /assignments`: a claim.
@@ -112,11 +114,18 @@ pub struct AssignedItem {
     pub payload: Document,
     pub metadata: Document,
     pub step: Option<Step>,
+    /// Event or timeout that ended its last wait; in every claim until it waits again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<ReceivedEvent>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
     pub priority: i16,
     pub expires_at: Option<Time>,
     pub created_at: Time,
+    /// Parent of the spans of this attempt (W3C Trace Context), if the item was added within a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub traceparent: Option<Traceparent>,
 }
 
 /// Answer to a claim; possibly empty.
@@ -314,6 +323,6 @@ pub struct Ended {
     pub item_id: Uuid,
     pub item_state: ItemState,
     pub ended_as: EndedAs,
-    /// Time from which it is offered again, if it is.
+    /// Time from which it is offered again, if it is; of a wait, the end of its timeout.
     pub retry_at: Option<Time>,
 }

@@ -309,7 +309,7 @@ mod tests {
             (
                 List::Items,
                 "-state:succeeded,dead,cancelled,expired",
-                "state=running,retryable,available,scheduled,blocked",
+                "state=running,waiting_for_event,retryable,available,scheduled,blocked",
             ),
             (List::Dead, "type:import row:42 \"a: b\"", "type=import&row=42&q=a: b"),
             (List::Items, "id:00000000-0000-7000-8000-00000000000A", "id=00000000-0000-7000-8000-00000000000a"),

@@ -50,8 +50,7 @@ pub(crate) fn repeated_answer(
     let Some(closed_row) = closed_row else { return Err(Problem::not_found("assignment")) };
     let ended_as = EndedAs::from_code(closed_row.ended_as).unwrap_or(EndedAs::Cancelled);
     let state = closed_row.state.and_then(ItemState::from_code);
-    let item_state =
-        state.unwrap_or(if closed_row.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available });
+    let item_state = state.unwrap_or_else(|| state_after(ended_as, closed_row.retry_at.is_some()));
     let same = match (&command.kind, ended_as) {
         (EndingKind::Result(_), EndedAs::Cancelled) => return Err(too_late()),
         (EndingKind::Result(document), EndedAs::Succeeded) => closed_row.result.as_deref() == Some(document.text()),
@@ -60,7 +59,10 @@ pub(crate) fn repeated_answer(
                 && (closed_row.error_kind == body.error.kind
                     || closed_row.error_kind.as_deref() == Some("outcome_unknown"))
         }
-        (EndingKind::Failure(_) | EndingKind::Release(_), EndedAs::Cancelled)
+        (EndingKind::Wait(body), EndedAs::Waiting) => {
+            closed_row.waited_for.as_ref().is_none_or(|name| *name == body.name)
+        }
+        (EndingKind::Failure(_) | EndingKind::Release(_) | EndingKind::Wait(_), EndedAs::Cancelled)
         | (EndingKind::Release(_), EndedAs::Released) => true,
         _ => false,
     };
@@ -73,6 +75,15 @@ pub(crate) fn repeated_answer(
         });
     }
     Err(assignment_closed(item_state, ended_as))
+}
+
+/// State of an item directly after an attempt that did not make it final; `deferred`: it was due at a later time.
+pub(crate) fn state_after(ended_as: EndedAs, deferred: bool) -> ItemState {
+    match ended_as {
+        EndedAs::Waiting => ItemState::WaitingForEvent,
+        _ if deferred => ItemState::Retryable,
+        _ => ItemState::Available,
+    }
 }
 
 /// Refusal of a result of canceled work (`cancellation`): the state does not change; the attempt stores the result.

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use domain::{Code, ItemState, Problem, Time, api::Ended, item::EndedAs, job_type::Delivery};
+use domain::{Code, Document, ItemState, Problem, Time, api::Ended, item::EndedAs, job_type::Delivery};
 use uuid::Uuid;
 
 use crate::{
     Core,
     activity_counters::Run,
+    ended_attempts::EndedAttempt,
     endings::{EndCommand, EndingKind, EndingRows, Success},
     enqueue::low_water_marks,
     error::Result,
@@ -19,9 +20,13 @@ use crate::{
         Tx,
         dispatch::{
             endings::{self, AttemptRow, FinalRow},
+            event_waits::{self, NewWaitRow},
             leases::{self, TakenLease},
         },
-        enqueue::items::{self, DeferredRow, ReadyRow},
+        enqueue::{
+            items::{self, DeferredRow, ReadyRow},
+            parked_items,
+        },
     },
 };
 
@@ -137,7 +142,9 @@ async fn succeed(
     if assignment_ids.is_empty() {
         return Ok(());
     }
+    let mut limit_keys = Vec::new();
     for done in endings::succeed(tx, &assignment_ids, &credentials, &results, &rows.cancelled).await? {
+        limit_keys.extend(done.limit_key.map(|key| (done.type_id, key)));
         let (item_id, job_key, command) = (done.item_id, done.job_key, first[&done.assignment_id]);
         let counts = &mut rows.delta(job_key).counts;
         counts.running -= 1;
@@ -145,10 +152,22 @@ async fn succeed(
         rows.freed.extend(done.serialize_queue_id.map(|queue_id| (queue_id, item_id)));
         rows.succeeded.push(Success { item_id, job_key, command });
         rows.runs.push(Run { job_key, seconds: done.seconds, failed: false });
+        rows.ended.push(EndedAttempt {
+            assignment_id: done.assignment_id,
+            item_id,
+            seconds: done.seconds,
+            ended_as: EndedAs::Succeeded,
+        });
         answers[command] =
             Some(Ok(Ended { item_id, item_state: ItemState::Succeeded, ended_as: EndedAs::Succeeded, retry_at: None }));
     }
-    Ok(())
+    hint(tx, limit_keys, rows).await
+}
+
+/// Hints at the parked items of these keys, because one of each no longer runs.
+async fn hint(tx: &mut Tx, limit_keys: Vec<(i32, Uuid)>, rows: &mut EndingRows) -> Result<()> {
+    rows.freed_types.extend(limit_keys.iter().map(|key| key.0));
+    Ok(parked_items::hint(tx, limit_keys).await?)
 }
 
 /// Handles failures, releases, and results of items canceled in the meantime (`cancellation`).
@@ -178,6 +197,7 @@ async fn end_without_result(
             let cause = match &commands[first[&row.id]].kind {
                 EndingKind::Failure(body) => EndCause::Failed(body),
                 EndingKind::Release(body) => EndCause::Released(body),
+                EndingKind::Wait(body) => EndCause::Waits(body),
                 EndingKind::Result(document) => EndCause::TooLate(document),
             };
             (row, cause)
@@ -208,7 +228,9 @@ pub(crate) async fn move_to_next_state(
     let mut finals = Vec::new();
     let mut ready = Vec::new();
     let mut deferred = Vec::new();
+    let mut waits = Vec::new();
     let mut answers = Vec::with_capacity(ends.len());
+    hint(tx, ends.iter().filter_map(|(row, _)| Some((row.type_id, row.limit_key?))).collect(), rows).await?;
     for (row, cause) in ends {
         let Some(job) = jobs.get(&row.job_key) else { continue };
         let backoff = core.types.by_id(row.type_id).map(|t| t.backoff).unwrap_or_default();
@@ -222,6 +244,7 @@ pub(crate) async fn move_to_next_state(
         if matches!(ended_as, EndedAs::Failed | EndedAs::TimedOut | EndedAs::LeaseLost) {
             rows.runs.push(Run::failed(&row, now));
         }
+        rows.ended.push(EndedAttempt::of(&row, ended_as, now));
         let delta = rows.delta(row.job_key);
         delta.counts.running -= 1;
         delta.knows_cancelled |= job_is_cancelled;
@@ -243,6 +266,7 @@ pub(crate) async fn move_to_next_state(
                     error: failure_outcome.error,
                     result,
                     final_state: Some(ItemState::Cancelled.code()),
+                    waited_for: None,
                 });
                 finals.push(FinalRow {
                     item_id: row.item_id,
@@ -280,6 +304,38 @@ pub(crate) async fn move_to_next_state(
                     error: failure_outcome.error,
                 });
             }
+            NextState::Wait(body, until) => {
+                rows.delta(row.job_key).counts.waiting_for_event += 1;
+                answer.item_state = ItemState::WaitingForEvent;
+                answer.retry_at = until.map(Time);
+                attempts.push(AttemptRow {
+                    item_id: row.item_id,
+                    job_key: row.job_key,
+                    attempt: row.attempt,
+                    lease_id: row.id,
+                    started_at: row.started_at,
+                    ended_as: ended_as.code(),
+                    worker_id: row.worker_id.clone(),
+                    retry_at: until,
+                    error: None,
+                    result: None,
+                    final_state: None,
+                    waited_for: Some(body.name.clone()),
+                });
+                waits.push(NewWaitRow {
+                    item_id: row.item_id,
+                    job_key: row.job_key,
+                    type_id: row.type_id,
+                    negated_priority: row.negated_priority,
+                    expires_at: row.expires_at,
+                    attempts: row.attempt,
+                    failures: row.failures,
+                    serialize_queue_id: row.serialize_queue_id,
+                    name: body.name.clone(),
+                    until,
+                    form: body.form.as_ref().map(|form| Document::of(form).text().to_owned()),
+                });
+            }
             NextState::Retry(due_at) => {
                 attempts.push(AttemptRow {
                     item_id: row.item_id,
@@ -293,6 +349,7 @@ pub(crate) async fn move_to_next_state(
                     error: failure_outcome.error,
                     result: None,
                     final_state: None,
+                    waited_for: None,
                 });
                 if let Some(due_at) = due_at {
                     let counts = &mut rows.delta(row.job_key).counts;
@@ -309,6 +366,7 @@ pub(crate) async fn move_to_next_state(
                         attempts: row.attempt,
                         failures: failure_outcome.failures,
                         retryable: true,
+                        for_event: false,
                         serialize_queue_id: row.serialize_queue_id,
                     });
                 } else {
@@ -332,6 +390,7 @@ pub(crate) async fn move_to_next_state(
     endings::record_attempts(tx, &attempts).await?;
     endings::finish(tx, &finals).await?;
     items::defer(tx, &deferred).await?;
+    event_waits::begin(tx, &waits).await?;
     rows.ready.extend(low_water_marks::make_ready_now(core, tx, ready).await?);
     rows.dead.extend(finals.into_iter().filter(|row| row.state == ItemState::Dead.code()));
     Ok(answers)

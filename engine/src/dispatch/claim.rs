@@ -2,7 +2,9 @@
 //!
 //! Claims of one type in one batch are a single statement; slots are filled in the order of arrival. A capped type is
 //! locked first and then counted in a separate statement, so the cap is exact for any number of servers (`claiming`).
+//! Types with limits on their starts are locked, too (`limited`).
 
+mod limited; // claims of types with limits on their starts
 mod wait; // claims that wait
 
 use std::{
@@ -13,6 +15,7 @@ use std::{
 use domain::{
     Code, Document, Problem, Time,
     api::{AssignedItem, Assignment, Claim, Inputs, Refused},
+    event_wait::ReceivedEvent,
     item::Step,
     job_type::ExecutorKind,
     limits,
@@ -28,7 +31,8 @@ use crate::{
         dispatch::{
             claim_requests,
             claim_slots::ClaimSlot,
-            leases::{self, ClaimCursor, ClaimedRow},
+            event_waits,
+            leases::{self, ClaimCursor, ClaimedRow, LockedType},
         },
         import::results,
         tree::{
@@ -53,20 +57,25 @@ pub(crate) struct ClaimCommand {
     pub(crate) first_type: usize,
 }
 
-/// Locks the capped types of the claims, in order. Runs before everything else in the batch.
-pub(crate) async fn lock_capped(core: &Core, tx: &mut Tx, claims: &[&ClaimCommand]) -> Result<HashMap<i32, i32>> {
+/// Locks the limited types of the claims, in order. Runs before everything else in the batch.
+pub(crate) async fn lock_limited(
+    core: &Core,
+    tx: &mut Tx,
+    claims: &[&ClaimCommand],
+) -> Result<HashMap<i32, LockedType>> {
     let mut capped: Vec<i32> = claims
         .iter()
         .flat_map(|claim| claim.types.iter().copied())
-        .filter(|&id| core.types.by_id(id).is_some_and(|t| t.concurrency.is_some() && !t.paused))
+        .filter(|&id| {
+            let limited = |t: &TypeInfo| t.concurrency.is_some() || !t.limits.is_empty();
+            core.types.by_id(id).is_some_and(|t| limited(&t) && !t.paused)
+        })
         .collect();
     capped.sort_unstable();
     capped.dedup();
     let mut caps = HashMap::new();
     for type_id in capped {
-        if let Some(cap) = leases::lock_type(tx, type_id).await? {
-            caps.insert(type_id, cap);
-        }
+        caps.insert(type_id, leases::lock_type(tx, type_id).await?);
     }
     Ok(caps)
 }
@@ -79,6 +88,8 @@ pub(crate) struct ClaimRows {
     pub(crate) refused: Vec<Vec<Refused>>,
     /// Job and seconds waited, of items that start for the first time.
     pub(crate) waits: Vec<(i64, f64)>,
+    /// Types that a limit on their starts held back, and the seconds after which it may allow more.
+    pub(crate) again: Vec<(i32, f64)>,
 }
 
 /// Fills the claims and updates the counters of the affected jobs.
@@ -86,11 +97,14 @@ pub(crate) async fn claim_all(
     core: &Core,
     tx: &mut Tx,
     claims: &[&ClaimCommand],
-    caps: &HashMap<i32, i32>,
+    caps: &HashMap<i32, LockedType>,
     deltas: &mut BTreeMap<i64, Delta>,
 ) -> Result<ClaimRows> {
-    let mut filled =
-        ClaimRows { rows: vec![Vec::new(); claims.len()], refused: vec![Vec::new(); claims.len()], waits: Vec::new() };
+    let mut filled = ClaimRows {
+        rows: vec![Vec::new(); claims.len()],
+        refused: vec![Vec::new(); claims.len()],
+        ..ClaimRows::default()
+    };
     let mut wanted: Vec<usize> = Vec::new();
     for (at, claim) in claims.iter().enumerate() {
         let before = match claim.claim_id {
@@ -100,7 +114,7 @@ pub(crate) async fn claim_all(
         if let Some(assignment_ids) = before {
             filled.rows[at] = leases::open(tx, &assignment_ids).await?;
         } else if let Some(ids) = &claim.item_ids {
-            filled.rows[at] = claim_by_ids(core, tx, claim, ids, caps, &mut filled.waits).await?;
+            filled.rows[at] = claim_by_ids(core, tx, claim, ids, caps, &mut filled).await?;
             filled.refused[at] = refusals(ids, &filled.rows[at]);
             count(&filled.rows[at], deltas);
             remember(tx, claim, &filled.rows[at]).await?;
@@ -131,7 +145,12 @@ pub(crate) async fn claim_all(
             }
             let room = room(tx, type_id, caps).await?;
             slots.truncate(room.unwrap_or(usize::MAX));
-            let rows = claim_type(core, tx, &info, &slots).await?;
+            let rows = match caps.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
+                Some(locked) => {
+                    limited::claim(core, tx, (&info, &locked.limits), &slots, None, &mut filled.again).await?
+                }
+                None => claim_type(core, tx, &info, &slots).await?,
+            };
             filled.waits.extend(first_waits(&info, &rows));
             for row in rows {
                 count(std::slice::from_ref(&row), deltas);
@@ -150,8 +169,8 @@ fn slot(claim: &ClaimCommand) -> ClaimSlot {
 }
 
 /// Number of items of a capped type that may still start; `None` without a cap.
-async fn room(tx: &mut Tx, type_id: i32, caps: &HashMap<i32, i32>) -> Result<Option<usize>> {
-    let Some(&cap) = caps.get(&type_id) else { return Ok(None) };
+async fn room(tx: &mut Tx, type_id: i32, caps: &HashMap<i32, LockedType>) -> Result<Option<usize>> {
+    let Some(cap) = caps.get(&type_id).and_then(|locked| locked.concurrency) else { return Ok(None) };
     let open = leases::count_open(tx, type_id).await?;
     Ok(Some(usize::try_from(i64::from(cap) - open).unwrap_or(0)))
 }
@@ -180,8 +199,8 @@ async fn claim_by_ids(
     tx: &mut Tx,
     claim: &ClaimCommand,
     item_ids: &[Uuid],
-    caps: &HashMap<i32, i32>,
-    waits: &mut Vec<(i64, f64)>,
+    caps: &HashMap<i32, LockedType>,
+    filled: &mut ClaimRows,
 ) -> Result<Vec<ClaimedRow>> {
     let mut ids = item_ids.to_vec();
     ids.sort_unstable();
@@ -192,8 +211,13 @@ async fn claim_by_ids(
         let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
         let slots: Vec<ClaimSlot> = (0..n).map(|_| slot(claim)).collect();
         let times = (builtin_executors::lease_of(&info), info.run_timeout_seconds);
-        let claimed = leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.cancelled_jobs.job_keys()).await?;
-        waits.extend(first_waits(&info, &claimed));
+        let claimed = match caps.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
+            Some(locked) => {
+                limited::claim(core, tx, (&info, &locked.limits), &slots, Some(&ids), &mut filled.again).await?
+            }
+            None => leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.cancelled_jobs.job_keys()).await?,
+        };
+        filled.waits.extend(first_waits(&info, &claimed));
         rows.extend(claimed);
     }
     Ok(rows)
@@ -243,6 +267,7 @@ fn count(rows: &[ClaimedRow], deltas: &mut BTreeMap<i64, Delta>) {
 pub(crate) struct ClaimContext {
     jobs: HashMap<i64, Arc<JobInfo>>,
     steps: HashMap<Uuid, Step>,
+    events: HashMap<Uuid, ReceivedEvent>,
     inputs: HashMap<i64, BTreeMap<String, Inputs>>,
 }
 
@@ -252,6 +277,7 @@ impl ClaimContext {
         for (job_key, seconds) in waits {
             if let Some(job) = self.jobs.get(job_key) {
                 core.activity_counters.with(&job.type_name, |activity| activity.wait.record(*seconds));
+                metrics::histogram!("treeline_wait_seconds", "type" => job.type_name.clone()).record(*seconds);
             }
         }
     }
@@ -270,6 +296,11 @@ pub(crate) async fn context(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) 
             context.steps.insert(item_id, Step { name, data: Document::trusted(data) });
         }
     }
+    // A wait ends an attempt, so a first attempt has no event.
+    let repeated: Vec<Uuid> = rows.iter().flatten().filter(|row| row.attempt > 1).map(|row| row.item_id).collect();
+    if !repeated.is_empty() {
+        context.events.extend(event_waits::received(tx, &repeated).await?);
+    }
     for job in context.jobs.values().filter(|job| job.waits) {
         context.inputs.insert(job.job_key, inputs_of(core, tx, job).await?);
     }
@@ -278,7 +309,7 @@ pub(crate) async fn context(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) 
 
 /// Assignments as workers receive them.
 pub(crate) fn assignments(core: &Core, context: ClaimContext, rows: Vec<Vec<ClaimedRow>>) -> Vec<Vec<Assignment>> {
-    let ClaimContext { jobs, mut steps, inputs } = context;
+    let ClaimContext { jobs, mut steps, mut events, inputs } = context;
     let mut to_assignment = |row: ClaimedRow| -> Option<Assignment> {
         let job = jobs.get(&row.job_key)?;
         let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
@@ -301,11 +332,13 @@ pub(crate) fn assignments(core: &Core, context: ClaimContext, rows: Vec<Vec<Clai
                 payload: Document::trusted(row.payload),
                 metadata: row.metadata.map_or_else(Document::empty_object, Document::trusted),
                 step: steps.remove(&row.item_id),
+                event: events.remove(&row.item_id),
                 dedupe_key: row.dedupe_key,
                 serialize_key: row.serialize_key,
                 priority: -row.negated_priority,
                 expires_at: row.expires_at.map(Time),
                 created_at: Time(row.created_at),
+                traceparent: row.traceparent.and_then(|text| text.parse().ok()).or(job.traceparent),
             },
         })
     };

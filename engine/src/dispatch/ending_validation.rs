@@ -47,6 +47,13 @@ impl Engine {
             EndingKind::Release(body) if !seconds(body.retry_after_seconds) => {
                 return fault("retry_after_seconds", "expected null or a number of seconds from 0");
             }
+            EndingKind::Wait(body) => {
+                let faults = body.faults();
+                if !faults.is_empty() {
+                    let placed = faults.into_iter().map(|(field, detail)| (format!("{pointer}{field}"), detail));
+                    return Err(Problem::invalid_body(placed));
+                }
+            }
             _ => {}
         }
         Ok(kind)

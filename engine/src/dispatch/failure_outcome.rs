@@ -4,6 +4,7 @@
 use domain::{
     Document, ItemState,
     api::{FailureBody, ReleaseBody},
+    event_wait::WaitBody,
     fingerprint::fingerprint,
     item::EndedAs,
     job_type::Delivery,
@@ -17,6 +18,8 @@ use crate::store::dispatch::{endings::ErrorText, leases::TakenLease};
 pub(crate) enum EndCause<'a> {
     Failed(&'a FailureBody),
     Released(&'a ReleaseBody),
+    /// The worker waits for an event.
+    Waits(&'a WaitBody),
     /// Expiry of the lease or of the run time.
     Lost,
     /// Same as `Lost`, for a pushed assignment, where no heartbeats were expected.
@@ -26,26 +29,28 @@ pub(crate) enum EndCause<'a> {
 }
 
 /// Outcome of an item, and the record of its attempt.
-pub(crate) struct FailureOutcome {
+pub(crate) struct FailureOutcome<'a> {
     pub(crate) ended_as: EndedAs,
     pub(crate) failures: i32,
     pub(crate) error: Option<ErrorText>,
-    pub(crate) next_state: NextState,
+    pub(crate) next_state: NextState<'a>,
     /// True if the worker asks to cancel the whole tree.
     pub(crate) cancels_tree: bool,
 }
 
-pub(crate) enum NextState {
+pub(crate) enum NextState<'a> {
     Final(ItemState),
     /// Canceled, whatever the worker reported (`cancellation`); a result is stored in the attempt.
     Cancelled(Option<String>),
     /// Claimable again at this time; `None` means at once.
     Retry(Option<OffsetDateTime>),
+    /// Waits for the event, with a timeout until then (`waiting-for-events`).
+    Wait(&'a WaitBody, Option<OffsetDateTime>),
 }
 
-impl FailureOutcome {
+impl<'a> FailureOutcome<'a> {
     /// Outcome under `cancellation`: every ending makes the item canceled.
-    pub(crate) fn cancelled(row: &TakenLease, cause: &EndCause<'_>) -> Self {
+    pub(crate) fn cancelled(row: &TakenLease, cause: &EndCause<'a>) -> Self {
         let ended_as = match cause {
             EndCause::Lost | EndCause::Unanswered if row.timed_out => EndedAs::TimedOut,
             EndCause::Lost | EndCause::Unanswered => EndedAs::LeaseLost,
@@ -66,14 +71,14 @@ impl FailureOutcome {
 }
 
 /// Applies `retry-budget` and `start-and-expiry` to one assignment that ended without a result.
-pub(crate) fn decide_outcome(
+pub(crate) fn decide_outcome<'a>(
     row: &TakenLease,
-    cause: &EndCause<'_>,
+    cause: &EndCause<'a>,
     delivery: Delivery,
     max_failures: domain::item::MaxFailures,
     backoff: &domain::retry::Backoff,
     now: OffsetDateTime,
-) -> FailureOutcome {
+) -> FailureOutcome<'a> {
     let later = |seconds: f64| {
         let wait = Duration::try_from(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
         (seconds > 0.0).then(|| wait.ok().and_then(|wait| now.checked_add(wait)).unwrap_or(now))
@@ -85,16 +90,16 @@ pub(crate) fn decide_outcome(
         (delivery, max_failures)
     };
     let expired = row.expires_at.is_some_and(|at| at <= now);
-    if let EndCause::Released(body) = cause {
-        let retry = NextState::Retry(later(body.retry_after_seconds.unwrap_or(0.0)));
-        let next_state = if expired { NextState::Final(ItemState::Expired) } else { retry };
-        return FailureOutcome {
-            ended_as: EndedAs::Released,
-            failures: row.failures,
-            error: None,
-            next_state,
-            cancels_tree: false,
-        };
+    let without_failure = match cause {
+        EndCause::Released(body) => {
+            Some((EndedAs::Released, NextState::Retry(later(body.retry_after_seconds.unwrap_or(0.0)))))
+        }
+        EndCause::Waits(body) => Some((EndedAs::Waiting, NextState::Wait(body, body.timeout_seconds.and_then(later)))),
+        _ => None,
+    };
+    if let Some((ended_as, next_state)) = without_failure {
+        let next_state = if expired { NextState::Final(ItemState::Expired) } else { next_state };
+        return FailureOutcome { ended_as, failures: row.failures, error: None, next_state, cancels_tree: false };
     }
     let (ended_as, message, kind, detail, retryable, retry_after) = match cause {
         EndCause::Failed(body) => (

@@ -198,10 +198,11 @@ impl Engine {
         let rows: HashMap<Uuid, ClosedAssignmentRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
         let ended = |id: AssignmentId| {
             let row = rows.get(&id.id)?;
-            let waiting = if row.retry_at.is_some() { ItemState::Retryable } else { ItemState::Available };
-            let state = row.state.and_then(ItemState::from_code).unwrap_or(waiting);
+            let ended_as = EndedAs::from_code(row.ended_as).unwrap_or(EndedAs::Cancelled);
+            let after = || already_closed::state_after(ended_as, row.retry_at.is_some());
+            let state = row.state.and_then(ItemState::from_code).unwrap_or_else(after);
             let is_visible = self.0.core.may_see_outcome(row.pushed, id, caller.credential_id);
-            is_visible.then(|| (id.id, (state, EndedAs::from_code(row.ended_as).unwrap_or(EndedAs::Cancelled))))
+            is_visible.then_some((id.id, (state, ended_as)))
         };
         Ok(ids.into_iter().filter_map(ended).collect())
     }

@@ -12,7 +12,7 @@ use crate::{
     enqueue::{add::rows::final_row, low_water_marks, serialize_queues},
     error::{Error, Result},
     store::{
-        dispatch::{claim_requests, endings, leases, uptime},
+        dispatch::{claim_requests, endings, event_waits, leases, uptime},
         enqueue::{
             items::{self, BlockedRow, ReadyRow},
             pending_rows, serialize_queues as queue_rows,
@@ -88,7 +88,8 @@ impl Engine {
         .await
     }
 
-    /// Makes due items available (`retry-budget`, `start-and-expiry`). Returns their number.
+    /// Makes due items available (`retry-budget`, `start-and-expiry`), and those that no event reached in time
+    /// (`waiting-for-events`). Returns their number.
     pub async fn sweep_due(&self) -> Result<usize> {
         self.sweep_excluding_cancelled(|core, cancelled| async move {
             let mut tx = core.pools.hot.begin().await?;
@@ -108,6 +109,7 @@ impl Engine {
             let mut ready = Vec::with_capacity(due.len());
             let mut blocked = Vec::new();
             let mut cancelled_rows = Vec::new();
+            let mut timed_out = Vec::new();
             for row in due {
                 let job_is_cancelled = rows.is_cancelled(row.job_key);
                 if job_is_cancelled {
@@ -116,7 +118,10 @@ impl Engine {
                     continue;
                 }
                 let counts = &mut rows.delta(row.job_key).counts;
-                if row.retryable {
+                if row.for_event {
+                    counts.waiting_for_event -= 1;
+                    timed_out.push(row.item_id);
+                } else if row.retryable {
                     counts.retryable -= 1;
                 } else {
                     counts.scheduled -= 1;
@@ -157,6 +162,7 @@ impl Engine {
             endings::finish(&mut tx, &cancelled_rows).await?;
             serialize_queues::release_next(&core, &mut tx, &mut rows).await?;
             items::block(&mut tx, &blocked).await?;
+            event_waits::time_out(&mut tx, &timed_out).await?;
             rows.ready.extend(low_water_marks::make_ready_now(&core, &mut tx, ready).await?);
             let done = finish_batch::finish_batch(&core, &mut tx, &mut rows).await?;
             crate::store::commit(tx).await?;
@@ -251,7 +257,7 @@ impl Engine {
         for &type_id in &waiting {
             core.waiters.wake(type_id, 1);
         }
-        Ok(waiting.len())
+        Ok(waiting.len() + core.wake_hinted(&types).await?)
     }
 
     /// Wakes a claim; a hint that another server has added work of a type.

@@ -74,9 +74,10 @@ impl Batch for WorkBatch {
         let core = &self.0;
         done.effects.after_commit(core, &done.rows).await;
         done.context.count_waits(core, &done.claimed.waits);
+        core.wake_later(&done.claimed.again);
         let ended = done.ended.len();
         if ended > 0 {
-            wake_capped(core, ended);
+            wake_limited(core, ended);
         }
         let mut ended = done.ended.into_iter();
         let assignments = claim::assignments(core, done.context, done.claimed.rows);
@@ -112,7 +113,7 @@ async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) ->
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
 
     let mut tx = core.pools.hot.begin().await?;
-    let caps = claim::lock_capped(core, &mut tx, &claims).await?;
+    let caps = claim::lock_limited(core, &mut tx, &claims).await?;
     let mut rows = EndingRows::with_cancelled(cancelled);
     let ended = assignment_endings::end_all(core, &mut tx, &endings, &mut rows).await?;
     let mut fed_items = FedItems::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
@@ -124,10 +125,10 @@ async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) ->
     Ok(Done { ended, claimed, context, rows, effects })
 }
 
-/// Wakes claims on capped types: ended items may have made room under the cap.
-fn wake_capped(core: &Core, n: usize) {
+/// Wakes claims on limited types: ended items may have made room under the limit.
+fn wake_limited(core: &Core, n: usize) {
     for type_id in core.waiters.types() {
-        if core.types.by_id(type_id).is_some_and(|info| info.concurrency.is_some()) {
+        if core.types.by_id(type_id).is_some_and(|info| info.concurrency.is_some() || info.limits.is_keyed()) {
             core.waiters.wake(type_id, n);
         }
     }

@@ -350,6 +350,7 @@ impl Engine {
                 row: Some(row.line),
                 run_after: job.run_after,
                 expires_at: job.expires_at,
+                traceparent: None,
                 error: row.problem.map(|error| ErrorText {
                     fingerprint: domain::fingerprint::fingerprint(error.kind.as_deref(), &error.message),
                     message: error.message,

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use domain::{
     Code, Problem,
     api::{Added, NewItem},
+    traceparent::Traceparent,
 };
 use uuid::Uuid;
 
@@ -56,6 +57,8 @@ pub struct AddOptions {
     pub reason: Option<String>,
     /// Set if the items are part of a stream.
     pub stream: Option<StreamPosition>,
+    /// Trace context of the request.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// Position of items in a stream; the audit log has one entry for the whole stream.
@@ -110,7 +113,12 @@ impl Engine {
         let job = self.visible_job(caller, job_id).await?;
         let reason = audit::reason_for(caller, job.owner_id, options.reason.as_deref())?;
         let entry = audit_entry(caller, &job, items.len(), &options, reason.as_deref());
-        let items = self.0.core.prepare(&job, items, "")?;
+        let mut items = self.0.core.prepare(&job, items, "")?;
+        // Items of the request that created their job share its context.
+        let traceparent = options.traceparent.filter(|_| options.traceparent != job.traceparent);
+        for item in &mut items {
+            item.traceparent = traceparent;
+        }
         self.0.core.record_requester(caller, [&*job]).await?;
         let more = Usage { items: items.len() as i64, ..Usage::default() };
         let _taken = self.0.core.quotas.take(job.owner_id, more).await?;

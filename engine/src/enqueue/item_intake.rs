@@ -44,8 +44,7 @@ pub(crate) struct JobItems<'a> {
 
 /// Lowest waiting fair turn at a rank of a type; new items start there.
 pub(crate) async fn lowest_fair_turn(core: &Core, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<i64> {
-    let from = core.low_water_marks.fair_turn(type_id, negated_priority);
-    Ok(items::current_fair_turn(tx, type_id, negated_priority, from).await?.unwrap_or(from.max(0)))
+    core.lowest_waiting_turn(tx, type_id, negated_priority).await
 }
 
 /// State of one intake.

@@ -1,6 +1,6 @@
 //! Validation of requested items against their job before they are added: sizes, keys, schema.
 
-use domain::{Code, Document, Problem, api::NewItem, id::is_key, limits};
+use domain::{Code, Document, Problem, api::NewItem, id::is_key, limits, traceparent::Traceparent};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -25,6 +25,8 @@ pub(crate) struct PreparedItem {
     pub(crate) row: Option<i64>,
     pub(crate) run_after: Option<OffsetDateTime>,
     pub(crate) expires_at: Option<OffsetDateTime>,
+    /// Trace context of the request that adds it.
+    pub(crate) traceparent: Option<Traceparent>,
     /// Error of an item that is dead from the start: its row could not be read or is invalid.
     pub(crate) error: Option<ErrorText>,
 }
@@ -120,6 +122,7 @@ fn check(
             // `start-and-expiry`: the later run_after and the earlier expires_at apply.
             run_after: item.run_after.map(|at| at.0).max(job.run_after),
             expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
+            traceparent: None,
             error: None,
         });
         if faults.len() >= 100 {

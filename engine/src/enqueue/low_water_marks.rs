@@ -70,6 +70,18 @@ impl LowWaterMarks {
     }
 }
 
+impl Core {
+    /// Lowest waiting fair turn at a rank of a type, with the items that a limit of a key parks.
+    pub(crate) async fn lowest_waiting_turn(&self, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<i64> {
+        let from = self.low_water_marks.fair_turn(type_id, negated_priority);
+        let mut lowest = items::current_fair_turn(tx, type_id, negated_priority, from).await?;
+        if lowest.is_none() && self.types.by_id(type_id).is_some_and(|info| info.limits.is_keyed()) {
+            lowest = items::current_fair_turn(tx, -type_id, negated_priority, i64::MIN).await?;
+        }
+        Ok(lowest.unwrap_or(from.max(0)))
+    }
+}
+
 /// Makes items claimable at the lowest waiting fair turn, because they have waited before.
 pub(crate) async fn make_ready_now(
     core: &Core,
@@ -82,9 +94,7 @@ pub(crate) async fn make_ready_now(
         row.fair_turn = if let Some(&fair_turn) = fair_turns.get(&key) {
             fair_turn
         } else {
-            let from = core.low_water_marks.fair_turn(row.type_id, row.negated_priority);
-            let fair_turn =
-                items::current_fair_turn(tx, row.type_id, row.negated_priority, from).await?.unwrap_or(from.max(0));
+            let fair_turn = core.lowest_waiting_turn(tx, row.type_id, row.negated_priority).await?;
             fair_turns.insert(key, fair_turn);
             fair_turn
         };

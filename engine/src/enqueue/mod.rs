@@ -8,5 +8,6 @@ pub mod idempotency_keys; // Idempotency-Keys of adding items
 pub mod item_intake; // items on their way into jobs
 pub mod item_validation; // items checked before they are added
 pub mod key_locks; // requests with the same Idempotency-Key, one after the other
+pub mod limit_keys; // keys of limits, and the items that they park
 pub mod low_water_marks; // low-water marks of claims
 pub mod serialize_queues; // serialize keys

@@ -60,9 +60,13 @@ const fn outcome(stored: i16) -> Option<Outcome> {
 }
 
 impl Core {
-    /// Makes items claimable; the only path into `ready`.
+    /// Makes items claimable; the only path into `ready`. Items with a limited key are parked until a claim admits them.
     pub(crate) async fn make_ready(&self, tx: &mut Tx, rows: &[ReadyRow]) -> Result<()> {
-        items::make_ready(tx, rows).await?;
+        if self.has_keyed_limits(rows) {
+            self.park_by_key(tx, rows).await?;
+        } else {
+            items::make_ready(tx, rows).await?;
+        }
         if !self.has_broker || rows.is_empty() {
             return Ok(());
         }

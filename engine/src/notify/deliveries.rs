@@ -75,7 +75,9 @@ impl Engine {
         let reason = audit::reason_for(caller, owner_id, reason)?;
         let row = audit::row(caller, "delivery.resend", owner_id, reason.as_deref()).map(|row| audit_log::AuditRow {
             detail: Some(format!("the delivery {id}")),
-            ..row.about(delivery.job_id, delivery.job_id, None)
+            root_id: delivery.job_id,
+            job_id: delivery.job_id,
+            ..row
         });
         let core = Arc::clone(&self.0.core);
         // In its own task: a client that disconnects cannot leave a transaction open.
@@ -95,8 +97,12 @@ impl Engine {
         if again {
             return Ok(delivery);
         }
+        let Some(job_id) = delivery.job_id else {
+            let detail = "The alert was cleared before this arrived, or the channel was deleted.";
+            return Err(Error::refuse(Code::NotResendable, detail));
+        };
         if delivery.state == DeliveryState::Superseded {
-            let newest = deliveries::newest_of(&self.0.core.pools.read, delivery.job_id).await?;
+            let newest = deliveries::newest_of(&self.0.core.pools.read, job_id).await?;
             let detail = "The tree was complete once more since: its newest delivery says how it stands.";
             return Err(Problem { id: newest, ..Problem::new(Code::NotResendable, detail) }.into());
         }

@@ -22,6 +22,7 @@ use crate::{
     notify::{audit, error_groups},
     store::{
         Tx,
+        dispatch::event_waits,
         enqueue::items,
         notify::audit as audit_log,
         operator::item_retries::{self, FinalState, PreviousOutcome, RetriedItem},
@@ -390,6 +391,7 @@ async fn write_edits(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     let restarted: Vec<Uuid> = done.iter().filter(|retry| retry.restart).map(|retry| retry.item_id).collect();
     if !restarted.is_empty() {
         item_retries::delete_steps(tx, &restarted).await?;
+        event_waits::forget(tx, &restarted).await?;
     }
     for retry in done {
         if let Some(at) = retry.expires_at {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use domain::{
     Document, Item, ItemState, Time,
+    event_wait::{EventWait, ReceivedEvent},
     item::{Holder, ItemError, ItemProgress, Step, WaitingFor},
 };
 use time::OffsetDateTime;
 
-use crate::store::{query::item_views::ItemView, tree::definitions::JobInfo};
+use crate::store::{dispatch::event_waits, query::item_views::ItemView, tree::definitions::JobInfo};
 
 /// State of a row.
 pub(crate) fn state(view: &ItemView) -> ItemState {
@@ -30,6 +31,7 @@ fn updated_at(view: &ItemView) -> OffsetDateTime {
         view.attempt_ended_at,
         view.step_at,
         view.changed_at,
+        view.event_at,
         view.cancel_requested_at,
         decided,
     ]
@@ -44,7 +46,7 @@ pub(crate) fn version(view: &ItemView) -> i64 {
     let micros = (updated_at(view).unix_timestamp_nanos() / 1_000) as i64;
     let step = match state(view) {
         ItemState::Blocked => 0,
-        ItemState::Scheduled | ItemState::Retryable => 1,
+        ItemState::Scheduled | ItemState::Retryable | ItemState::WaitingForEvent => 1,
         _ => 2,
     };
     micros.saturating_mul(3).saturating_add(step)
@@ -71,6 +73,26 @@ fn decision(view: &ItemView) -> Option<ItemError> {
     Some(ItemError { message, kind: Some(kind.to_owned()), detail: None, at: Time(updated_at(view)) })
 }
 
+/// Event that the item waits for.
+fn wait_of(view: &ItemView) -> Option<EventWait> {
+    if state(view) != ItemState::WaitingForEvent {
+        return None;
+    }
+    Some(EventWait {
+        name: view.wait_name.clone()?,
+        since: Time(view.wait_began_at?),
+        until: view.due_at.map(Time),
+        form: view.wait_form.as_deref().and_then(|form| serde_json::from_str(form).ok()),
+    })
+}
+
+/// Event that ended its last wait.
+fn event_of(view: &ItemView) -> Option<ReceivedEvent> {
+    let sender = view.event_sender_kind.clone().zip(view.event_sender_name.clone());
+    let timed_out = view.event_timed_out.unwrap_or(false);
+    Some(event_waits::event(view.wait_name.clone()?, view.event_at?, timed_out, view.event_data.clone(), sender))
+}
+
 pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<WaitingFor>) -> Item {
     let state = state(&view);
     let holder = match (view.lease_started_at, view.last_heartbeat_at, view.lease_expires_at) {
@@ -90,6 +112,7 @@ pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
         });
     let updated_at = updated_at(&view);
     let version = version(&view);
+    let (wait, event) = (wait_of(&view), event_of(&view));
     let last_error = match state {
         // Ended by an `after` condition that is valid again: it waits and has no error.
         ItemState::Blocked if view.ended_at.is_some() => None,
@@ -128,6 +151,8 @@ pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
         cancel_requested_at: view.cancel_requested_at.map(Time),
         assignment: holder,
         waiting_for,
+        wait,
+        event,
         superseded_by: view.superseded_by,
         version,
     }

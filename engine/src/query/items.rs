@@ -68,6 +68,7 @@ impl Engine {
                 error: item_view::error(row.error_message, row.error_kind, row.error_detail, row.ended_at),
                 step: row.step_name.zip(row.step_data).map(|(name, data)| Step { name, data: Document::trusted(data) }),
                 result: row.result.map(Document::trusted),
+                waited_for: row.waited_for,
             })
             .collect())
     }

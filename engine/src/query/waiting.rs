@@ -1,5 +1,5 @@
 //! Reasons why an item is not running, from the data that claims use: the table of the row, the jobs it waits for, the
-//! head of its serialize queue, the type's pause and cap, and recent claims for the type.
+//! head of its serialize queue, the type's pause and limits, and recent claims for the type.
 //!
 //! One lookup serves a whole page. Only the open assignments of capped types are counted.
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-use super::{super::Core, item_view};
+use super::{super::Core, item_view, limit_use::LimitUse};
 
 /// Maximum age of a claim for its type to count as polled, in seconds.
 const RECENT_SECONDS: f64 = 60.0;
@@ -39,6 +39,8 @@ pub(crate) struct WaitReasons {
     heads: HashMap<i64, (Uuid, ItemState, String)>,
     /// Number of open assignments, by capped type.
     open: HashMap<i32, i64>,
+    /// What counts under the limits of types and keys.
+    limits: LimitUse,
     /// By type name: time of the last claim, and its age in seconds.
     last_claims: HashMap<String, (Time, f64)>,
 }
@@ -53,6 +55,7 @@ impl Core {
         let mut wait_reasons = WaitReasons::default();
         let (mut job_keys, mut serialize_queues) = (HashSet::new(), HashSet::new());
         let (mut capped, mut names) = (HashSet::new(), HashSet::new());
+        let mut limited = Vec::new();
         for item in views {
             match item_view::state(item) {
                 ItemState::Blocked if item.by_after => drop(job_keys.insert(item.job_key)),
@@ -63,6 +66,7 @@ impl Core {
                     if self.types.by_id(job.type_id).is_some_and(|info| info.concurrency.is_some()) {
                         capped.insert(job.type_id);
                     }
+                    limited.push((job.type_id, Some(item.id)));
                 }
                 _ => {}
             }
@@ -83,6 +87,7 @@ impl Core {
                 }
             }
         }
+        wait_reasons.limits = self.limit_use(&limited).await?;
         self.load_type_activity(&mut wait_reasons, capped, names).await?;
         Ok(wait_reasons)
     }
@@ -95,6 +100,10 @@ impl Core {
         match item_view::state(item) {
             ItemState::Retryable => Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: due }),
             ItemState::Scheduled => Some(WaitingFor { reason: "run_after".to_owned(), detail: None, until: due }),
+            ItemState::WaitingForEvent => {
+                let detail = item.wait_name.as_ref().map(|name| format!("Waits for the event {name:?}."));
+                Some(WaitingFor { reason: "event".to_owned(), detail, until: due })
+            }
             ItemState::Blocked if item.by_after => {
                 let keys = wait_reasons.after.get(&item.job_key);
                 reason("after", keys.map(|keys| format!("Waits for {}.", keys.join(", "))))
@@ -107,7 +116,7 @@ impl Core {
                 reason("serialize_key", detail)
             }
             ItemState::Available => self
-                .waiting_reason(&job.type_name, job.type_id, wait_reasons)
+                .waiting_reason(&job.type_name, job.type_id, Some(item.id), wait_reasons)
                 .map(|waiting_reason| waiting_reason.waiting_for(&job.type_name)),
             _ => None,
         }
@@ -126,6 +135,8 @@ impl Core {
                 types.push((name.to_owned(), count, info));
             }
         }
+        let limited: Vec<(i32, Option<Uuid>)> = types.iter().map(|(_, _, info)| (info.id, None)).collect();
+        wait_reasons.limits = self.limit_use(&limited).await?;
         let capped = types.iter().filter(|(_, _, info)| info.concurrency.is_some()).map(|(_, _, info)| info.id);
         self.load_type_activity(
             &mut wait_reasons,
@@ -137,7 +148,7 @@ impl Core {
             .into_iter()
             .filter_map(|(job_type, count, info)| {
                 Some(WaitingItems {
-                    waiting_reason: self.waiting_reason(&job_type, info.id, &wait_reasons)?,
+                    waiting_reason: self.waiting_reason(&job_type, info.id, None, &wait_reasons)?,
                     job_type,
                     count,
                 })
@@ -168,7 +179,13 @@ impl Core {
         Ok(())
     }
 
-    fn waiting_reason(&self, name: &str, type_id: i32, wait_reasons: &WaitReasons) -> Option<WaitingReason> {
+    fn waiting_reason(
+        &self,
+        name: &str,
+        type_id: i32,
+        item_id: Option<Uuid>,
+        wait_reasons: &WaitReasons,
+    ) -> Option<WaitingReason> {
         let info = self.types.by_id(type_id)?;
         if info.paused {
             return Some(WaitingReason::Paused);
@@ -178,6 +195,9 @@ impl Core {
             if open >= cap {
                 return Some(WaitingReason::AtConcurrencyLimit { open, cap });
             }
+        }
+        if let Some(limited) = wait_reasons.limits.waiting_reason(&info, item_id) {
+            return Some(limited);
         }
         if info.executor.kind != ExecutorKind::Pull {
             return Some(self.unreachable_targets.waiting_reason(type_id).unwrap_or(WaitingReason::BuiltinExecutor));

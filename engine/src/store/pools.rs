@@ -61,6 +61,14 @@ pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
 }
 
 impl Pools {
+    /// Connections of the pools that grow and shrink, in use and idle, for metrics.
+    pub fn connections(&self) -> [(&'static str, usize, usize); 3] {
+        [("hot", &self.hot), ("heartbeats", &self.heartbeats), ("read", &self.read)].map(|(name, pool)| {
+            let idle = pool.num_idle();
+            (name, (pool.size() as usize).saturating_sub(idle), idle)
+        })
+    }
+
     /// Opens pools of `size` connections in all, as soon as the database answers. Fails when it does not answer within
     /// 30 seconds or rejects the server.
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {

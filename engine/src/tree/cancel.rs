@@ -288,6 +288,7 @@ pub(crate) fn subtract_waiting(counts: &mut domain::Counts, was: PendingIn) {
         PendingIn::Scheduled => counts.scheduled -= 1,
         PendingIn::Retryable => counts.retryable -= 1,
         PendingIn::Blocked => counts.blocked -= 1,
+        PendingIn::WaitingForEvent => counts.waiting_for_event -= 1,
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use domain::{
     Code, Document, Job, Problem,
     api::{NewItem, NewJob},
+    traceparent::Traceparent,
 };
 use uuid::Uuid;
 
@@ -49,6 +50,8 @@ pub struct Creation {
     pub body_hash: Option<[u8; 32]>,
     /// True if a type may require an Idempotency-Key.
     pub may_need_key: bool,
+    /// Trace context of the request.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// Outcome of a creation.
@@ -79,6 +82,7 @@ pub(crate) struct Tree {
     may_need_key: bool,
     /// Requesting credential, and true if it may see all owners' work.
     requester: (Uuid, bool),
+    traceparent: Option<Traceparent>,
     /// Audit log entry, present if staff create the tree.
     audit_row: Option<AuditRow>,
 }
@@ -122,7 +126,7 @@ enum KeyState {
 impl Engine {
     /// Creates a tree for a page and returns the id of its root.
     pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
-        let creation = Creation { new, key: None, body_hash: None, may_need_key: false };
+        let creation = Creation { new, key: None, body_hash: None, may_need_key: false, traceparent: None };
         Ok(self.create_tree(caller, creation).await?.0.root_id())
     }
 
@@ -158,7 +162,7 @@ impl Engine {
     ) -> Result<(CreationOutcome, Option<Box<Job>>)> {
         caller.require(Scope::JobsWrite)?;
         let core = &self.0.core;
-        let Creation { new, key, body_hash, may_need_key } = creation;
+        let Creation { new, key, body_hash, may_need_key, traceparent } = creation;
         let requested_key = key.map(|(key, fingerprint)| RequestedKey {
             name: KeyName { owner_id: caller.owner_id, scope: new.initiated_by.clone().unwrap_or_default(), key },
             fingerprint: fingerprint.to_vec(),
@@ -182,6 +186,7 @@ impl Engine {
             nodes,
             body_hash: body_hash.map(|hash| hash.to_vec()),
             may_need_key,
+            traceparent,
             requester: (caller.credential_id, caller.sees_all()),
         });
         let items = tree.nodes.iter().map(|node| node.new.items.len() as i64).sum();
@@ -217,6 +222,7 @@ impl Engine {
             nodes,
             body_hash: None,
             may_need_key: false,
+            traceparent: None,
             requester: (caller.credential_id, caller.sees_all()),
             audit_row: None,
         });

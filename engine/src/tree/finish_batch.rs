@@ -13,6 +13,7 @@ use super::{cancel, dependency_graph::DependencyGraph, feed::Fed};
 use crate::{
     Core,
     activity_counters::AddedCounts,
+    ended_attempts,
     endings::EndingRows,
     enqueue::{
         item_intake::{Intake, JobItems},
@@ -183,11 +184,16 @@ impl CommitEffects {
             core.live.work_added(type_id);
             core.waiters.wake(type_id, 1);
         }
+        for &type_id in &rows.freed_types {
+            core.live.work_added(type_id);
+            core.waiters.wake(type_id, 1);
+        }
         core.announce(&self.fed);
         for (type_name, added_counts) in &self.added_counts {
             core.activity_counters.with(type_name, |activity| activity.added += added_counts.added);
         }
         self.count(core, rows).await;
+        ended_attempts::report(&core.ended_attempts, &rows.ended);
         core.complete_jobs(&self.to_complete).await;
         core.live.touch(&self.roots);
     }
@@ -213,6 +219,8 @@ impl CommitEffects {
                 activity.failed += i64::from(run.failed);
                 activity.run.record(run.seconds);
             });
+            let labels = [("type", job.type_name.clone()), ("outcome", run.outcome().to_owned())];
+            metrics::histogram!("treeline_run_seconds", &labels).record(run.seconds);
         }
         for job in rows.late_results.iter().filter_map(|job_key| jobs.get(job_key)) {
             alerts::ending_refused(core, job).await;

@@ -68,7 +68,8 @@ pub fn plaintext_warning(variable: &str, url: &str) -> Option<String> {
         "postgres" | "postgresql" => {
             query("sslmode").is_some_and(|mode| matches!(&*mode, "require" | "verify-ca" | "verify-full"))
         }
-        "amqps" | "https" => true,
+        "amqps" | "https" | "smtps" => true,
+        "smtp" => query("tls").is_some_and(|tls| tls == "required"),
         _ => false,
     };
     (!is_local && !protected).then(|| match url.scheme() {
@@ -76,6 +77,7 @@ pub fn plaintext_warning(variable: &str, url: &str) -> Option<String> {
             "{variable} leads to {host} and may go in plaintext: add sslmode=verify-full (and sslrootcert where the \
              authority is your own)"
         ),
+        "smtp" => format!("{variable} leads to {host} in plaintext: use smtps://, or smtp:// with ?tls=required"),
         _ => format!("{variable} leads to {host} in plaintext: use amqps://"),
     })
 }

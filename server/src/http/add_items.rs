@@ -15,6 +15,7 @@ use domain::{
     bounded::List,
     id::Uuid,
     limits::MOST_ITEMS,
+    traceparent::Traceparent,
 };
 use futures::StreamExt as _;
 use serde::Deserialize;
@@ -24,6 +25,7 @@ use utoipa::IntoParams;
 use super::{
     extract::{self, Path, Query},
     idempotency::Key,
+    trace::Trace,
 };
 use crate::{
     App,
@@ -72,12 +74,18 @@ enum Duplicates {
 }
 
 impl AddItemsQuery {
-    fn adding(&self, seal: bool, key: Option<KeyAdvance>, stream: Option<StreamPosition>) -> AddOptions {
+    fn adding(
+        &self,
+        seal: bool,
+        key: Option<KeyAdvance>,
+        stream: Option<StreamPosition>,
+        traceparent: Option<Traceparent>,
+    ) -> AddOptions {
         let on_duplicate = match self.on_duplicate.unwrap_or_default() {
             Duplicates::Refuse => OnDuplicate::Refuse,
             Duplicates::Skip => OnDuplicate::Skip,
         };
-        AddOptions { seal, on_duplicate, key, reason: self.reason.clone(), stream }
+        AddOptions { seal, on_duplicate, key, reason: self.reason.clone(), stream, traceparent }
     }
 
     /// Call that a key identifies before the first line: the job and the parameters.
@@ -98,7 +106,8 @@ impl AddItemsQuery {
 /// committed lines.
 #[utoipa::path(post, path = "/jobs/{id}/items", tag = "jobs",
     params(("id" = Uuid, Path), AddItemsQuery,
-           ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+           ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters"),
+           ("traceparent" = Option<String>, Header, description = "W3C Trace Context; an invalid one is ignored")),
     request_body(content((Vec<NewItem> = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, body = Added)))]
 pub async fn add_items(
@@ -107,6 +116,7 @@ pub async fn add_items(
     Path(job_id): Path<Uuid>,
     Query(query): Query<AddItemsQuery>,
     key: Key,
+    Trace(traceparent): Trace,
     request: Request,
 ) -> Result<Answer<Added>> {
     caller.require(Scope::JobsWrite)?;
@@ -120,7 +130,7 @@ pub async fn add_items(
                 return Err(Problem::invalid_body([(String::new(), expected)]).into());
             }
             app.engine.check_item_sizes(&items)?;
-            let array = Array { app: &app, caller: &caller, job_id, query };
+            let array = Array { app: &app, caller: &caller, job_id, query, traceparent };
             match key {
                 Some(name) => array.add_once(items, name, &String::from_utf8_lossy(&bytes)).await.map(Answer),
                 None => array.add(items, None).await.map(Answer),
@@ -136,6 +146,7 @@ pub async fn add_items(
                 caller: &caller,
                 job_id,
                 query,
+                traceparent,
                 total: progress.as_ref().map_or(NOTHING, StreamProgress::added),
                 progress,
                 committed: false,
@@ -157,6 +168,7 @@ struct Stream<'a> {
     caller: &'a Caller,
     job_id: Uuid,
     query: AddItemsQuery,
+    traceparent: Option<Traceparent>,
     /// Result of the committed batches.
     total: Added,
     /// Progress stored under the stream's key, if it has one.
@@ -313,7 +325,7 @@ impl Stream<'_> {
             let items = if key.is_some() { batch.items.clone() } else { std::mem::take(&mut batch.items) };
             let to = key.as_ref().map(|key| key.to);
             let place = if self.committed { StreamPosition::Later } else { StreamPosition::First };
-            let adding = self.query.adding(seal, key, Some(place));
+            let adding = self.query.adding(seal, key, Some(place), self.traceparent);
             match self.app.engine.add_items(self.caller, self.job_id, items, adding).await {
                 Ok(added) => {
                     self.committed = true;

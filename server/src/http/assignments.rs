@@ -1,6 +1,8 @@
 //! HTTP handlers for workers: claim, heartbeat, step, and the outcome of an attempt (`claiming`, `lease-expiry`,
 //! `fencing`, `retry-budget`, `steps`).
 
+use std::time::SystemTime;
+
 use axum::{Json as Answer, extract::State};
 use domain::{
     Code, Document, Problem,
@@ -13,7 +15,10 @@ use domain::{
     limits::MOST_HEARTBEATS,
 };
 
-use super::extract::{Json, JsonOrDefault, Path, is_null};
+use super::{
+    extract::{Json, JsonOrDefault, Path, is_null},
+    trace::Trace,
+};
 use crate::{
     App,
     auth::Ongoing,
@@ -35,11 +40,15 @@ use engine::EndingKind;
 pub async fn claim_items(
     State(app): State<App>,
     Worker(caller): Worker,
+    Trace(trace): Trace,
     Json(claim): Json<Claim>,
 ) -> Result<Answer<Claimed>> {
+    let began = SystemTime::now();
     app.engine.record_worker(&caller, &claim.worker_id, &claim.types);
     let ongoing = claim.wait_seconds.is_some_and(|seconds| seconds > 0).then(|| Ongoing::of(&app, &caller));
-    Ok(Answer(app.engine.claim_while(&caller, claim, ongoing).await?))
+    let mut claimed = app.engine.claim_while(&caller, claim, ongoing).await?;
+    claimed.assignments.iter_mut().for_each(|assignment| app.traces.handed_out(assignment, began, trace));
+    Ok(Answer(claimed))
 }
 
 /// Extend the lease of an assignment
@@ -138,12 +147,16 @@ pub async fn release_assignment(
 pub async fn finish_assignments(
     State(app): State<App>,
     Worker(caller): Worker,
+    Trace(trace): Trace,
     Json(body): Json<FinishBody>,
 ) -> Result<Answer<Finished>> {
+    let began = SystemTime::now();
     if let Some(claim) = &body.claim {
         app.engine.record_worker(&caller, &claim.worker_id, &claim.types);
     }
-    Ok(Answer(app.engine.finish(&caller, body).await?))
+    let mut finished = app.engine.finish(&caller, body).await?;
+    finished.assignments.iter_mut().for_each(|assignment| app.traces.handed_out(assignment, began, trace));
+    Ok(Answer(finished))
 }
 
 /// Extend the leases of many assignments

@@ -27,6 +27,8 @@ pub struct DeliveryList {
     state: Option<String>,
     /// Deliveries of the tree with this root
     job: Option<Uuid>,
+    /// Deliveries of this alert channel
+    channel: Option<Uuid>,
     /// Deliveries of trees of this owner, by name
     owner: Option<String>,
     /// Deliveries of this time or later
@@ -63,6 +65,7 @@ impl DeliveryList {
             owner_id: None,
             owner: self.owner.clone(),
             job_id: self.job,
+            channel_id: self.channel,
             states: states(self.state.as_deref())?,
             created_after: self.created_after.map(|at| at.0),
             created_before: self.created_before.map(|at| at.0),
@@ -84,10 +87,11 @@ pub(super) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem>
     words.map_or_else(|| Ok(Vec::new()), |words| words.split(',').map(state).collect())
 }
 
-/// List callbacks
+/// List deliveries
 ///
-/// Newest first. Staff see all callbacks, other callers those of their own trees. A delivery is one completion of a
-/// tree that names a receiver. It lists every attempt and outlives its tree by 30 days.
+/// Newest first. Staff see all deliveries, other callers those of their own trees. A delivery is one completion of a tree
+/// that names a receiver, or one event of an alert for a receiver of an alert channel. It lists every attempt. The former
+/// outlives its tree by 30 days, the latter is kept for 30 days.
 #[utoipa::path(get, path = "/deliveries", tag = "deliveries", params(DeliveryList),
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_deliveries(
@@ -149,10 +153,11 @@ pub async fn list_job_deliveries(
     Ok(Answer(list.page(data, next)))
 }
 
-/// Resend a callback
+/// Resend a delivery
 ///
 /// Keeps the `webhook-id`. Sends now, then follows the whole retry schedule; a pending delivery becomes due now. 409
-/// `not_resendable` if the tree has completed again since (`id` is the newest delivery), or has no receiver anymore.
+/// `not_resendable` if the tree has completed again since (`id` is the newest delivery), if the alert was cleared before it
+/// arrived, or if there is no receiver anymore.
 #[utoipa::path(post, path = "/deliveries/{id}/resend", tag = "deliveries", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = CallbackDelivery)))]
 pub async fn resend_delivery(

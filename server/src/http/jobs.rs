@@ -23,6 +23,7 @@ use super::{
     extract::{Filters, Path, Query, Reason, ReasonParameter, ids, read_filters},
     idempotency::{self, Key, Text},
     sort::ByAge,
+    trace::Trace,
 };
 use crate::{App, http::error::Result};
 use engine::{Creation, CreationOutcome, JobFilter, caller::Caller};
@@ -130,7 +131,8 @@ impl JobList {
 /// Only `type` is required. A request with an `Idempotency-Key` or an `id` can be repeated: a repeat returns the
 /// existing tree.
 #[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJob,
-    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters; some types require it")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters; some types require it"),
+           ("traceparent" = Option<String>, Header, description = "W3C Trace Context; an invalid one is ignored")),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
               (status = 202, description = "The same request has made it; it is not complete", body = Job),
               (status = 200, description = "The same request has made it; it is complete", body = Job),
@@ -140,25 +142,29 @@ pub async fn create_job(
     State(app): State<App>,
     caller: Caller,
     Key(key): Key,
+    Trace(traceparent): Trace,
     Text { value: new, text }: Text<NewJob>,
 ) -> Result<Response> {
     app.engine.check_sizes(&new)?;
     let key = key.map(|key| (key, idempotency::fingerprint(&text)));
     let body_hash = new.id.map(|_| idempotency::fingerprint_without_id(&text));
-    let creation = Creation { new, key, body_hash, may_need_key: true };
+    let creation = Creation { new, key, body_hash, may_need_key: true, traceparent };
     created_response(&app, app.engine.create_tree(&caller, creation).await?).await
 }
 
 /// Create a tree of jobs with a given id
 ///
 /// A repeat with an equal body has no effect. A different body with the same id is 409 `id_in_use`.
-#[utoipa::path(put, path = "/jobs/{id}", tag = "jobs", request_body = NewJob, params(("id" = Uuid, Path)),
+#[utoipa::path(put, path = "/jobs/{id}", tag = "jobs", request_body = NewJob,
+    params(("id" = Uuid, Path),
+           ("traceparent" = Option<String>, Header, description = "W3C Trace Context; an invalid one is ignored")),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
               (status = 200, description = "The same request has made it", body = Job)))]
 pub async fn put_job(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<Uuid>,
+    Trace(traceparent): Trace,
     Text { value: new, text }: Text<NewJob>,
 ) -> Result<Response> {
     if new.id.is_some_and(|given| given != id) {
@@ -171,6 +177,7 @@ pub async fn put_job(
         key: None,
         body_hash: Some(idempotency::fingerprint_without_id(&text)),
         may_need_key: false,
+        traceparent,
     };
     created_response(&app, app.engine.create_tree(&caller, creation).await?).await
 }

@@ -12,7 +12,7 @@ use std::{
 
 use axum::{
     body::Body,
-    extract::{ConnectInfo, Request, State},
+    extract::{ConnectInfo, MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header},
     middleware::Next,
     response::Response,
@@ -21,8 +21,8 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::{admission::Admission, extract::BodyTimeout};
-use crate::{App, auth::ClientAddress, http::error::problem_response};
+use super::{admission::Admission, body_log, extract::BodyTimeout, trace};
+use crate::{App, auth::ClientAddress, config::log_http::LogHttp, http::error::problem_response};
 
 /// Header with a request's id, in both directions.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -48,8 +48,18 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
     // Held until the response begins.
     let body_share = app.body_memory.share();
     request.extensions_mut().insert(body_share.clone());
-    let span = tracing::info_span!("request", id);
-    let description = app.config.log_http.then(|| describe(&request));
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let trace = trace::begin(&app, &mut request, route.as_ref());
+    let span = tracing::info_span!("request", id, trace_id = tracing::field::Empty);
+    if let Some(trace_id) = trace::id_of(&request) {
+        span.record("trace_id", trace_id);
+    }
+    let description = (app.config.log_http >= LogHttp::Requests).then(|| describe(&request));
+    let is_full = app.config.log_http == LogHttp::Full;
+    if is_full {
+        request = body_log::of_request(request, &span);
+    }
+    let method = request.method().clone();
     let began = Instant::now();
     let under_way = RequestInProgress::count(&app);
     let mut response = match admission {
@@ -70,11 +80,15 @@ pub async fn identify(State(app): State<App>, mut request: Request, next: Next) 
         response.headers_mut().insert(REQUEST_ID, value);
     }
     let took = began.elapsed();
-    crate::http::metrics::answered(response.status(), took);
+    trace::end(trace, response.status());
+    crate::http::metrics::answered(route.as_ref().map(MatchedPath::as_str), &method, response.status(), took);
     if let Some(description) = description {
         let status = response.status().as_u16();
         let milliseconds = took.as_millis() as u64;
         span.in_scope(|| tracing::info!(description, status, milliseconds, "answered"));
+    }
+    if is_full {
+        response = body_log::of_response(response, &span);
     }
     response
 }

@@ -5,6 +5,9 @@
 //! every peer looks local. `TREELINE_METRICS_LISTEN` opens a separate listener that requires no token and serves
 //! nothing else; restricting access to its address is up to the operator.
 
+pub mod catalog; // all metrics with their help texts
+pub mod process; // process_*
+
 use std::{
     collections::HashMap,
     sync::OnceLock,
@@ -14,12 +17,12 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header},
+    http::{Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
 use domain::{ItemState, alert::AlertKind};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::{
     App,
@@ -33,8 +36,15 @@ use engine::{
     },
 };
 
-/// Bounds of the latency histogram, in seconds.
-const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 30.0];
+/// Bounds of the histograms of requests, in seconds. Long polls take up to 30 seconds.
+const REQUEST_BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 2.0, 10.0, 35.0];
+
+/// Bounds of the histograms of work, in seconds: items may wait for days, and attempts run for hours.
+const WORK_BOUNDS: [f64; 14] =
+    [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0];
+
+/// Histograms with the bounds of work.
+const WORK: [&str; 3] = ["treeline_wait_seconds", "treeline_run_seconds", "treeline_push_seconds"];
 
 /// Recorder of the process, shared by all servers in it (tests run several).
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
@@ -44,16 +54,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Installs the recorder, and runs its upkeep until the server stops, so that its memory stays flat.
 pub fn start(app: &App) {
-    let recorder = RECORDER.get_or_init(|| {
-        let built = PrometheusBuilder::new().set_buckets(&BOUNDS).map(PrometheusBuilder::install_recorder);
-        match built {
-            Ok(Ok(handle)) => Some(handle),
-            Ok(Err(error)) | Err(error) => {
-                tracing::warn!(%error, "metrics unavailable");
-                None
-            }
-        }
-    });
+    let recorder =
+        RECORDER.get_or_init(|| install().inspect_err(|error| tracing::warn!(%error, "metrics unavailable")).ok());
     let Some(recorder) = recorder else { return };
     let stopped = app.shutdown.clone();
     app.tasks.spawn(async move {
@@ -64,10 +66,45 @@ pub fn start(app: &App) {
     });
 }
 
-/// Counts a finished request.
-pub fn answered(status: StatusCode, took: Duration) {
-    metrics::counter!("treeline_http_requests_total", "status" => status.as_u16().to_string()).increment(1);
-    metrics::histogram!("treeline_http_seconds").record(took.as_secs_f64());
+fn install() -> Result<PrometheusHandle, BuildError> {
+    let mut builder = PrometheusBuilder::new().set_buckets(&REQUEST_BOUNDS)?;
+    for name in WORK {
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &WORK_BOUNDS)?;
+    }
+    let handle = builder.install_recorder()?;
+    catalog::describe();
+    metrics::gauge!("treeline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+/// Label of requests for paths that match no route, and of methods that HTTP does not define.
+const OTHER: &str = "other";
+
+/// Counts a finished request. `route` is the template of the matched route, so that the number of series is bounded.
+pub fn answered(route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
+    let route = route.unwrap_or(OTHER).to_owned();
+    let method = match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => OTHER,
+    };
+    let code = status.as_u16().to_string();
+    metrics::counter!("treeline_http_requests_total", "route" => route.clone(), "method" => method, "status" => code)
+        .increment(1);
+    let class = match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    };
+    metrics::histogram!("treeline_http_seconds", "route" => route, "method" => method, "status" => class)
+        .record(took.as_secs_f64());
 }
 
 /// `GET /metrics`, with a token.
@@ -93,7 +130,12 @@ async fn render(app: &App) -> Result<Response> {
     let under_way = app.under_way.load(std::sync::atomic::Ordering::Relaxed);
     metrics::gauge!("treeline_http_requests_under_way").set(under_way as f64);
     metrics::gauge!("treeline_event_streams_open").set(app.hub.open_streams() as f64);
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.render()).into_response())
+    for (pool, used, idle) in app.pools.connections() {
+        metrics::gauge!("treeline_db_connections", "pool" => pool, "state" => "used").set(used as f64);
+        metrics::gauge!("treeline_db_connections", "pool" => pool, "state" => "idle").set(idle as f64);
+    }
+    let text = format!("{}{}", recorder.render(), process::render());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
 async fn read_gauges(app: &App) -> Result<()> {

@@ -31,10 +31,12 @@ pub mod actions; // cancel and retry
 mod activity; // activity of an HTTP/2 connection
 pub mod add_items; // adding items, as an array or as a stream
 pub mod admission; // request counters and rate limits
+pub mod alert_channels; // receivers of alerts
 pub mod alerts; // alerts, listed and raised
 pub mod assets; // files of the site
 pub mod assignments; // claims, heartbeats and outcomes of workers
 pub mod audit; // listing and export of the audit log
+mod body_log; // bodies in the log
 pub mod bulk; // operations on all rows of a filter
 mod byte_range; // range requests
 pub mod callers; // callers of requests
@@ -43,11 +45,13 @@ pub mod cursor; // cursors of lists
 pub mod deliveries; // callbacks of complete trees
 mod docs; // API description as a page
 pub mod error; // errors of handlers
+pub mod event_waits; // waits of items for events, and the events
 pub mod events; // live events of a job
 pub mod extract; // request extractors
 pub mod factors; // second factors
 pub mod file_check; // all rows of an upload
 pub mod idempotency; // idempotent requests
+pub mod import_template; // template files of job types
 pub mod items; // items and dead letters
 pub mod job_types; // definitions of job types
 pub mod jobs; // creating, reading and sealing jobs
@@ -75,6 +79,7 @@ pub mod stats; // statistics of every job type
 pub mod suggestion; // suggested column mappings
 pub mod tls; // TLS of the server itself
 mod topics; // topics over one connection
+pub mod trace; // trace contexts of requests
 pub mod tree_events; // live events of all trees
 pub mod ui; // HTML pages
 pub mod uploads; // file upload and download
@@ -91,6 +96,7 @@ fn api() -> OpenApiRouter<App> {
             job_types::patch_job_type,
             job_types::delete_job_type
         ))
+        .routes(routes!(import_template::get_import_template))
         .routes(routes!(job_types::pause_job_type))
         .routes(routes!(job_types::resume_job_type))
         .routes(routes!(uploads::create_upload))
@@ -120,6 +126,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(actions::retry_item))
         .routes(routes!(replay::replay_job))
         .routes(routes!(replay::replay_item))
+        .routes(routes!(event_waits::send_event))
         .routes(routes!(bulk::create_bulk, bulk::list_bulk))
         .routes(routes!(bulk::get_bulk))
         .routes(routes!(bulk::cancel_bulk))
@@ -144,6 +151,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(assignments::succeed_assignment))
         .routes(routes!(assignments::fail_assignment))
         .routes(routes!(assignments::release_assignment))
+        .routes(routes!(event_waits::wait_assignment))
         .routes(routes!(assignments::finish_assignments))
         .routes(routes!(assignments::heartbeat_assignments))
         .routes(routes!(session::create_session, session::delete_session))
@@ -177,6 +185,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(access::create_token, access::list_tokens))
         .routes(routes!(access::delete_token))
         .routes(routes!(audit::list_audit))
+        .routes(routes!(alert_channels::create_alert_channel, alert_channels::list_alert_channels))
+        .routes(routes!(
+            alert_channels::get_alert_channel,
+            alert_channels::patch_alert_channel,
+            alert_channels::delete_alert_channel
+        ))
+        .routes(routes!(alert_channels::test_alert_channel))
         .routes(routes!(alerts::list_alerts))
         .routes(routes!(alerts::alert_assignment))
         .routes(routes!(deliveries::list_deliveries))

@@ -53,7 +53,14 @@ use engine::caller::Caller;
     servers((url = "/", description = "The server that this document comes from")),
     security(("token" = []), ("session" = [])),
     // Schemas that only parameters and events refer to.
-    components(schemas(domain::Problem, domain::change::Change, domain::change::Roots, domain::export::ExportFormat)),
+    components(schemas(
+        domain::Problem,
+        domain::change::Change,
+        domain::change::Roots,
+        domain::export::ExportFormat,
+        super::file_check::CheckFormat,
+        super::import_template::TemplateFormat
+    )),
     tags(
         (name = "job types", description = "The contract shared by all jobs of a kind"),
         (name = "uploads", description = "Files that jobs are filled from"),
@@ -63,7 +70,7 @@ use engine::caller::Caller;
         (name = "assignments", description = "What workers say"),
         (name = "dead letters", description = "Items that wait for a person"),
         (name = "bulk", description = "One deed to everything that a list shows"),
-        (name = "deliveries", description = "Callbacks of complete trees"),
+        (name = "deliveries", description = "Callbacks of complete trees, and messages about alerts"),
         (name = "watch", description = "What changes, as it changes"),
         (name = "people", description = "Who may ask"),
         (name = "ops", description = "For whoever runs the server"),

@@ -70,7 +70,13 @@ pub async fn replay_item(
 }
 
 /// Idempotency key with the call that it identifies: the source and the body.
-fn keyed(key: Key, caller: &Caller, call: &'static str, id: Uuid, body: &impl Serialize) -> Result<Option<KeyedCall>> {
+pub(super) fn keyed(
+    key: Key,
+    caller: &Caller,
+    call: &'static str,
+    id: Uuid,
+    body: &impl Serialize,
+) -> Result<Option<KeyedCall>> {
     let Some(name) = key.name(caller) else { return Ok(None) };
     let text = serde_json::to_string(body).map_err(|e| Error(engine::error::Error::Broken(e.to_string())))?;
     let call_fingerprint = Sha256::new().chain_update(id).chain_update(fingerprint(&text)).finalize().into();

@@ -25,6 +25,7 @@ use engine::{
 };
 
 mod account; // the caller's own account
+mod alert_channels; // receivers of alerts
 mod audit; // audit log
 mod bulk; // bulk operations
 mod correct; // correction of failed rows

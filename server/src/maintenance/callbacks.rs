@@ -1,6 +1,7 @@
-//! Callbacks for complete trees (`completion-webhook`): signed posts, retried for a day.
+//! Deliveries: callbacks for complete trees (`completion-webhook`), which are signed posts, and messages about alerts
+//! (`alert-channels`), which `channels` sends. Retried for a day.
 //!
-//! A callback is leased for the duration of one attempt, posted without an open transaction, and its outcome is
+//! A delivery is leased for the duration of one attempt, posted without an open transaction, and its outcome is
 //! recorded. After a server crash another server posts it again under the same id: delivery is at least once. Limits
 //! per host and per owner keep receivers from delaying each other.
 
@@ -17,7 +18,9 @@ use domain::{
     api::OnCompleted,
     delivery::{DeliveryState, NextStep, RetrySchedule, TryOutcome},
     topic::Topic,
+    traceparent::Traceparent,
 };
+use opentelemetry::KeyValue;
 use reqwest::{
     StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},
@@ -32,14 +35,15 @@ use super::driver::backoff;
 use crate::{
     App,
     outbound::{Fault, Reply, excerpt, named},
+    traces::{OpenSpan, end_outbound, insert_traceparent},
 };
 use engine::{
     error::{Error, Result},
     live::LiveUpdates as _,
-    signing::{keys_of, stamp},
+    signing::{Key, keys_of, stamp},
     store::notify::{
         alerts::RaiseRow,
-        deliveries::{self, DeliveryCapacity, DeliveryResult, TakenDelivery},
+        deliveries::{self, DeliveryCapacity, DeliveryContent, DeliveryResult, TakenDelivery, TreeContent},
     },
     stored_secrets::open_target,
 };
@@ -123,10 +127,11 @@ struct Data<'a> {
 }
 
 /// Outcome of an attempt.
-struct AttemptOutcome {
-    tried: TryOutcome,
-    status: Option<StatusCode>,
-    error: Option<String>,
+pub(super) struct AttemptOutcome {
+    pub(super) tried: TryOutcome,
+    /// Status of an HTTP response.
+    pub(super) status: Option<StatusCode>,
+    pub(super) error: Option<String>,
 }
 
 impl CallbackSender {
@@ -186,25 +191,21 @@ impl CallbackSender {
         now.owners.retain(|_, n| *n > 0);
     }
 
-    /// Posts one callback, which was leased after `began`, and records the outcome.
+    /// Sends one delivery, which was leased after `began`, and records the outcome.
     async fn attempt(&self, taken: &TakenDelivery, began: Instant) -> Result<()> {
-        let target = taken.target.as_deref().map(|stored| open_target(&self.app.sealer, stored)).transpose();
-        let target = match target {
-            Ok(target) => target,
-            // Another server may have the key; the lease of this attempt expires.
-            Err(error) => return Err(Error::Broken(format!("cannot open the receiver of a callback: {error}"))),
+        let (outcome, no_receiver) = match &taken.content {
+            DeliveryContent::Tree(tree) => (self.call_back(taken, tree).await?, "The tree names no receiver any more."),
+            DeliveryContent::Alert(alert) => {
+                let outcome = super::channels::send(&self.app, taken, alert, self.timeout).await?;
+                (outcome, "The channel was deleted or has another receiver now.")
+            }
         };
-        let Some(target) = target else {
-            let error = Some("The tree names no receiver any more.".to_owned());
+        let Some(outcome) = outcome else {
+            let error = Some(no_receiver.to_owned());
             let state = DeliveryState::Abandoned;
             let result = DeliveryResult { at: taken.now, status: None, error, state, next_try_at: None };
             return Ok(deliveries::record(&self.app.pool, taken, &result).await.map(drop)?);
         };
-        #[cfg(feature = "failpoints")]
-        if engine::failpoints::broken("record_first", file!()) {
-            return self.record_first(taken, &target).await;
-        }
-        let outcome = self.post(taken, &target).await;
         let now = taken.now + began.elapsed();
         let next = self.schedule.next(outcome.tried, taken.round + 1, taken.began_at, now, rand::random());
         let (state, next_try_at) = match next {
@@ -220,55 +221,111 @@ impl CallbackSender {
         deliveries::record(&self.app.pool, taken, &result).await?;
         self.app.hub.changed(Topic::Deliveries);
         if state == DeliveryState::Delivered && taken.tries > 0 {
-            self.app.engine.clear_alert(AlertKind::DeliveryFailed, &taken.job_id.to_string()).await?;
+            self.app.engine.clear_alert(AlertKind::DeliveryFailed, &subject(taken).to_string()).await?;
         }
         metrics::counter!("treeline_callback_tries_total", "came_to" => state.as_str()).increment(1);
         Ok(())
     }
 
+    /// Posts the callback of a tree; `None` without a receiver.
+    async fn call_back(&self, taken: &TakenDelivery, tree: &TreeContent) -> Result<Option<AttemptOutcome>> {
+        let target = tree.target.as_deref().map(|stored| open_target(&self.app.sealer, stored)).transpose();
+        let target = match target {
+            Ok(target) => target,
+            // Another server may have the key; the lease of this attempt expires.
+            Err(error) => return Err(Error::Broken(format!("cannot open the receiver of a callback: {error}"))),
+        };
+        let Some(target) = target else { return Ok(None) };
+        #[cfg(feature = "failpoints")]
+        if crate::failpoints::broken("record_first", file!()) {
+            self.record_first(taken).await?;
+        }
+        Ok(Some(self.post(taken, tree, &target).await))
+    }
+
     /// Fault injection: records a callback as delivered before it is posted.
     #[cfg(feature = "failpoints")]
-    async fn record_first(&self, taken: &TakenDelivery, target: &OnCompleted) -> Result<()> {
+    async fn record_first(&self, taken: &TakenDelivery) -> Result<()> {
         let state = DeliveryState::Delivered;
         let result = DeliveryResult { at: taken.now, status: Some(200), error: None, state, next_try_at: None };
         deliveries::record(&self.app.pool, taken, &result).await?;
         tokio::time::sleep(Duration::from_secs(3)).await;
-        self.post(taken, target).await;
         Ok(())
     }
 
-    async fn post(&self, taken: &TakenDelivery, target: &OnCompleted) -> AttemptOutcome {
-        let refused =
-            |error: String| AttemptOutcome { tried: TryOutcome::Refused(None), status: None, error: Some(error) };
-        let Ok(url) = Url::parse(&target.url) else { return refused("The URL cannot be read.".to_owned()) };
-        let metadata = Document::trusted(taken.metadata.clone());
+    async fn post(&self, taken: &TakenDelivery, tree: &TreeContent, target: &OnCompleted) -> AttemptOutcome {
+        let Ok(url) = Url::parse(&target.url) else {
+            return AttemptOutcome::refused("The URL cannot be read.".to_owned());
+        };
+        let metadata = Document::trusted(tree.metadata.clone());
         let message = Message {
             kind: "tree.completed",
-            timestamp: Time(taken.completed_at),
+            timestamp: Time(tree.completed_at),
             data: Data {
-                job_id: taken.job_id,
-                completion: taken.completion,
-                outcome: taken.outcome,
-                counts: taken.counts,
+                job_id: tree.job_id,
+                completion: tree.completion,
+                outcome: tree.outcome,
+                counts: tree.counts,
                 metadata: &metadata,
             },
         };
         let body = match serde_json::to_vec(&message) {
             Ok(body) => Bytes::from(body),
-            Err(error) => return refused(error.to_string()),
+            Err(error) => return AttemptOutcome::refused(error.to_string()),
         };
-        let outgoing = &self.app.outgoing;
-        let keys = keys_of(target.secret.as_ref(), || outgoing.key.of_owner(taken.owner_id));
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let id = taken.id.to_string();
-        stamp(&keys, &mut headers, &id, OffsetDateTime::now_utc().unix_timestamp(), &body);
-        let until = Instant::now() + self.timeout;
-        match outgoing.callbacks.post(&url, headers, body, until).await {
-            Ok(reply) => outcome_of(reply).await,
-            Err(fault) => refused(fault.to_string()),
-        }
+        let keys = keys_of(target.secret.as_ref(), || self.app.outgoing.key.of_owner(taken.owner_id));
+        let trace = tree.traceparent.as_deref().and_then(|text| text.parse().ok());
+        let attributes = vec![
+            KeyValue::new("server.address", taken.host.clone()),
+            KeyValue::new("treeline.job.id", tree.job_id.to_string()),
+        ];
+        let span = self.app.traces.outbound("callback".to_owned(), trace, attributes);
+        let traceparent = span.as_ref().and_then(OpenSpan::traceparent).or(trace);
+        let post = SignedPost { id: taken.id, url: &url, keys: &keys, body, timeout: self.timeout, traceparent };
+        let outcome = post_signed(&self.app, post).await;
+        end_outbound(span, outcome.status.map(|status| status.as_u16()), outcome.error.clone());
+        outcome
+    }
+}
+
+impl AttemptOutcome {
+    /// Nothing was received, for this reason.
+    pub(super) fn refused(error: String) -> Self {
+        Self { tried: TryOutcome::Refused(None), status: None, error: Some(error) }
+    }
+}
+
+/// A JSON body for an address that callbacks may reach, signed with these keys.
+pub(super) struct SignedPost<'a> {
+    pub(super) id: Uuid,
+    pub(super) url: &'a Url,
+    pub(super) keys: &'a [Key],
+    pub(super) body: Bytes,
+    pub(super) timeout: Duration,
+    pub(super) traceparent: Option<Traceparent>,
+}
+
+/// Sends a signed post.
+pub(super) async fn post_signed(app: &App, post: SignedPost<'_>) -> AttemptOutcome {
+    let SignedPost { id, url, keys, body, timeout, traceparent } = post;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    if !keys.is_empty() {
+        stamp(keys, &mut headers, &id.to_string(), OffsetDateTime::now_utc().unix_timestamp(), &body);
+    }
+    insert_traceparent(&mut headers, traceparent);
+    match app.outgoing.callbacks.post(url, headers, body, Instant::now() + timeout).await {
+        Ok(reply) => outcome_of(reply).await,
+        Err(fault) => AttemptOutcome::refused(fault.to_string()),
+    }
+}
+
+/// Subject of the alert about a delivery that was given up: the root of the tree, or the channel.
+fn subject(taken: &TakenDelivery) -> Uuid {
+    match &taken.content {
+        DeliveryContent::Tree(tree) => tree.job_id,
+        DeliveryContent::Alert(alert) => alert.channel_id,
     }
 }
 
@@ -298,14 +355,21 @@ fn abandoned_alert(taken: &TakenDelivery, error: &str) -> RaiseRow {
         n => format!("{n} tries"),
     };
     let short: String = error.chars().take(200).collect();
+    let (what, owner_id, job_id) = match &taken.content {
+        DeliveryContent::Tree(tree) => ("callback".to_owned(), Some(taken.owner_id), Some(tree.job_id)),
+        DeliveryContent::Alert(alert) => {
+            let name = alert.channel.as_ref().map_or("that was deleted", |channel| channel.name.as_str());
+            (format!("message of the alert channel {name}"), None, None)
+        }
+    };
     RaiseRow {
         kind: AlertKind::DeliveryFailed,
-        subject: taken.job_id.to_string(),
-        message: format!("The callback to {} was given up after {tries}: {short}", taken.host),
-        owner_id: Some(taken.owner_id),
+        subject: subject(taken).to_string(),
+        message: format!("The {what} to {} was given up after {tries}: {short}", taken.host),
+        owner_id,
         job_type: None,
-        root_id: Some(taken.job_id),
-        job_id: Some(taken.job_id),
+        root_id: job_id,
+        job_id,
         item_id: None,
     }
 }

@@ -6,6 +6,7 @@ mod audit; // counts, retention and posts of the audit log
 mod builtin; // fast built-in executors
 mod bulk; // bulk actions and replays
 mod callbacks; // callbacks of complete trees
+mod channels; // messages about alerts
 mod credentials; // revocations and expired credentials
 mod driver; // the loop of a task
 mod exporter; // the executor that writes files
@@ -78,6 +79,8 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(0.5, "feeds", |app| async move { app.engine.sweep_feeds().await });
     tasks.every(0.5, "corrections", |app| async move { app.engine.sweep_corrections().await });
     tasks.every(0.5, "deadlines", |app| async move { app.engine.sweep_deadlines().await });
+    tasks.every(1.0, "parked items", |app| async move { app.engine.sweep_parked_items().await });
+    tasks.every(60.0, "rate windows", |app| async move { app.engine.delete_old_rate_windows().await });
     tasks.every(60.0, "serialize queues", |app| async move { app.engine.sweep_serialize_queues().await });
     tasks.on_wake("propagation", propagate, |app| async move { app.engine.propagation_requested().await });
     bulk::spawn(tasks);
@@ -86,6 +89,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(0.5, "schedules", |app| async move { app.engine.sweep_schedules().await });
     retention::spawn(tasks);
     alerts::spawn(tasks);
+    channels::spawn(tasks);
     audit::spawn_retention(tasks);
     relay::spawn(tasks);
     credentials::spawn_cleanup(tasks);

@@ -5,6 +5,8 @@
 //! checked by [`Reach`], and the connection uses exactly these addresses, so a name that resolves differently later
 //! (DNS rebinding) has no effect. The module knows nothing about jobs.
 
+mod log; // outbound requests in the log
+pub mod mail; // mail by SMTP
 pub mod template; // placeholders in URLs
 
 use std::{
@@ -27,7 +29,7 @@ use sqlx::PgPool;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::config::Config;
+use crate::config::{Config, log_http::LogHttp};
 use engine::signing::Key;
 use engine::{
     addresses::Reach,
@@ -48,6 +50,8 @@ pub struct Outgoing {
     pub push: Client,
     /// For URLs from the configuration: alerts.
     pub configured: Client,
+    /// Mail, if a server is configured.
+    pub mail: Option<mail::Mailer>,
     /// Default signing key.
     pub key: Key,
     /// Creates and verifies the capabilities of pushed assignments.
@@ -57,13 +61,17 @@ pub struct Outgoing {
 impl Outgoing {
     /// Builds the clients, and reads or generates the deployment's key.
     pub async fn open(config: &Config, pool: &PgPool, sealer: &Sealer) -> anyhow::Result<Self> {
+        let timeout = Duration::from_secs_f64(config.outbound.callback_timeout_seconds);
+        let is_logged = config.log_http == LogHttp::Full;
         Ok(Self {
-            callbacks: Client::new(Reach::of_callbacks(config.callback_allow.clone()), 4),
+            mail: config.mail.server()?.map(|server| mail::Mailer::new(server, timeout)).transpose()?,
+            callbacks: Client::new(Reach::of_callbacks(config.callback_allow.clone()), 4).logging(is_logged),
             push: Client::new(
                 Reach::of_push(config.outbound.push_allow.clone()),
                 config.outbound.push_concurrency.into(),
-            ),
-            configured: Client::new(Reach::Configured, 2),
+            )
+            .logging(is_logged),
+            configured: Client::new(Reach::Configured, 2).logging(is_logged),
             key: default_key(config, pool, sealer).await?,
             assignments: stored_key(pool, sealer).await?.of_assignments(),
         })
@@ -110,6 +118,8 @@ pub struct Client {
     http: Arc<OnceLock<Result<reqwest::Client, String>>>,
     reach: Arc<Reach>,
     idle: usize,
+    /// True if requests and responses are logged.
+    is_logged: bool,
 }
 
 /// Response with an unread body.
@@ -119,6 +129,7 @@ pub struct Reply {
     pub retry_after: Option<f64>,
     response: Response,
     until: Instant,
+    is_logged: bool,
 }
 
 /// Reason why there is no response.
@@ -152,7 +163,13 @@ impl fmt::Display for Fault {
 impl Client {
     /// Creates a client for the addresses in `reach`. `idle`: pooled connections per host.
     pub fn new(reach: Reach, idle: usize) -> Self {
-        Self { http: Arc::default(), reach: Arc::new(reach), idle }
+        Self { http: Arc::default(), reach: Arc::new(reach), idle, is_logged: false }
+    }
+
+    /// Same client, which logs its requests and responses.
+    #[must_use]
+    pub fn logging(self, is_logged: bool) -> Self {
+        Self { is_logged, ..self }
     }
 
     fn http(&self) -> Result<&reqwest::Client, Fault> {
@@ -183,6 +200,9 @@ impl Client {
         if !self.reach.may_try(url) {
             return Err(Fault::Forbidden);
         }
+        if self.is_logged {
+            log::request(url, &headers, &body);
+        }
         let sent = self.http()?.post(url.clone()).headers(headers).body(body).send();
         let response = match timeout_at(until, sent).await {
             Err(_) => return Err(Fault::TimedOut),
@@ -190,13 +210,27 @@ impl Client {
             Ok(Ok(response)) => response,
         };
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(seconds);
-        Ok(Reply { status: response.status(), retry_after, response, until })
+        if self.is_logged {
+            log::response(url, response.status(), response.headers());
+        }
+        Ok(Reply { status: response.status(), retry_after, response, until, is_logged: self.is_logged })
     }
 }
 
 impl Reply {
     /// Reads at most `most` bytes of the body; the flag is true if there are more.
-    pub async fn read(mut self, most: usize) -> Result<(Vec<u8>, bool), Fault> {
+    pub async fn read(self, most: usize) -> Result<(Vec<u8>, bool), Fault> {
+        let media_type =
+            if self.is_logged { log::media_type(self.response.headers()).map(str::to_owned) } else { None };
+        let is_logged = self.is_logged;
+        let read = self.read_body(most).await;
+        if let (true, Ok((body, is_cut))) = (is_logged, &read) {
+            log::response_body(media_type.as_deref(), body, *is_cut);
+        }
+        read
+    }
+
+    async fn read_body(mut self, most: usize) -> Result<(Vec<u8>, bool), Fault> {
         let mut body = Vec::new();
         loop {
             match timeout_at(self.until, self.response.chunk()).await {

@@ -2,7 +2,7 @@
 //!
 //! Reads the file once, with bounded memory, and stores nothing. It ends when the client disconnects.
 
-use std::{borrow::Cow, collections::VecDeque};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use domain::{
     Document, Problem,
@@ -12,20 +12,21 @@ use domain::{
     row_edit::RowEdit,
     upload::UploadFormat,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
-use super::{find, misfit::misfit, preview::known_type};
+use super::{find, fix::Fixes, misfit::misfit, preview::known_type};
 use crate::App;
 use engine::{
     caller::Caller,
     error::{Error, Result},
     fit_head,
     import::{
+        files::ByteStream,
         head::{Reading, inspect, want},
-        split::{Fault, Reader, Row, Rules},
+        split::{CellKind, Fault, Head, Reader, Row, Rules},
     },
-    schema::compiled,
+    schema::{Schema, compiled},
 };
 
 /// Checks that run at the same time in this process; others wait.
@@ -44,6 +45,8 @@ static TURNS: Semaphore = Semaphore::const_new(MOST_AT_ONCE);
 pub struct Beside {
     pub first: i64,
     pub last: usize,
+    /// Proposes texts for cells with a problem.
+    pub suggests: bool,
 }
 
 /// Checks every row.
@@ -58,42 +61,16 @@ pub async fn check_rows(
     body: FileCheckBody,
     beside: Beside,
 ) -> Result<FileCheck> {
-    let upload = find(&app.pool, caller, id).await?;
-    let wrong = problems(&body);
-    if !wrong.is_empty() {
-        return Err(Problem::invalid_body(wrong).into());
-    }
-    let found = known_type(app, &body.job_type).await?;
-    let FileCheckBody { format, header, header_row, delimiter, encoding, sheet, mapping, edits, .. } = body;
-    let wanted = JobUpload { id, format, header, header_row, delimiter, encoding, sheet };
-    let want = want(&upload, &wanted)?;
-    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
-    let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
-    let schema = found.payload_schema.as_ref().map(Document::text);
-    let head = fit_head(head, mapping, &edits, schema, "")?;
-    let columns = head.data_columns().map(<[String]>::to_vec).unwrap_or_default();
+    let mut scan = Scan::open(app, caller, id, body).await?;
+    let columns = scan.head.data_columns().map(<[String]>::to_vec).unwrap_or_default();
     let mut check = FileCheck { rows: 0, failed: 0, left_out: 0, columns, listed: Vec::new(), is_cut: false };
-    if head.format == UploadFormat::None {
+    if scan.head.format == UploadFormat::None {
         return Ok(FileCheck { rows: 1, ..check });
     }
-
-    let _turn = TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))?;
-    let schema = schema.and_then(|text| compiled(text).ok());
-    let names = head.payload_columns().map(Cow::into_owned);
-    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(names.as_deref(), head.payload_width()));
-    let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
-    let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
-    let source = app.files.read(object_id, head.first.offset, bytes).await?;
-    let mut reader = Reader::new(source, head.clone(), head.first, rules).with_cells();
-    let is_table = head.format.is_table();
+    let is_table = scan.head.format.is_table();
     let mut listed_bytes = 0;
     let mut last = VecDeque::new();
-    while let Some(mut row) = reader.next().await? {
-        if row.is_left_out {
-            row.fault = None;
-        } else if let (None, Some(schema)) = (&row.fault, &schema) {
-            row.fault = misfit(schema, &row, &head);
-        }
+    while let Some(row) = scan.next().await? {
         check.rows += 1;
         check.left_out += i64::from(row.is_left_out);
         check.failed += i64::from(row.fault.is_some());
@@ -101,7 +78,8 @@ pub async fn check_rows(
         if is_special || check.rows <= beside.first {
             listed_bytes += row.cells.iter().map(String::len).sum::<usize>();
             if check.listed.len() < MOST_LISTED_ROWS && listed_bytes <= LISTED_BYTES {
-                check.listed.push(listed(row, is_table));
+                let suggestion = if beside.suggests { scan.suggestion(&row) } else { None };
+                check.listed.push(CheckedRow { suggestion, ..listed(row, is_table) });
             } else {
                 check.is_cut |= is_special;
             }
@@ -111,13 +89,71 @@ pub async fn check_rows(
             }
             last.push_back(row);
         }
-        if check.rows % STRETCH == 0 {
-            tokio::task::yield_now().await;
-        }
     }
     check.listed.extend(last.into_iter().map(|row| listed(row, is_table)));
     check.listed.sort_by_key(|row| row.row);
     Ok(check)
+}
+
+/// Rows of a file, each with the fault that its job would find.
+pub(super) struct Scan {
+    pub(super) head: Head,
+    reader: Reader<ByteStream>,
+    schema: Option<Arc<Schema>>,
+    kinds: Vec<CellKind>,
+    /// Names of the properties of a payload.
+    names: Vec<String>,
+    rows: i64,
+    _turn: SemaphorePermit<'static>,
+}
+
+impl Scan {
+    /// Waits for a turn and opens a file. See [`check_rows`] for its errors.
+    pub(super) async fn open(app: &App, caller: &Caller, id: Uuid, body: FileCheckBody) -> Result<Self> {
+        let upload = find(&app.pool, caller, id).await?;
+        let wrong = problems(&body);
+        if !wrong.is_empty() {
+            return Err(Problem::invalid_body(wrong).into());
+        }
+        let found = known_type(app, &body.job_type).await?;
+        let FileCheckBody { format, header, header_row, delimiter, encoding, sheet, mapping, edits, .. } = body;
+        let wanted = JobUpload { id, format, header, header_row, delimiter, encoding, sheet };
+        let want = want(&upload, &wanted)?;
+        let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+        let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
+        let schema = found.payload_schema.as_ref().map(Document::text);
+        let head = fit_head(head, mapping, &edits, schema, "")?;
+
+        let turn = TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))?;
+        let schema = schema.and_then(|text| compiled(text).ok());
+        let names = head.payload_columns().map(Cow::into_owned);
+        let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(names.as_deref(), head.payload_width()));
+        let rules = Rules { kinds: kinds.clone(), payload_limit: app.config.payload_limit.bytes() };
+        let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
+        let source = app.files.read(object_id, head.first.offset, bytes).await?;
+        let reader = Reader::new(source, head.clone(), head.first, rules).with_cells();
+        Ok(Self { head, reader, schema, kinds, names: names.unwrap_or_default(), rows: 0, _turn: turn })
+    }
+
+    /// Reads the next row; other requests continue now and then.
+    pub(super) async fn next(&mut self) -> Result<Option<Row>> {
+        let Some(mut row) = self.reader.next().await? else { return Ok(None) };
+        if row.is_left_out {
+            row.fault = None;
+        } else if let (None, Some(schema)) = (&row.fault, &self.schema) {
+            row.fault = misfit(schema, &row, &self.head);
+        }
+        self.rows += 1;
+        if self.rows % STRETCH == 0 {
+            tokio::task::yield_now().await;
+        }
+        Ok(Some(row))
+    }
+
+    /// Text that would fit in the cell with the fault of a row.
+    fn suggestion(&self, row: &Row) -> Option<String> {
+        Fixes::new(&self.head, self.schema.as_deref(), &self.kinds, &self.names).of(row)
+    }
 }
 
 fn problems(body: &FileCheckBody) -> Vec<(String, String)> {
@@ -134,6 +170,7 @@ fn listed(row: Row, is_table: bool) -> CheckedRow {
         row: row.line,
         cells: row.cells,
         cells_in_file: row.cells_in_file,
+        suggestion: None,
         problem: fault.map(Fault::message),
         column: fault.filter(|_| is_table).map(|fault| fault.column as i64),
         needs_file: fault.is_some_and(|fault| fault.kind.needs_file()),

@@ -8,8 +8,9 @@ use std::{
 use domain::{
     Code,
     api::JobUpload,
-    import::{ImportProperty, MappingSuggestion, SuggestedColumn},
-    mapping::{Mapping, ValueKind},
+    import::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
+    mapping::ValueKind,
+    remembered_mapping::RememberedMapping,
     upload::Upload,
 };
 use serde_json::value::RawValue;
@@ -24,7 +25,7 @@ use engine::{
     error::{Error, Result},
     import::{
         head::{Reading, inspect, want},
-        split::{Head, Match, Notation, Reader, Rules, Target, match_columns},
+        split::{Head, Match, Notation, Reader, Rules, Target, left_out, match_columns},
     },
     schema::{Property, Schema, compiled},
     store::import::import_mappings,
@@ -47,7 +48,7 @@ pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &
     let aliases = found.import.map(|import| import.aliases).unwrap_or_default();
     let properties = properties(schema.as_deref(), &aliases);
     let last = import_mappings::find(&app.pool, caller.owner_id, job_type).await?;
-    let last: Option<Mapping> = last.and_then(|text| serde_json::from_str(&text).ok());
+    let last: Option<RememberedMapping> = last.and_then(|text| serde_json::from_str(&text).ok());
 
     let names: HashSet<&str> = properties.iter().map(|property| property.name.as_str()).collect();
     let is_closed = schema.as_ref().is_some_and(|schema| schema.is_closed());
@@ -67,10 +68,17 @@ pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &
     let used: HashSet<&str> = matches.iter().flatten().map(|found| found.to.as_str()).collect();
     let is_missing = |property: &&Property| property.required && !used.contains(property.name.as_str());
     let missing = properties.iter().filter(is_missing).map(|property| property.name.clone()).collect();
-    let columns = columns.iter().zip(matches).zip(notations).map(|((from, found), notation)| {
-        let kind = found.as_ref().map(kind_of).unwrap_or_default();
-        column(from, found, kind, &notation)
-    });
+    let left_out = left_out(columns, last.as_ref());
+    let columns =
+        columns.iter().zip(matches).zip(notations).zip(left_out).map(|(((from, found), notation), is_out)| {
+            let kind = found.as_ref().map(kind_of).unwrap_or_default();
+            let column = column(from, found, kind, &notation);
+            if is_out {
+                SuggestedColumn { matched: Some(MatchKind::Remembered), confidence: 1.0, ..column }
+            } else {
+                column
+            }
+        });
     let columns = columns.collect();
     Ok(MappingSuggestion { columns, missing, properties: properties.into_iter().map(shown).collect() })
 }

@@ -133,7 +133,13 @@ async fn every_operation_has_a_row_in_the_authorization_document() {
 #[tokio::test]
 async fn every_caller_gets_the_response_of_the_authorization_table() {
     let server = Server::start().await;
-    server.put("/api/v1/job-types/a", json!({"max_failures": 1, "steps": ["one"]})).await.expect(201);
+    server
+        .put(
+            "/api/v1/job-types/a",
+            json!({"max_failures": 1, "steps": ["one"], "import": {"aliases": {"number": ["Nr."]}}}),
+        )
+        .await
+        .expect(201);
     for name in ["idle", "other"] {
         server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
     }

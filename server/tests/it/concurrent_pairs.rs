@@ -36,9 +36,11 @@ enum Act {
     Add,
     Sweep,
     Delete,
+    Wait,
+    Event,
 }
 
-const ACTS: [Act; 12] = [
+const ACTS: [Act; 14] = [
     Act::Claim,
     Act::Finish,
     Act::Fail,
@@ -51,6 +53,8 @@ const ACTS: [Act; 12] = [
     Act::Add,
     Act::Sweep,
     Act::Delete,
+    Act::Wait,
+    Act::Event,
 ];
 
 /// Concurrent races, each with its own job types.
@@ -66,12 +70,17 @@ fn id(value: &Value) -> String {
     value["id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Tree for all actions: one item runs, one is dead, two share a serialize key; one child is fed, another waits.
+/// Tree for all actions: one item runs, one is dead, one waits for an event, two share a serialize key; one child is fed,
+/// another waits.
 struct TestTree {
     root: String,
     assignment: String,
     dead: String,
     waiting: String,
+    /// Waits for an event.
+    for_event: String,
+    /// Runs under `assignment`.
+    running: String,
     types: [String; 2],
 }
 
@@ -80,13 +89,14 @@ impl TestTree {
         let types = [format!("p{slot}-a"), format!("p{slot}-b")];
         let tree = json!({"type": types[0], "key": "root", "items": [
                 {"payload": 0, "serialize_key": format!("{serialize_key}-other")}, {"payload": 1},
-                {"payload": 2, "serialize_key": serialize_key, "dedupe_key": "d"}, {"payload": 3, "serialize_key": serialize_key}],
+                {"payload": 2, "serialize_key": serialize_key, "dedupe_key": "d"}, {"payload": 3, "serialize_key": serialize_key},
+                {"payload": 4}],
             "children": [
                 {"type": types[1], "key": "fed", "feed": {"each": "/result/list", "serialize_key": serialize_key}},
                 {"type": types[1], "key": "waits", "sealed": true, "after": ["root"], "items": [{"serialize_key": serialize_key}]}]});
         let root = id(&api.post("/api/v1/jobs", tree).await.expect(201));
         let items = api.get(&format!("/api/v1/items?job={root}")).await.expect(200)["data"].clone();
-        let claim = json!({"worker_id": "w", "item_ids": [items[0]["id"], items[1]["id"]], "max": 2});
+        let claim = json!({"worker_id": "w", "item_ids": [items[0]["id"], items[1]["id"], items[4]["id"]], "max": 3});
         let got = api.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
         let of = |item: &Value| {
             let all = got.as_array().expect("assignments");
@@ -94,11 +104,14 @@ impl TestTree {
         };
         let fatal = json!({"error": {"message": "no"}, "retryable": false});
         api.post(&format!("/api/v1/assignments/{}/failure", of(&items[1])), fatal).await.expect(200);
-        let test_tree = Self { root, assignment: of(&items[0]), dead: id(&items[1]), waiting: id(&items[2]), types };
+        api.post(&format!("/api/v1/assignments/{}/wait", of(&items[4])), json!({"name": "go"})).await.expect(200);
+        let [dead, waiting, for_event] = [id(&items[1]), id(&items[2]), id(&items[4])];
+        let test_tree =
+            Self { root, assignment: of(&items[0]), dead, waiting, for_event, running: id(&items[0]), types };
         if complete {
             let ended = format!("/api/v1/assignments/{}/result", test_tree.assignment);
             api.post(&ended, json!({"result": {"list": []}})).await.expect(200);
-            for item in [&items[2], &items[3]] {
+            for item in [&items[2], &items[3], &items[4]] {
                 api.post(&format!("/api/v1/items/{}/cancel", id(item)), json!({})).await.expect(200);
             }
             api.post(&format!("/api/v1/jobs/{}/seal", test_tree.root), json!({})).await.expect(200);
@@ -155,6 +168,12 @@ impl TestTree {
                 return None;
             }
             Act::Delete => api.delete(&job).await,
+            Act::Wait => api.post(&format!("{assignment}/wait"), json!({"name": "go"})).await,
+            Act::Event => {
+                let event = async |id: &str| api.post(&item(id, "events"), json!({"name": "go"})).await;
+                let (answer, _) = tokio::join!(event(&self.for_event), event(&self.running));
+                answer
+            }
         };
         Some(answer)
     }

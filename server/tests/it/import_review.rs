@@ -26,10 +26,10 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
 }
 
 /// Fields that a browser would send with the form of the second step.
-struct Fields(Vec<(String, String)>);
+pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    fn of(page: &Answer) -> Self {
+    pub(crate) fn of(page: &Answer) -> Self {
         let form = page.text.split("data-review").nth(1).and_then(|rest| rest.split("</form>").next()).expect("a form");
         let mut fields = Vec::new();
         for tag in form.split('<').filter(|tag| tag.starts_with("input ") || tag.starts_with("select ")) {
@@ -60,7 +60,7 @@ impl Fields {
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
-    async fn send(&self, caller: &Api, button: Option<(&str, &str)>) -> Answer {
+    pub(crate) async fn send(&self, caller: &Api, button: Option<(&str, &str)>) -> Answer {
         let own = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         caller.form("/imports", &own.chain(button).collect::<Vec<_>>()).await
     }

@@ -5,6 +5,9 @@
 mod support;
 
 mod access;
+mod alert_channel_pages; // pages of receivers of alerts
+mod alert_channels; // receivers of alerts
+mod alert_mail; // alerts by mail
 mod alerts;
 mod assignment_capabilities;
 mod audit;
@@ -23,16 +26,22 @@ mod confirmations;
 mod corrections;
 mod credential_expiry;
 mod delegation;
+mod event_waits; // items that wait for programs and people
 mod exports;
 mod factors; // second factors of people
 mod fair_turns;
 mod file_storage;
 mod hostile_json;
+mod http_log;
 mod id_lists;
 mod idempotency;
 mod import_check;
+mod import_files;
+mod import_fixes;
 mod import_pages;
 mod import_review;
+mod import_samples;
+mod import_templates;
 mod import_types;
 mod imports;
 mod item_timing;
@@ -41,6 +50,7 @@ mod job_and_item_edits;
 mod job_creation;
 mod job_types;
 mod lifecycle;
+mod limits;
 mod lists;
 mod live;
 mod live_topics;
@@ -84,6 +94,7 @@ mod staff_pages;
 mod step_up; // proving again who one is
 mod strict_requests;
 mod throttle;
+mod traces;
 mod transport;
 mod tree_completion;
 mod trees;

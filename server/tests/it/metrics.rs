@@ -1,10 +1,22 @@
 //! `/metrics` is for tokens of the scope `metrics`, and without authentication on a listener that serves nothing else.
+//! Every metric is described, and dashboards, alert rules, and the documentation name those that exist.
 //!
 //! The address of a request grants nothing: behind a proxy every peer looks local.
 
-use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
-use crate::support::{Api, Server};
+use serde_json::{Value, json};
+use server::http::metrics::catalog::{Kind, METRICS};
+
+use crate::{
+    bulk::{claim, finish, id},
+    support::{Api, Server},
+};
 
 #[tokio::test]
 async fn metrics_require_a_token() {
@@ -48,4 +60,179 @@ async fn metrics_listener_serves_metrics_only() {
     }
     server.stranger().get("/metrics").await.expect_problem(401, "unauthenticated");
     server.stop().await;
+}
+
+/// Names of the metrics with samples, and those with `# HELP` and `# TYPE`.
+struct Exposition {
+    sampled: BTreeSet<String>,
+    helped: BTreeSet<String>,
+    typed: BTreeMap<String, String>,
+}
+
+impl Exposition {
+    fn of(text: &str) -> Self {
+        let mut exposition = Self { sampled: BTreeSet::new(), helped: BTreeSet::new(), typed: BTreeMap::new() };
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            let mut words = line.split(' ');
+            match (words.next(), words.next(), words.next()) {
+                (Some("#"), Some("HELP"), Some(name)) => assert!(exposition.helped.insert(name.to_owned()), "{name}"),
+                (Some("#"), Some("TYPE"), Some(name)) => {
+                    let kind = words.next().expect("a type").to_owned();
+                    assert!(exposition.typed.insert(name.to_owned(), kind).is_none(), "{name}");
+                }
+                (Some(sample), ..) => {
+                    exposition.sampled.insert(sample.split('{').next().expect("a name").to_owned());
+                }
+                (None, ..) => {}
+            }
+        }
+        exposition
+    }
+
+    /// Metric that a sample belongs to: without the suffixes of histograms.
+    fn metric_of<'a>(&self, sample: &'a str) -> &'a str {
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| sample.strip_suffix(suffix));
+        of_histogram.filter(|name| self.typed.get(*name).is_some_and(|kind| kind == "histogram")).unwrap_or(sample)
+    }
+}
+
+/// Value of the sample with these labels, in any order.
+fn value(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let has = |line: &str| labels.iter().all(|(label, value)| line.contains(&format!("{label}=\"{value}\"")));
+    let line = text.lines().find(|line| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' ')) && has(line)
+    })?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Runs Prometheus' own tool, which `cargo xtask setup` installs.
+fn promtool(arguments: &[&str], input: &str) -> String {
+    let mut child = Command::new("promtool")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool runs: cargo xtask setup installs it");
+    child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "promtool {arguments:?}: {text}");
+    text
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
+}
+
+#[tokio::test]
+async fn every_metric_has_help_and_type() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/mail", json!({"max_failures": 1})).await.expect(201);
+    let items = json!([{"payload": 1}, {"payload": 2}]);
+    server.post("/api/v1/jobs", json!({"type": "mail", "sealed": true, "items": items})).await.expect(201);
+    let claimed = claim(&server, "mail", 2, 5).await;
+    finish(&server, &claimed[0]).await;
+    let failure = json!({"error": {"message": "no"}});
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed[1])), failure).await.expect(200);
+    server.get("/api/v1/jobs/no-id").await.expect_problem(404, "not_found");
+    server.get("/nothing/at/all").await;
+    server.get("/metrics").await.expect(200);
+    let text = server.get("/metrics").await.text;
+    let exposition = Exposition::of(&text);
+    for sample in &exposition.sampled {
+        let metric = exposition.metric_of(sample);
+        assert!(exposition.helped.contains(metric) && exposition.typed.contains_key(metric), "{metric}");
+    }
+    promtool(&["check", "metrics"], &text);
+
+    let mail = ("type", "mail");
+    assert_eq!(value(&text, "treeline_wait_seconds_count", &[mail]), Some(2.0));
+    for outcome in ["succeeded", "failed"] {
+        assert_eq!(value(&text, "treeline_run_seconds_count", &[mail, ("outcome", outcome)]), Some(1.0));
+    }
+    let result = [("route", "/api/v1/assignments/{id}/result"), ("method", "POST"), ("status", "2xx")];
+    assert!(value(&text, "treeline_http_seconds_count", &result).is_some_and(|n| n >= 1.0), "{text}");
+    let other = [("route", "other"), ("method", "GET"), ("status", "404")];
+    assert!(value(&text, "treeline_http_requests_total", &other).is_some_and(|n| n >= 1.0) || text.contains("{*rest}"));
+    assert!(!text.contains("/nothing/at/all") && !text.contains("no-id"), "routes are templates: {text}");
+    for (name, kind, _) in server::http::metrics::process::PROCESS {
+        assert_eq!(exposition.typed.get(name).map(String::as_str), Some(kind));
+        assert!(value(&text, name, &[]).is_some_and(|value| value > 0.0), "{name}");
+    }
+    server.stop().await;
+}
+
+/// Names of metrics in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c: char| !word(c)).filter(|w| w.starts_with("treeline_") || w.starts_with("process_"));
+    words.map(str::to_owned).collect()
+}
+
+fn known() -> BTreeSet<String> {
+    let mut known: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    for metric in METRICS.iter().filter(|metric| metric.kind == Kind::Histogram) {
+        known.extend(["bucket", "sum", "count"].map(|suffix| format!("{}_{suffix}", metric.name)));
+    }
+    known.extend(server::http::metrics::process::PROCESS.map(|(name, ..)| name.to_owned()));
+    known
+}
+
+#[test]
+fn every_recorded_metric_is_in_the_catalog_and_the_documentation() {
+    let mut folders = vec![repository().join("engine/src"), repository().join("server/src")];
+    let mut recorded = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a file");
+                for kind in ["counter!(", "gauge!(", "histogram!("] {
+                    let call = format!("metrics::{kind}");
+                    let uses = text.split(&call).skip(1);
+                    recorded.extend(uses.filter_map(|rest| Some(rest.split('"').nth(1)?.to_owned())));
+                }
+            }
+        }
+    }
+    let catalog: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    assert_eq!(recorded, catalog);
+    let documented = std::fs::read_to_string(repository().join("docs/observability.md")).expect("the documentation");
+    for metric in METRICS {
+        let labels = if metric.labels.is_empty() { "–" } else { metric.labels };
+        let kind = format!("{:?}", metric.kind).to_lowercase();
+        let row = format!("| `{}` | {kind} | {labels} |", metric.name);
+        assert!(documented.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn dashboards_alert_rules_and_autoscaling_name_existing_metrics() {
+    let known = known();
+    let mut read = 0;
+    for folder in ["ops/grafana", "ops/prometheus", "ops/keda"] {
+        for entry in std::fs::read_dir(repository().join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let unknown: Vec<String> = named(&text).into_iter().filter(|name| !known.contains(name)).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", path.display());
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+                assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 5), "{}", path.display());
+            }
+            read += 1;
+        }
+    }
+    assert!(read >= 6, "{read}");
+}
+
+#[test]
+fn alert_rules_are_valid_and_fire_as_their_tests_say() {
+    let folder = repository().join("ops/prometheus");
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    promtool(&["check", "rules", &path("alerts.yml")], "");
+    promtool(&["test", "rules", &path("alerts.test.yml")], "");
 }

@@ -1,5 +1,6 @@
 //! Deletion of trees: manual, automatic, and what remains of them.
 
+pub(crate) use crate::support::until;
 use futures::StreamExt as _;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -41,16 +42,6 @@ async fn count(server: &Server, sql: &'static str) -> i64 {
 
 async fn run(server: &Server, sql: &'static str) {
     sqlx::query(sql).execute(&server.running.app.pool).await.expect("the statement runs");
-}
-
-/// Polls for a condition without a notification, for at most half a minute.
-pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !holds().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(Duration::from_secs(30), waiting).await.expect("it is so within half a minute");
 }
 
 /// Waits, by long polls, until a tree is deleted automatically.

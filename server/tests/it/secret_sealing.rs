@@ -57,8 +57,12 @@ async fn tables(server: &Server) -> String {
     let all = "select coalesce(string_agg(row::text, ' '), '') from (
                  select to_jsonb(t) as row from job_type t union all select to_jsonb(j) from job j
                  union all select to_jsonb(d) from delivery d union all select to_jsonb(s) from signing_key s
-                 union all select to_jsonb(a) from audit a) every";
+                 union all select to_jsonb(a) from audit a union all select to_jsonb(c) from alert_channel c) every";
     sqlx::query_scalar(all).fetch_one(&server.running.app.pool).await.expect("the rows as text")
+}
+
+fn alert_channel(receiver: &Receiver) -> Value {
+    json!({"name": "Ops", "kind": "webhook", "url": receiver.url("/alerts?key=h1dd3n-query"), "secret": "h1dd3n-signature"})
 }
 
 fn pushed(receiver: &Receiver) -> Value {
@@ -71,6 +75,7 @@ async fn database_copy_and_audit_log_contain_no_secrets() {
     let server = Server::start_with(quick).await;
     let mut receiver = Receiver::start().await;
     server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
+    server.post("/api/v1/alert-channels", alert_channel(&receiver)).await.expect(201);
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let owner = server.service("payroll", &["jobs:read", "jobs:write"]).await;
     let target = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"});
@@ -119,6 +124,7 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     let mut receiver = Receiver::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
+    let channel = server.post("/api/v1/alert-channels", alert_channel(&receiver)).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
     let pool = &server.running.app.pool;
     let plain = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"}).to_string();
@@ -146,6 +152,10 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     assert!(post.path == "/done?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
     post.status(200);
     once(&server, &job, "delivered").await;
+    server.post(&format!("/api/v1/alert-channels/{}/test", id(&channel)), json!(null)).await.expect(202);
+    let post = receiver.next().await;
+    assert!(post.path == "/alerts?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
+    post.status(200);
     second.stop().await;
     server.another().await.stop().await;
     server.stop().await;

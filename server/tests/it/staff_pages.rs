@@ -304,6 +304,27 @@ async fn job_type_page_pauses_edits_and_detects_conflicts() {
         (&json!(5), &Value::Null, &json!(true))
     );
     assert_eq!((&now["backoff"]["factor"], &now["backoff"]["jitter"]), (&json!(3.0), &json!(false)));
+    let version = now["version"].to_string();
+    let limits = [
+        ("version", version.as_str()),
+        ("min_seconds", "1.5"),
+        ("factor", "3"),
+        ("rate_count", "10"),
+        ("rate_seconds", "60"),
+        ("rate_burst", ""),
+        ("rate_key", "/customer"),
+        ("key_limit", "x"),
+        ("key_limit_key", "/customer"),
+    ];
+    let refused = submit(&admin, "/types/a", &limits).await;
+    assert!(refused.status == 422 && refused.text.contains("id=\"key_limit-fault\""), "{}", refused.text);
+    let limits = limits.map(|(name, value)| (name, if name == "key_limit" { "2" } else { value }));
+    assert_eq!(location(&submit(&admin, "/types/a", &limits).await), "/types/a?did=changed");
+    let limited = server.get("/api/v1/job-types/a").await.expect(200);
+    assert_eq!(limited["rate_limit"], json!({"count": 10, "per_seconds": 60, "key": "/customer"}));
+    assert_eq!(limited["concurrency_by"], json!({"key": "/customer", "limit": 2}));
+    let page = admin.get("/types/a").await.text;
+    assert!(page.contains("10 in 1 min, per /customer") && page.contains("2 per /customer"), "{page}");
     let late = send(fields("4")).await;
     assert!(late.status == 422 && late.text.contains("Somebody changed the job type meanwhile"), "{}", late.text);
     assert_eq!(location(&submit(&admin, "/types/a/resume", &[]).await), "/types/a?did=resumed");

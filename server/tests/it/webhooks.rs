@@ -77,6 +77,15 @@ async fn webhook_messages_match_their_schemas() {
     sent.push(entries.json());
     entries.status(204);
 
+    let mut tested = Receiver::start().await;
+    let body = json!({"name": "operations", "kind": "webhook", "url": tested.url("/channel")});
+    let channel = server.post("/api/v1/alert-channels", body).await.expect(201);
+    let path = format!("/api/v1/alert-channels/{}/test", channel["id"].as_str().expect("an id"));
+    server.post(&path, json!({})).await.expect(202);
+    let test = tested.next().await;
+    sent.push(test.json());
+    test.status(204);
+
     let document = server.get("/api/v1/openapi.json").await.expect(200);
     let described: BTreeSet<&str> = document["webhooks"]
         .as_object()

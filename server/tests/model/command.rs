@@ -75,6 +75,10 @@ pub(crate) enum Ending {
     Release {
         later: bool,
     },
+    /// Waits for an event without a timeout, or with a day.
+    Wait {
+        later: bool,
+    },
 }
 
 /// Single action.
@@ -108,6 +112,12 @@ pub(crate) enum Command {
     },
     CancelJob(Index),
     CancelItem(Index),
+    /// Sends an item the event that every wait names, with this number as its data, or another one.
+    Event {
+        item: Index,
+        data: u8,
+        other: bool,
+    },
     Retry {
         item: Index,
         restart: bool,
@@ -144,6 +154,8 @@ fn command() -> impl Strategy<Value = Command> {
         1 => (pick(), any::<bool>()).prop_map(|(of, progress)| Command::Heartbeat { of, progress }),
         2 => at().prop_map(Command::CancelJob),
         3 => at().prop_map(Command::CancelItem),
+        6 => (at(), any::<u8>(), prop::bool::weighted(0.1))
+            .prop_map(|(item, data, other)| Command::Event { item, data, other }),
         7 => (at(), any::<bool>(), prop::bool::weighted(0.7))
             .prop_map(|(item, restart, renew)| Command::Retry { item, restart, renew }),
         1 => kind().prop_map(Command::Pause),
@@ -164,6 +176,7 @@ fn ending() -> impl Strategy<Value = Ending> {
         6 => (prop::bool::weighted(0.5), prop::bool::weighted(0.3), prop::bool::weighted(0.06))
             .prop_map(|(retryable, later, cancel_tree)| Ending::Failure { retryable, later, cancel_tree }),
         1 => prop::bool::weighted(0.3).prop_map(|later| Ending::Release { later }),
+        3 => any::<bool>().prop_map(|later| Ending::Wait { later }),
     ]
 }
 

@@ -255,7 +255,13 @@ impl World<'_> {
 fn counts(model: &Model, jobs: &[usize]) -> Value {
     let states: Vec<&str> = jobs.iter().flat_map(|&job| model.items_of(job)).map(|item| model.state(item)).collect();
     let n = |state: &str| states.iter().filter(|other| **other == state).count();
-    Value::Object(STATES.iter().map(|state| ((*state).to_owned(), json!(n(state)))).collect())
+    let mut counts: serde_json::Map<String, Value> =
+        STATES.iter().map(|state| ((*state).to_owned(), json!(n(state)))).collect();
+    // Left out where there are none.
+    if n("waiting_for_event") > 0 {
+        counts.insert("waiting_for_event".to_owned(), json!(n("waiting_for_event")));
+    }
+    Value::Object(counts)
 }
 
 /// `job-status`. Several values if the rule leaves it open: all ended items were retried.

@@ -67,6 +67,12 @@ impl Model {
                     self.cancel_job(root);
                 }
             }
+            Ending::Wait { .. } => {
+                let item = &mut self.items[at];
+                item.ended_as.push("waiting");
+                item.event = None;
+                item.phase = Phase::ForEvent;
+            }
             Ending::Release { .. } if once && self.items[at].touched => return (false, Some("already_started")),
             Ending::Release { later } => {
                 let item = &mut self.items[at];
@@ -100,6 +106,23 @@ impl Model {
             _ => self.finish(at, End::Cancelled),
         }
         None
+    }
+
+    /// `waiting-for-events`: an event for an item.
+    pub(crate) fn event(&mut self, at: usize, data: u8, other: bool) -> Answers {
+        let cancelled = self.under_cancel(self.items[at].job);
+        let item = &mut self.items[at];
+        match item.phase {
+            Phase::ForEvent if other => vec![Some("other_event")],
+            Phase::ForEvent => {
+                item.phase = Phase::Due;
+                item.event = Some(data);
+                vec![None]
+            }
+            // Its row may still follow the decision about its job.
+            _ if cancelled => vec![Some("not_waiting"), Some("job_cancelled"), Some("other_event")],
+            _ => vec![Some("not_waiting")],
+        }
     }
 
     /// `cancellation` for a job.
@@ -141,6 +164,7 @@ impl Model {
         item.stale &= !renew;
         if restart {
             item.step = None;
+            item.event = None;
         }
         if matches!(was, Phase::Final(_)) {
             self.retry_manually(at);

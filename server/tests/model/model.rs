@@ -22,6 +22,7 @@ pub(crate) enum Phase {
     Due,
     Scheduled,
     Retryable,
+    ForEvent,
     Running,
     Final(End),
 }
@@ -46,6 +47,8 @@ pub(crate) struct Item {
     /// True if a step or progress was reported since it was claimed.
     pub(crate) touched: bool,
     pub(crate) step: Option<(u8, u8)>,
+    /// Data of the event that ended its last wait.
+    pub(crate) event: Option<u8>,
     /// Ending of each attempt.
     pub(crate) ended_as: Vec<&'static str>,
 }
@@ -152,6 +155,7 @@ impl Model {
             Phase::Running => "running",
             Phase::Retryable => "retryable",
             Phase::Scheduled => "scheduled",
+            Phase::ForEvent => "waiting_for_event",
             Phase::Due if self.waits_for_dependencies(item.job) => "blocked",
             Phase::Due
                 if item
@@ -209,6 +213,7 @@ impl Model {
             cancel_requested: false,
             touched: false,
             step: None,
+            event: None,
             ended_as: Vec::new(),
         });
         self.accept(at);

@@ -8,6 +8,8 @@ use crate::{command::Ending, ending::Answers, support::Answer, world::Outcome};
 
 /// Longer than a sequence runs, in seconds.
 const A_DAY: u32 = 86_400;
+/// Event that every wait names.
+pub(crate) const EVENT: &str = "go";
 
 /// Action and body of an ending. Different failures have different messages.
 pub(crate) fn ending_body(ending: Ending) -> (&'static str, Value) {
@@ -20,6 +22,7 @@ pub(crate) fn ending_body(ending: Ending) -> (&'static str, Value) {
             json!({"error": {"message": format!("no {retryable} {later} {cancel_tree}"), "kind": "model"},
                 "retryable": retryable, "retry_after_seconds": wait(later), "cancel_tree": cancel_tree}),
         ),
+        Ending::Wait { later } => ("wait", json!({"name": EVENT, "timeout_seconds": later.then_some(A_DAY)})),
         Ending::Release { later } => ("release", json!({"retry_after_seconds": wait(later)})),
     }
 }

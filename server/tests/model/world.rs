@@ -17,7 +17,7 @@ use crate::{
     ending::{Answers, ONCE},
     model::{Model, Phase},
     support::Api,
-    wire_format::{ending_body, expect_answer},
+    wire_format::{EVENT, ending_body, expect_answer},
 };
 
 /// Time in the distant future.
@@ -152,6 +152,12 @@ impl<'a> World<'a> {
                 let answer = self.api.post(&self.item_path(item, "/cancel"), json!({})).await;
                 expect_answer(&answer, &vec![self.model.cancel_item(item)])
             }
+            Command::Event { item, data, other } => {
+                let item = *item.get(&items);
+                let name = if *other { "another" } else { EVENT };
+                let answer = self.api.post(&self.item_path(item, "/events"), json!({"name": name, "data": data})).await;
+                expect_answer(&answer, &self.model.event(item, *data, *other))
+            }
             Command::Retry { item, restart, renew } => {
                 let item = *item.get(&items);
                 let mut body = json!({"restart": restart});
@@ -271,6 +277,10 @@ impl<'a> World<'a> {
             if received != (Some(now.attempts as u64), Some(now.failures as u64)) {
                 return Err(format!("handed out item {item} as attempt and failures {received:?}"));
             }
+            let event = &assignment["item"]["event"]["data"];
+            if *event != json!(now.event) {
+                return Err(format!("handed out item {item} with the event {event} instead of {:?}", now.event));
+            }
             let id = assignment["id"].as_str().unwrap_or_default().to_owned();
             self.claimed.push(ClaimedAssignment { id, item, ended: None, cancelled: false });
         }
@@ -314,6 +324,8 @@ impl<'a> World<'a> {
             Some(Ending::Release { .. }) if matches!(ending, Ending::Release { .. }) => {
                 vec![None, Some("assignment_closed")]
             }
+            // The name of the event counts, not its timeout.
+            Some(Ending::Wait { .. }) if matches!(ending, Ending::Wait { .. }) => vec![None],
             Some(_) => vec![Some("assignment_closed")],
         }
     }
@@ -328,7 +340,7 @@ impl<'a> World<'a> {
                     Ending::Failure { retryable, later, .. } => {
                         Ending::Failure { retryable, later, cancel_tree: false }
                     }
-                    Ending::Release { .. } => Ending::Result(None),
+                    Ending::Release { .. } | Ending::Wait { .. } => Ending::Result(None),
                     result @ Ending::Result(_) => result,
                 };
                 chosen.push((at, ending));

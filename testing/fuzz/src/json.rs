@@ -8,6 +8,7 @@ use domain::{
         canonical::canonical,
         pointer::{Pointer, elements, find, members},
     },
+    event_wait::EventForm,
     feed::{Feed, FeedFault, Source},
     id::Uuid,
 };
@@ -51,6 +52,27 @@ fn look_inside(text: &str) {
     }
     for (at, value) in elements(text).into_iter().flatten().enumerate().take(100) {
         assert_eq!(find(text, &[at.to_string()]), Some(value), "{at}");
+    }
+}
+
+/// Form of a wait in the first line; the rest is typed into every field, and is the data of an event.
+pub fn event_form(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (declared, typed) = text.split_once('\n').unwrap_or((text, ""));
+    let Ok(form) = serde_json::from_str::<EventForm>(declared) else { return };
+    if !form.faults("/form").is_empty() {
+        return;
+    }
+    let answers = form.data_of(|_| Some(typed.to_owned()));
+    assert!(is_json(answers.text()), "typed answers are no JSON: {}", answers.text());
+    let places: Vec<String> =
+        form.fields.iter().map(|field| format!("/{}", field.name.replace('~', "~0").replace('/', "~1"))).collect();
+    for (pointer, _) in form.data_faults(&answers, "") {
+        assert!(places.contains(&pointer), "refused at {pointer}, which is no field");
+    }
+    if let Ok(document) = Document::parse(typed.to_owned()) {
+        let faults = form.data_faults(&document, "/data");
+        assert!(document.text().starts_with('{') || !faults.is_empty(), "taken though it is no object");
     }
 }
 

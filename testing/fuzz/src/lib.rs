@@ -10,7 +10,7 @@ mod mapped; // column mappings, cells
 mod text_formats; // filters, cursors, headers, templates, streams
 
 pub use files::{split, workbook};
-pub use json::{body, document, feed, wake};
+pub use json::{body, document, event_form, feed, wake};
 pub use mapped::mapping;
 pub use text_formats::{callback, client_address, cursor, events, filter, key, query, secret, template, topics};
 
@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("client_address", client_address),
     ("cursor", cursor),
     ("document", document),
+    ("event_form", event_form),
     ("events", events),
     ("feed", feed),
     ("filter", filter),

@@ -26,6 +26,7 @@ pub fn items_page(page_data: &Items) -> Page {
         ("All", None),
         ("Waiting", state("available")),
         ("In progress", state("running")),
+        ("Waiting for an event", state("waiting_for_event")),
         ("Retrying", state("retryable")),
         ("Failed", state("dead")),
         ("Succeeded", state("succeeded")),

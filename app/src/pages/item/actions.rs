@@ -43,6 +43,8 @@ pub struct Edit {
     pub payload: Option<String>,
     pub expires_at: String,
     pub restart: bool,
+    /// Answers to the form of a wait, by the name of the field.
+    pub answers: Vec<(String, String)>,
 }
 
 /// Actions available in a state: the label of retry, and whether cancel and replay are available.

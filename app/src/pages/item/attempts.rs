@@ -53,6 +53,7 @@ fn one(attempt: &Attempt) -> impl IntoView + use<> {
         _ => None,
     };
     let step = attempt.step.as_ref().map(|step| format!("Reached {}", step.name));
+    let waited = attempt.waited_for.as_ref().map(|name| format!("For \u{201c}{name}\u{201d}"));
     view! {
         <li data-key=format!("attempt-{}", attempt.attempt)>
             <span class=format!("state s-{shape} state-{shape}")>{icon(shape)}</span>
@@ -63,6 +64,7 @@ fn one(attempt: &Attempt) -> impl IntoView + use<> {
                     {took}
                 </p>
                 {attempt.error.as_ref().map(|error| view! { <p class="small soft clamp">{error.message.clone()}</p> })}
+                {waited.map(|waited| view! { <p class="small soft">{waited}</p> })}
                 {step.map(|step| view! { <p class="small soft">{step}</p> })}
                 <p class="xs faint">
                     {attempt.started_at.map(exact)}

@@ -61,6 +61,7 @@ fn of(item: &Item, attempts: &[Attempt]) -> Vec<Step> {
     for attempt in attempts.iter().take(MOST).rev() {
         let (shape, word) = match ended {
             None | Some(EndedAs::Released) => ("available", "Waiting"),
+            Some(EndedAs::Waiting) => ("waiting_for_event", "Waited for an event"),
             _ => ("retryable", "Retry"),
         };
         steps.push(Step { shape, word: word.to_owned(), from: before, to: attempt.started_at.or(before) });
@@ -80,6 +81,7 @@ const fn word(state: ItemState) -> &'static str {
     match state {
         ItemState::Scheduled => "Scheduled",
         ItemState::Blocked => "Blocked",
+        ItemState::WaitingForEvent => "Waiting for an event",
         ItemState::Available => "Waiting",
         ItemState::Running => "In progress",
         ItemState::Retryable => "Retrying",

@@ -6,7 +6,10 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use crate::components::{state::icon, timestamp::clock};
+use crate::{
+    components::{state::icon, timestamp::clock},
+    pace::duration,
+};
 
 /// One line for every type whose items are blocked or unclaimed. Empty if there are none.
 pub fn holds(waiting: &[WaitingItems]) -> Vec<AnyView> {
@@ -35,6 +38,20 @@ fn line(waiting: &WaitingItems) -> Option<AnyView> {
         WaitingReason::AtConcurrencyLimit { open, cap } => (
             format!("{sentence} for a free slot"),
             format!("{} of {} slots of {name} are in use.", grouped(*open), grouped(*cap)).into_any(),
+            None,
+        ),
+        WaitingReason::RateLimited { until, rate } => (
+            format!("{sentence}: the rate limit of {name} is reached"),
+            view! {
+                {format!("At most {} start in {}.", grouped(rate.count), duration(rate.per_seconds as f64))}
+                {(*until).map(|at| view! { " The next one starts at " {clock(at)} "." })}
+            }
+            .into_any(),
+            None,
+        ),
+        WaitingReason::AtKeyLimit { pointer, limit } => (
+            format!("{sentence} for a free slot"),
+            format!("At most {} with the same value of {pointer} run at once.", grouped(*limit)).into_any(),
             None,
         ),
         WaitingReason::NoWorker(since) => (
@@ -74,9 +91,11 @@ pub fn holds_of_import(waiting: &[WaitingItems]) -> Vec<AnyView> {
             WaitingReason::TargetUnavailable { .. } => {
                 view! { "What works on files of this kind does not answer at the moment." }.into_any()
             }
-            WaitingReason::BuiltinExecutor | WaitingReason::Queued | WaitingReason::AtConcurrencyLimit { .. } => {
-                return None;
-            }
+            WaitingReason::BuiltinExecutor
+            | WaitingReason::Queued
+            | WaitingReason::AtConcurrencyLimit { .. }
+            | WaitingReason::AtKeyLimit { .. }
+            | WaitingReason::RateLimited { .. } => return None,
         };
         let rows = match waiting.count {
             1 => "1 row waits. ".to_owned(),

@@ -48,16 +48,26 @@ impl ImportForm {
         if suggested.is_some_and(|suggested| suggested == self.choices && suggested.iter().all(is_plain)) {
             return None;
         }
+        // What was remembered is replaced, even if the file would be read the same without a mapping.
+        let remembers =
+            |one: &MappingSuggestion| one.columns.iter().any(|column| column.matched == Some(MatchKind::Remembered));
+        if self.suggestion.as_ref().is_some_and(remembers) {
+            return Some(Mapping { columns: chosen(&self.choices) });
+        }
         mapping(&self.choices)
     }
 }
 
 /// Mapping of these choices; `None` if each column of text keeps its name.
 fn mapping(choices: &[Choice]) -> Option<Mapping> {
-    let columns: Vec<MappedColumn> = choices.iter().filter(|choice| !choice.to.is_empty()).map(mapped).collect();
+    let columns = chosen(choices);
     let keeps = |column: &MappedColumn| column.from == column.to && column.kind == ValueKind::Text;
     let unchanged = columns.len() == choices.len() && columns.iter().all(keeps);
     (!unchanged).then_some(Mapping { columns })
+}
+
+fn chosen(choices: &[Choice]) -> Vec<MappedColumn> {
+    choices.iter().filter(|choice| !choice.to.is_empty()).map(mapped).collect()
 }
 
 fn mapped(choice: &Choice) -> MappedColumn {
@@ -246,6 +256,7 @@ fn reason(column: &SuggestedColumn, to: &str) -> AnyView {
                 ("succeeded", "Matched", "your choice")
             }
         }
+        Some(MatchKind::Remembered) if to.is_empty() => ("cancelled", "Left out", "as in your last import"),
         Some(MatchKind::Remembered) => ("succeeded", "Matched", "as in your last import"),
         Some(MatchKind::Exact) => ("succeeded", "Matched", "same name"),
         Some(MatchKind::Alias) => ("succeeded", "Matched", "an alias of the type"),

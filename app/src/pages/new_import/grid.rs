@@ -3,6 +3,7 @@
 //! Everything is a field of the form of the page. A row with fields also carries its texts in the file, so that the
 //! server can tell which cells were changed without reading the file first.
 
+mod fixes; // fixes of a whole column
 mod line; // one row
 
 use std::collections::{HashMap, HashSet};
@@ -21,6 +22,9 @@ pub const LAST_ROWS: usize = 5;
 /// Most columns that are shown, and most cells that are fields.
 const MOST_COLUMNS: usize = 1_000;
 const MOST_FIELDS: usize = 8_000;
+
+/// Most columns of which a card shows every one.
+const CARD_COLUMNS: usize = 8;
 
 /// Filter of the shown rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +140,18 @@ pub(super) fn section(check: &FileCheck, form: &ImportForm) -> AnyView {
     });
     let heads = heads(check, form, shown);
     let out = is_optional.then(|| view! { <th scope="col" class="leave-out">"Leave out"</th> });
+    // On a phone a row is a card, which shows all of a few columns, and of many those that matter.
+    let is_wide = shown > CARD_COLUMNS;
+    let all_columns = is_wide.then(|| {
+        view! {
+            <label class="check all-columns">
+                <input type="checkbox" id="all-columns" />
+                <span>{format!("Show all {shown} columns of each row")}</span>
+            </label>
+        }
+    });
     view! {
-        <section class="card rows-card" aria-labelledby="rows-heading" id="rows">
+        <section class=if is_wide { "card rows-card is-wide" } else { "card rows-card" } aria-labelledby="rows-heading" id="rows">
             <div class="card-head">
                 <h2 id="rows-heading" class="vh">
                     "Rows"
@@ -149,17 +163,19 @@ pub(super) fn section(check: &FileCheck, form: &ImportForm) -> AnyView {
             </div>
             {names}
             {hidden_edits(&hidden, form)}
+            {fixes::section(check)}
+            {all_columns}
             <div class="table-wrap sheet-wrap" tabindex="0" role="region" aria-labelledby="rows-heading">
-                <table class="sheet">
-                    <thead>
-                        <tr>
+                <table class="sheet" role="table">
+                    <thead role="rowgroup">
+                        <tr role="row">
                             <th scope="col">"Line"</th>
                             {out}
                             {heads}
                         </tr>
                     </thead>
                     // Another way of reading gives other rows: what is typed is brought over by the server.
-                    <tbody data-key=form.reading()>{rows}</tbody>
+                    <tbody role="rowgroup" data-key=form.reading()>{rows}</tbody>
                 </table>
             </div>
             {foot(check, form, &open, widest, shown)}
@@ -282,12 +298,24 @@ fn foot(check: &FileCheck, form: &ImportForm, open: &HashSet<i64>, widest: usize
         <div class="table-foot">
             <span>{lines} {keys} " " {notes.join(" ")}</span>
             <span class="actions">
+                {(check.failed > 0).then(problem_list)}
                 <button class="btn btn-sm" type="submit" name="do" value="check">
                     {icon("rotate-cw")}
                     "Check again"
                 </button>
             </span>
         </div>
+    }
+    .into_any()
+}
+
+/// Button that downloads the rows with a problem, to correct them elsewhere.
+fn problem_list() -> AnyView {
+    view! {
+        <button class="btn btn-sm" type="submit" name="do" value="problems" id="problem-list" formnovalidate>
+            {icon("download")}
+            "Problems as CSV"
+        </button>
     }
     .into_any()
 }

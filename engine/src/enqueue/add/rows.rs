@@ -82,6 +82,7 @@ impl Rows {
             run_after: item.run_after,
             expires_at: item.expires_at,
             fed_by: item.fed_by,
+            traceparent: item.traceparent.map(|at| at.to_string()),
         });
         if let Some(error) = &item.error {
             delta.counts.dead += 1;
@@ -133,6 +134,7 @@ impl Rows {
                 attempts: item.attempts,
                 failures: item.failures,
                 retryable: false,
+                for_event: false,
                 serialize_queue_id,
             });
         } else if blocked_by_after || !first {

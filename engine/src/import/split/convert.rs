@@ -83,7 +83,11 @@ fn whole(number: &str) -> Option<&str> {
 fn number(text: &str, format: NumberFormat) -> Option<String> {
     let (is_negative, digits) = match text.strip_prefix(['-', '\u{2212}']) {
         Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
+        // SAP writes the minus behind the number.
+        None => match text.strip_suffix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        },
     };
     let decimal = match format {
         NumberFormat::Plain | NumberFormat::CommaGroups => '.',
@@ -181,6 +185,7 @@ mod tests {
             (" 1234.56 ", Plain, "1234.56"),
             ("+007", Plain, "7"),
             ("\u{2212}0,5", PointGroups, "-0.5"),
+            ("1.234,56-", PointGroups, "-1234.56"),
             ("00", Plain, "0"),
             ("123456789012345678901234567890", Plain, "123456789012345678901234567890"),
             ("", Plain, "null"),
@@ -197,6 +202,8 @@ mod tests {
             ("1.", Plain),
             (".5", Plain),
             ("--1", Plain),
+            ("-1-", Plain),
+            ("+1-", Plain),
             ("1e5", Plain),
             ("12 CHF", PointGroups),
             ("\u{663}", Plain),

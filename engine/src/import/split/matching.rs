@@ -2,10 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::{
-    import::MatchKind,
-    mapping::{MappedColumn, Mapping},
-};
+use domain::{import::MatchKind, mapping::MappedColumn, remembered_mapping::RememberedMapping};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Similarity from which a name is suggested.
@@ -40,14 +37,15 @@ pub struct Match {
 }
 
 /// Finds a property for each column, each property at most once: from the last mapping, then by equal names, by equal
-/// normalized names and aliases, by names similar to these or to those of the last mapping. `last`: its columns are used only if `is_allowed` for the property.
+/// normalized names and aliases, by names similar to these or to those of the last mapping. `last`: its columns are used
+/// only if `is_allowed` for the property, and what it left out ([`left_out`]) is not matched.
 pub fn match_columns(
     columns: &[String],
     targets: &[Target<'_>],
-    last: Option<&Mapping>,
+    last: Option<&RememberedMapping>,
     is_allowed: impl Fn(&str) -> bool,
 ) -> Vec<Option<Match>> {
-    let mut matcher = Matcher::new(columns);
+    let mut matcher = Matcher::new(columns, left_out(columns, last));
     let last: Vec<&MappedColumn> =
         last.iter().flat_map(|last| &last.columns).filter(|column| is_allowed(&column.to)).collect();
     for column in &last {
@@ -74,8 +72,22 @@ pub fn match_columns(
     matcher.found
 }
 
+/// Tells for each column whether the last mapping left it out, by its name or its normalized name. A column that became
+/// a property in that mapping was not left out.
+pub fn left_out(columns: &[String], last: Option<&RememberedMapping>) -> Vec<bool> {
+    let Some(last) = last else { return vec![false; columns.len()] };
+    let names: HashSet<String> = last.left_out.iter().map(|name| normalize(name)).filter(|it| !it.is_empty()).collect();
+    let exact: HashSet<&str> = last.left_out.iter().map(String::as_str).collect();
+    let mapped: HashSet<&str> = last.columns.iter().map(|column| column.from.as_str()).collect();
+    let is_out = |name: &String| {
+        exact.contains(name.as_str()) || (names.contains(&normalize(name)) && !mapped.contains(name.as_str()))
+    };
+    columns.iter().map(is_out).collect()
+}
+
 /// Matches found so far.
 struct Matcher<'a> {
+    left_out: Vec<bool>,
     by_name: HashMap<&'a str, usize>,
     normalized: Vec<String>,
     by_normalized: HashMap<String, Vec<usize>>,
@@ -84,13 +96,14 @@ struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    fn new(columns: &'a [String]) -> Self {
+    fn new(columns: &'a [String], left_out: Vec<bool>) -> Self {
         let normalized: Vec<String> = columns.iter().map(|name| normalize(name)).collect();
         let mut by_normalized: HashMap<String, Vec<usize>> = HashMap::new();
         for (place, name) in normalized.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
             by_normalized.entry(name.clone()).or_default().push(place);
         }
         Self {
+            left_out,
             by_name: columns.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect(),
             normalized,
             by_normalized,
@@ -99,10 +112,15 @@ impl<'a> Matcher<'a> {
         }
     }
 
+    /// Returns true for a column that is neither matched nor left out.
+    fn is_free(&self, place: usize) -> bool {
+        self.found[place].is_none() && !self.left_out[place]
+    }
+
     /// First unmatched column whose name is equal when normalized.
     fn free_place(&self, name: &str) -> Option<usize> {
         let places = self.by_normalized.get(&normalize(name))?;
-        places.iter().copied().find(|&place| self.found[place].is_none())
+        places.iter().copied().find(|&place| self.is_free(place))
     }
 
     /// Matches an unmatched column with an unused property.
@@ -114,7 +132,7 @@ impl<'a> Matcher<'a> {
         confidence: f64,
         remembered: Option<&MappedColumn>,
     ) {
-        let Some(place) = place.filter(|&place| self.found[place].is_none()) else { return };
+        let Some(place) = place.filter(|&place| self.is_free(place)) else { return };
         if self.used.insert(to.to_owned()) {
             self.found[place] = Some(Match { to: to.to_owned(), kind, confidence, remembered: remembered.cloned() });
         }
@@ -124,7 +142,7 @@ impl<'a> Matcher<'a> {
     fn take_similar(&mut self, targets: &[Target<'_>], last: &[&MappedColumn]) {
         let is_compared = |name: &str| COMPARED.contains(&name.chars().count());
         let free: Vec<usize> = (0..self.found.len())
-            .filter(|&place| self.found[place].is_none() && is_compared(&self.normalized[place]))
+            .filter(|&place| self.is_free(place) && is_compared(&self.normalized[place]))
             .collect();
         let names: Vec<(&str, String, Option<&MappedColumn>)> = last
             .iter()
@@ -173,7 +191,11 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn found(columns: &[&str], targets: &[Target<'_>], last: Option<&Mapping>) -> Vec<Option<(String, MatchKind)>> {
+    fn found(
+        columns: &[&str],
+        targets: &[Target<'_>],
+        last: Option<&RememberedMapping>,
+    ) -> Vec<Option<(String, MatchKind)>> {
         let found = match_columns(&texts(columns), targets, last, |_| true);
         found.into_iter().map(|found| found.map(|found| (found.to, found.kind))).collect()
     }
@@ -203,7 +225,7 @@ mod tests {
         let aliases = [texts(&["Betrag", "Total"]), texts(&[])];
         let targets =
             [Target { name: "amount", aliases: &aliases[0] }, Target { name: "customer", aliases: &aliases[1] }];
-        let last: Mapping =
+        let last: RememberedMapping =
             serde_json::from_str(r#"{"columns":[{"from":"Summe CHF","to":"amount"}]}"#).expect("a mapping");
         assert_eq!(
             found(&["amount", "Customer"], &targets, None),
@@ -234,14 +256,33 @@ mod tests {
 
     #[test]
     fn a_remembered_property_that_is_gone_is_not_suggested() {
-        let last: Mapping = serde_json::from_str(r#"{"columns":[{"from":"a","to":"old"}]}"#).expect("a mapping");
+        let last: RememberedMapping =
+            serde_json::from_str(r#"{"columns":[{"from":"a","to":"old"}]}"#).expect("a mapping");
         assert_eq!(match_columns(&texts(&["a"]), &[], Some(&last), |name| name != "old"), [None]);
         assert_eq!(found(&["a"], &[], Some(&last)), [Some(to("old", MatchKind::Remembered))]);
     }
 
     #[test]
+    fn a_column_that_was_left_out_stays_left_out() {
+        let last: RememberedMapping =
+            serde_json::from_str(r#"{"columns":[{"from":"a","to":"x"}],"left_out":["Note","memo"]}"#)
+                .expect("a mapping");
+        let targets = ["note", "x", "city"].map(|name| Target { name, aliases: &[] });
+        let columns = ["NOTE", "a", "City", "memo", "notes"];
+        let expected = [
+            None,
+            Some(to("x", MatchKind::Remembered)),
+            Some(to("city", MatchKind::Alias)),
+            None,
+            Some(to("note", MatchKind::Fuzzy)),
+        ];
+        assert_eq!(found(&columns, &targets, Some(&last)), expected);
+        assert_eq!(left_out(&texts(&columns), Some(&last)), [true, false, false, true, false]);
+    }
+
+    #[test]
     fn a_name_like_a_remembered_one_is_suggested_with_its_notation() {
-        let last: Mapping =
+        let last: RememberedMapping =
             serde_json::from_str(r#"{"columns":[{"from":"Betrag","to":"amount","as":"number","format":"1.234,56"}]}"#)
                 .expect("a mapping");
         let found = match_columns(&texts(&["Beträge"]), &[], Some(&last), |_| true);

@@ -35,7 +35,7 @@ pub use convert::convert;
 pub use encoding::{Encoding, LONGEST_LABEL};
 pub use head::{HeadError, Want, inspect};
 pub use mapping::MappingError;
-pub use matching::{Match, Target, match_columns};
+pub use matching::{Match, Target, left_out, match_columns};
 pub use notation::Notation;
 pub use read::{Reader, Rules};
 pub use row::{CellEdits, CellKind, Fault, FaultKind, Row, json_of};

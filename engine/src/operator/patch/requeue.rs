@@ -88,9 +88,10 @@ impl Core {
             }
         }
         let blocked = patch::change_blocked(tx, rows).await?;
+        let waiting_for_events = patch::change_waits(tx, rows).await?;
         self.make_ready(tx, &ready).await?;
         items::defer(tx, &deferred).await?;
-        let moved = ready.len() + deferred.len() + blocked.len();
+        let moved = ready.len() + deferred.len() + blocked.len() + waiting_for_events.len();
         if job_states::apply(tx, &[(job_key, delta)]).await?.is_empty() {
             return Ok(None);
         }
@@ -116,8 +117,7 @@ impl Core {
         if let Some(&fair_turn) = cache.get(&(type_id, negated_priority)) {
             return Ok(fair_turn);
         }
-        let from = self.low_water_marks.fair_turn(type_id, negated_priority);
-        let fair_turn = items::current_fair_turn(tx, type_id, negated_priority, from).await?.unwrap_or(from.max(0));
+        let fair_turn = self.lowest_waiting_turn(tx, type_id, negated_priority).await?;
         cache.insert((type_id, negated_priority), fair_turn);
         Ok(fair_turn)
     }
@@ -146,6 +146,7 @@ fn to_deferred(row: ReadyRow, due_at: OffsetDateTime) -> DeferredRow {
         attempts,
         failures,
         retryable,
+        for_event: false,
         serialize_queue_id,
     }
 }

@@ -16,7 +16,8 @@ pub(super) fn not_retryable(end: Option<FinalState>) -> Problem {
         item_state: end.map(|end| end.state),
         ..Problem::new(
             Code::NotRetryable,
-            "Only items that are dead, expired, cancelled by themselves or waiting for their time can be retried.",
+            "Only items that are dead, expired, cancelled by themselves or waiting for their time can be retried. \
+             One that waits for an event continues with the event.",
         )
     }
 }

@@ -42,11 +42,18 @@ impl ListIndex {
             states.dedup();
             return Self::Unsuccessful(states);
         }
-        if all(&[ItemState::Running, ItemState::Retryable, ItemState::Scheduled, ItemState::Blocked]) {
+        let pending = [
+            ItemState::Running,
+            ItemState::Retryable,
+            ItemState::Scheduled,
+            ItemState::Blocked,
+            ItemState::WaitingForEvent,
+        ];
+        if all(&pending) {
             let has = |state| filter.states.contains(&state);
             return Self::PendingTables(PendingTables {
                 running: has(ItemState::Running),
-                deferred: has(ItemState::Retryable) || has(ItemState::Scheduled),
+                deferred: has(ItemState::Retryable) || has(ItemState::Scheduled) || has(ItemState::WaitingForEvent),
                 blocked: has(ItemState::Blocked),
             });
         }
@@ -70,7 +77,7 @@ impl ListIndex {
             Self::PendingTables(held) => {
                 let of = |wanted, n| if wanted { n } else { 0 };
                 of(held.running, counts.running)
-                    + of(held.deferred, counts.retryable + counts.scheduled)
+                    + of(held.deferred, counts.retryable + counts.scheduled + counts.waiting_for_event)
                     + of(held.blocked, counts.blocked)
             }
             Self::All => counts.total(),

@@ -12,6 +12,9 @@ pub struct Succeeded {
     pub item_id: Uuid,
     pub job_key: i64,
     pub serialize_queue_id: Option<i64>,
+    pub type_id: i32,
+    /// Key that it counted for (`concurrency-by-key`).
+    pub limit_key: Option<Uuid>,
     /// Time since the start of the attempt.
     pub seconds: f64,
 }
@@ -33,7 +36,7 @@ pub async fn succeed(
              where l.id = ended.id and l.credential_id = ended.credential_id
                and l.cancel_requested_at is null and l.job_key <> all($4::bigint[])
              returning l.id, l.item_id, l.job_key, l.seq, l.started_at, l.attempt, l.failures, l.worker_id, l.serialize_queue_id,
-               ended.result),
+               l.type_id, l.limit_key, ended.result),
            done as (
              insert into outcome (item_id, job_key, seq, lease_id, started_at, ended_at, attempt, failures, state,
                ended_as, worker_id, result)
@@ -41,6 +44,7 @@ pub async fn succeed(
                clock_timestamp(), attempt, failures, 1, 1, worker_id, result
              from gone)
            select id as "assignment_id!", item_id as "item_id!", job_key as "job_key!", serialize_queue_id,
+             type_id as "type_id!", limit_key,
              extract(epoch from clock_timestamp() - started_at)::float8 as "seconds!" from gone"#,
         assignment_ids,
         credentials,
@@ -140,6 +144,8 @@ pub struct AttemptRow {
     pub result: Option<String>,
     /// The final state of the item, as `ItemState::code`, if the attempt ended with one.
     pub final_state: Option<i16>,
+    /// Event that the attempt ended to wait for.
+    pub waited_for: Option<String>,
 }
 
 /// Writes attempts into the history.
@@ -160,15 +166,16 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
     let details: Vec<Option<&str>> = rows.iter().map(|r| r.error.as_ref().and_then(|e| e.detail.as_deref())).collect();
     let results: Vec<Option<&str>> = rows.iter().map(|r| r.result.as_deref()).collect();
     let finals: Vec<Option<i16>> = rows.iter().map(|r| r.final_state).collect();
+    let waited_for: Vec<Option<&str>> = rows.iter().map(|r| r.waited_for.as_deref()).collect();
     sqlx::query!(
         "insert into attempt (item_id, job_key, attempt, lease_id, started_at, ended_at, ended_as, worker_id,
-           retry_at, error_message, error_kind, error_detail, result, final_state)
+           retry_at, error_message, error_kind, error_detail, result, final_state, waited_for)
          select item_id, job_key, attempt, lease_id, started_at, clock_timestamp(), ended_as, worker_id, retry_at,
-           message, kind, detail, result, final_state
+           message, kind, detail, result, final_state, waited_for
          from unnest($1::uuid[], $2::bigint[], $3::int[], $4::uuid[], $5::timestamptz[], $6::smallint[], $7::text[],
-                     $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[], $13::smallint[])
+                     $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[], $13::smallint[], $14::text[])
            as new (item_id, job_key, attempt, lease_id, started_at, ended_as, worker_id, retry_at, message, kind,
-                   detail, result, final_state)",
+                   detail, result, final_state, waited_for)",
         &ids,
         &job_keys,
         &attempts,
@@ -182,6 +189,7 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
         &details as &[Option<&str>],
         &results as &[Option<&str>],
         &finals as &[Option<i16>],
+        &waited_for as &[Option<&str>],
     )
     .execute(&mut **tx)
     .await?;
@@ -201,6 +209,8 @@ pub struct ClosedAssignmentRow {
     pub retry_at: Option<OffsetDateTime>,
     /// The final state; null if the attempt did not make the item final.
     pub state: Option<i16>,
+    /// Event that it ended to wait for.
+    pub waited_for: Option<String>,
     /// True for a push assignment.
     pub pushed: bool,
 }
@@ -211,7 +221,7 @@ pub async fn closed_assignments(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<
         ClosedAssignmentRow,
         r#"select lease_id as "lease_id!", item_id, job_key, coalesce(ended_as, 0::smallint) as "ended_as!", result,
              error_message, error_kind, null::timestamptz as "retry_at?", state as "state?",
-             coalesce(starts_with(worker_id, 'push:'), false) as "pushed!"
+             null::text as "waited_for?", coalesce(starts_with(worker_id, 'push:'), false) as "pushed!"
            from outcome where lease_id = any($1::uuid[])"#,
         assignment_ids
     )
@@ -220,7 +230,7 @@ pub async fn closed_assignments(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<
     let attempts = sqlx::query_as!(
         ClosedAssignmentRow,
         r#"select lease_id, item_id, job_key, ended_as, result, error_message, error_kind, retry_at,
-             final_state as "state?", starts_with(worker_id, 'push:') as "pushed!"
+             final_state as "state?", waited_for, starts_with(worker_id, 'push:') as "pushed!"
            from attempt where lease_id = any($1::uuid[])"#,
         assignment_ids
     )

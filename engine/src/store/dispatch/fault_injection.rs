@@ -33,7 +33,7 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx:
     let rows = sqlx::query(
         "delete from lease where item_id = any($1)
          returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched, worker_id, expires_at,
-           serialize_queue_id, cancel_requested_at is not null",
+           serialize_queue_id, cancel_requested_at is not null, limit_key",
     )
     .bind(&items)
     .fetch_all(&mut **tx)
@@ -55,6 +55,7 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx:
                 timed_out: false,
                 serialize_queue_id: row.try_get(11)?,
                 cancel_requested: row.try_get(12)?,
+                limit_key: row.try_get(13)?,
             })
         })
         .collect()

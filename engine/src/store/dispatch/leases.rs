@@ -3,12 +3,12 @@
 //! Every write names the assignment id and, for requests of workers, the token that claimed it; assignments that are
 //! not returned were not open.
 
-use domain::id::Uuid;
+use domain::{id::Uuid, type_limits::TypeLimits};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
 use super::claim_slots::{ClaimSlot, SlotColumns};
-use crate::store::Tx;
+use crate::store::{Tx, tree::definitions::read_limits};
 
 /// Position from which a claim starts to scan: everything before it was empty a moment ago. Only a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +42,8 @@ pub struct ClaimedRow {
     pub serialize_key: Option<String>,
     pub expires_at: Option<OffsetDateTime>,
     pub created_at: OffsetDateTime,
+    /// Trace context of the request that added it.
+    pub traceparent: Option<String>,
 }
 
 /// Fills at most `slots.len()` slots with items of one type, ordered by priority, fair turn and item. The rows are
@@ -70,7 +72,7 @@ pub async fn claim(
            numbered as (
              select gone.*, i.*, row_number() over () as n
              from gone cross join lateral (
-               select seq, row, metadata, dedupe_key, serialize_key, created_at, expires_at as item_expires_at,
+               select seq, row, metadata, dedupe_key, serialize_key, created_at, traceparent, expires_at as item_expires_at,
                  case when changed_at is null then payload else coalesce(
                    (select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
                    payload) end as payload
@@ -86,7 +88,7 @@ pub async fn claim(
              attempts + 1 as "attempt!", failures as "failures!", negated_priority as "negated_priority!", fair_turn as "fair_turn!",
              clock_timestamp() + make_interval(secs => $8::float8) as "lease_expires_at!",
              seq as "seq!", row, payload as "payload!", metadata, dedupe_key, serialize_key,
-             item_expires_at as expires_at, created_at as "created_at!"
+             item_expires_at as expires_at, created_at as "created_at!", traceparent
            from numbered"#,
         type_id,
         cursor.negated_priority,
@@ -130,7 +132,7 @@ pub async fn claim_items(
            numbered as (
              select gone.*, i.*, row_number() over () as n
              from gone cross join lateral (
-               select seq, row, metadata, dedupe_key, serialize_key, created_at, expires_at as item_expires_at,
+               select seq, row, metadata, dedupe_key, serialize_key, created_at, traceparent, expires_at as item_expires_at,
                  case when changed_at is null then payload else coalesce(
                    (select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
                    payload) end as payload
@@ -146,7 +148,7 @@ pub async fn claim_items(
              attempts + 1 as "attempt!", failures as "failures!", negated_priority as "negated_priority!", fair_turn as "fair_turn!",
              clock_timestamp() + make_interval(secs => $7::float8) as "lease_expires_at!",
              seq as "seq!", row, payload as "payload!", metadata, dedupe_key, serialize_key,
-             item_expires_at as expires_at, created_at as "created_at!"
+             item_expires_at as expires_at, created_at as "created_at!", traceparent
            from numbered"#,
         item_ids,
         type_ids,
@@ -188,12 +190,20 @@ pub async fn steps(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(Uuid, String, 
     Ok(rows.into_iter().map(|row| (row.item_id, row.name, row.data)).collect())
 }
 
-/// Locks a type and reads its cap. Count its open assignments afterwards in a separate statement, which sees what was
-/// committed while this one waited for the lock.
-pub async fn lock_type(tx: &mut Tx, type_id: i32) -> Result<Option<i32>, sqlx::Error> {
-    sqlx::query_scalar!("select concurrency from job_type where id = $1 for no key update", type_id)
+/// A type under its lock: its limits as they are now.
+#[derive(Clone, Debug, Default)]
+pub struct LockedType {
+    pub concurrency: Option<i32>,
+    pub limits: TypeLimits,
+}
+
+/// Locks a type and reads its limits. Count its open assignments afterwards in a separate statement, which sees what
+/// was committed while this one waited for the lock.
+pub async fn lock_type(tx: &mut Tx, type_id: i32) -> Result<LockedType, sqlx::Error> {
+    let row = sqlx::query!("select concurrency, limits from job_type where id = $1 for no key update", type_id)
         .fetch_one(&mut **tx)
-        .await
+        .await?;
+    Ok(LockedType { concurrency: row.concurrency, limits: read_limits(row.limits.as_deref()) })
 }
 
 /// Number of open assignments of a type.
@@ -218,6 +228,8 @@ pub struct TakenLease {
     /// Its run timeout had passed (sweeps only).
     pub timed_out: bool,
     pub serialize_queue_id: Option<i64>,
+    /// Key that it counted for (`concurrency-by-key`).
+    pub limit_key: Option<Uuid>,
     /// The item was canceled while it ran: any ending cancels it (`cancellation`).
     pub cancel_requested: bool,
 }
@@ -230,7 +242,7 @@ pub async fn take(tx: &mut Tx, assignment_ids: &[Uuid], credentials: &[Uuid]) ->
         r#"delete from lease
            where id = any($1::uuid[]) and credential_id = ($2::uuid[])[width_bucket(id, $1::uuid[])]
            returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched, worker_id,
-             expires_at, false as "timed_out!", serialize_queue_id, cancel_requested_at is not null as "cancel_requested!""#,
+             expires_at, false as "timed_out!", serialize_queue_id, limit_key, cancel_requested_at is not null as "cancel_requested!""#,
         assignment_ids,
         credentials
     )
@@ -258,7 +270,7 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx:
            delete from lease where id = any(array(select id from pick))
            returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched, worker_id,
              expires_at, coalesce(run_until < clock_timestamp(), false) as "timed_out!", serialize_queue_id,
-             cancel_requested_at is not null as "cancel_requested!""#,
+             limit_key, cancel_requested_at is not null as "cancel_requested!""#,
         limit
     )
     .fetch_all(&mut **tx)
@@ -359,9 +371,9 @@ pub async fn open(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<Vec<ClaimedRow
         r#"select l.id as assignment_id, l.item_id, l.job_key, l.attempt, l.failures, l.negated_priority, 0::bigint as "fair_turn!",
              l.last_heartbeat_at + make_interval(secs => l.lease_seconds) as "lease_expires_at!",
              i.seq as "seq!", i.row, i.payload as "payload!", i.metadata, i.dedupe_key, i.serialize_key,
-             i.expires_at, i.created_at as "created_at!"
+             i.expires_at, i.created_at as "created_at!", i.traceparent
            from lease l cross join lateral (
-             select seq, row, metadata, dedupe_key, serialize_key, expires_at, created_at,
+             select seq, row, metadata, dedupe_key, serialize_key, expires_at, created_at, traceparent,
                coalesce((select e.payload from item_edit e where e.item_id = item.id order by e.edit desc limit 1),
                         payload) as payload
              from item where id = l.item_id offset 0) i

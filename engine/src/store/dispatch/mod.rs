@@ -3,10 +3,13 @@
 pub mod claim_requests; // claims with a claim_id
 pub mod claim_slots; // slots of a claim
 pub mod endings; // outcomes, attempts and error groups
+pub mod event_waits; // waits of items for events
 #[cfg(feature = "failpoints")]
 pub mod fault_injection; // statements without their guards, for fault tests
 pub mod leases; // open assignments
 pub mod logs; // log lines of attempts
 pub mod push_assignments; // push assignments
+pub mod rate_windows; // recent starts under rate limits
+pub mod traces; // items of spans
 pub mod uptime; // last time at which the service was up
 pub mod workers; // workers and last claims

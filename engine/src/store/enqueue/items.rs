@@ -22,6 +22,8 @@ pub struct NewItemRow {
     pub expires_at: Option<OffsetDateTime>,
     /// The item of the parent that fed it.
     pub fed_by: Option<Uuid>,
+    /// Trace context of the request that added it.
+    pub traceparent: Option<String>,
 }
 
 /// Inserts items. They have no state yet: the caller inserts each into one of the state tables.
@@ -38,15 +40,16 @@ pub async fn insert(tx: &mut Tx, items: &[NewItemRow]) -> Result<(), sqlx::Error
     let dedupe: Vec<Option<&str>> = items.iter().map(|i| i.dedupe_key.as_deref()).collect();
     let serialize: Vec<Option<&str>> = items.iter().map(|i| i.serialize_key.as_deref()).collect();
     let fed_by: Vec<Option<Uuid>> = items.iter().map(|i| i.fed_by).collect();
+    let traceparents: Vec<Option<&str>> = items.iter().map(|i| i.traceparent.as_deref()).collect();
     sqlx::query!(
         "insert into item (id, job_key, seq, row, priority, payload, metadata, run_after, expires_at, dedupe_key,
-           serialize_key, fed_by, created_at)
+           serialize_key, fed_by, traceparent, created_at)
          select id, job_key, seq, row, priority, payload, metadata, run_after, expires_at, dedupe_key, serialize_key,
-           fed_by, clock_timestamp()
+           fed_by, traceparent, clock_timestamp()
          from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::text[], $7::text[],
-                     $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::uuid[])
+                     $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[], $12::uuid[], $13::text[])
            as new (id, job_key, seq, row, priority, payload, metadata, run_after, expires_at, dedupe_key,
-                   serialize_key, fed_by)",
+                   serialize_key, fed_by, traceparent)",
         &ids,
         &job_keys,
         &seqs,
@@ -59,6 +62,7 @@ pub async fn insert(tx: &mut Tx, items: &[NewItemRow]) -> Result<(), sqlx::Error
         &dedupe as &[Option<&str>],
         &serialize as &[Option<&str>],
         &fed_by as &[Option<Uuid>],
+        &traceparents as &[Option<&str>],
     )
     .execute(&mut **tx)
     .await?;
@@ -126,6 +130,8 @@ pub struct DeferredRow {
     pub failures: i32,
     /// After a failure (`retryable`), else for its run_after (`scheduled`).
     pub retryable: bool,
+    /// Waits for an event: a row of `event_waits`, which `defer` does not write.
+    pub for_event: bool,
     pub serialize_queue_id: Option<i64>,
 }
 

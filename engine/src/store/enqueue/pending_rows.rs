@@ -6,7 +6,7 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::items::DeferredRow;
+use super::{items::DeferredRow, parked_items};
 use crate::store::Tx;
 
 /// A pending item, read without a lock: it may be gone a moment later.
@@ -35,7 +35,7 @@ pub async fn take_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<DeferredRow>
            select item_id from deferred where item_id = any($1::uuid[]) and due_at <= (select clock_timestamp())
            order by item_id for update skip locked)
          delete from deferred where item_id = any(array(select item_id from pick))
-         returning item_id, job_key, type_id, negated_priority, due_at, expires_at, attempts, failures, retryable, serialize_queue_id",
+         returning item_id, job_key, type_id, negated_priority, due_at as \"due_at!\", expires_at, attempts, failures, retryable, for_event, serialize_queue_id",
         item_ids
     )
     .fetch_all(&mut **tx)
@@ -77,6 +77,8 @@ pub enum PendingIn {
     Scheduled,
     Retryable,
     Blocked,
+    /// Among the deferred rows.
+    WaitingForEvent,
 }
 
 impl PendingIn {
@@ -85,6 +87,7 @@ impl PendingIn {
             0 => Self::Ready,
             1 => Self::Scheduled,
             2 => Self::Retryable,
+            4 => Self::WaitingForEvent,
             _ => Self::Blocked,
         }
     }
@@ -114,6 +117,7 @@ struct TakenItemRow {
     failures: i32,
     expires_at: Option<OffsetDateTime>,
     serialize_queue_id: Option<i64>,
+    limit_key: Option<Uuid>,
     was: i32,
 }
 
@@ -128,6 +132,7 @@ impl From<TakenItemRow> for TakenItem {
             failures,
             expires_at,
             serialize_queue_id,
+            limit_key: _,
             was,
         } = row;
         let was = PendingIn::from_number(was);
@@ -135,9 +140,10 @@ impl From<TakenItemRow> for TakenItem {
     }
 }
 
-/// Takes items out of one table; `was` is the number of that table.
+/// Takes items out of one table; `was` is the number of that table. Items that the limit of a key parks are under minus
+/// their type.
 macro_rules! take_from {
-    ($table:tt, $was:tt, $tx:expr, $item_ids:expr, $expired_only:expr) => {
+    ($table:tt, $was:tt, $limit_key:tt, $tx:expr, $item_ids:expr, $expired_only:expr) => {
         sqlx::query_as!(
             TakenItemRow,
             "with pick as materialized (
@@ -148,7 +154,10 @@ macro_rules! take_from {
              delete from "
                 + $table
                 + " where item_id = any(array(select item_id from pick))
-             returning item_id, job_key, type_id, negated_priority, attempts, failures, expires_at, serialize_queue_id, "
+             returning item_id, job_key, abs(type_id) as "
+                + r#""type_id!", negated_priority, attempts, failures, expires_at, serialize_queue_id, "#
+                + $limit_key
+                + r#" as "limit_key?", "#
                 + $was
                 + r#" as "was!""#,
             $item_ids,
@@ -157,17 +166,25 @@ macro_rules! take_from {
         .fetch_all(&mut **$tx)
         .await?
         .into_iter()
-        .map(TakenItem::from)
     };
 }
 
 /// Takes items out of the tables of pending items. `item_ids` ascending; with `expired_only`, only expired ones.
-/// Waits for concurrent claims, which wait for no serialize queue.
+/// Waits for concurrent claims, which wait for no serialize queue. Other items of the same keys may be admitted instead.
 pub async fn take(tx: &mut Tx, item_ids: &[Uuid], expired_only: bool) -> Result<Vec<TakenItem>, sqlx::Error> {
-    let mut taken: Vec<TakenItem> = take_from!("ready", "0", tx, item_ids, expired_only).collect();
-    taken.extend(take_from!("deferred", "case when retryable then 2 else 1 end", tx, item_ids, expired_only));
-    taken.extend(take_from!("blocked", "3", tx, item_ids, expired_only));
-    Ok(taken)
+    let mut taken: Vec<TakenItemRow> = take_from!("ready", "0", "limit_key", tx, item_ids, expired_only).collect();
+    let keys = taken.iter().filter_map(|row| Some((row.type_id, row.limit_key?)));
+    parked_items::hint(tx, keys).await?;
+    taken.extend(take_from!(
+        "deferred",
+        "case when for_event then 4 when retryable then 2 else 1 end",
+        "null::uuid",
+        tx,
+        item_ids,
+        expired_only
+    ));
+    taken.extend(take_from!("blocked", "3", "null::uuid", tx, item_ids, expired_only));
+    Ok(taken.into_iter().map(TakenItem::from).collect())
 }
 
 /// An item that `after` blocked.

@@ -41,7 +41,7 @@ pub async fn items(pool: &PgPool, job_key: i64, seq: i64) -> Result<Vec<Exported
                  (select 6 from lease l where l.item_id = i.id),
                  -- The job's own decision; its rows may still follow.
                  (select 3 from job_state g where g.job_key = $1 and (g.cancelled_at is not null or g.after_failed)),
-                 (select case when d.retryable then 7 else 8 end from deferred d where d.item_id = i.id),
+                 (select case when d.for_event then 10 when d.retryable then 7 else 8 end from deferred d where d.item_id = i.id),
                  (select 9 from blocked b where b.item_id = i.id), 5)::smallint as state,
                coalesce(o.attempt,
                  (select l.attempt from lease l where l.item_id = i.id),
@@ -77,7 +77,7 @@ pub async fn totals(pool: &PgPool, job_keys: &[i64]) -> Result<ItemTotals, sqlx:
         ItemTotals,
         r#"select coalesce(sum(n_succeeded), 0)::bigint as "succeeded!",
              coalesce(sum(n_dead + n_cancelled + n_expired - n_superseded), 0)::bigint as "failed!",
-             coalesce(sum(n_available + n_running + n_retryable + n_scheduled + n_blocked + n_succeeded + n_dead
+             coalesce(sum(n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event + n_succeeded + n_dead
                + n_cancelled + n_expired), 0)::bigint as "all!"
            from job_state where job_key = any($1::bigint[])"#,
         job_keys

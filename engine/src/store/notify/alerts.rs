@@ -184,24 +184,24 @@ pub struct AlertQuery {
     pub part: PageRange<(OffsetDateTime, Uuid)>,
 }
 
-struct AlertRow {
-    id: Uuid,
-    kind: String,
-    subject: String,
-    message: String,
-    job_type: Option<String>,
-    root_id: Option<Uuid>,
-    job_id: Option<Uuid>,
-    item_id: Option<Uuid>,
-    count: i64,
-    raised_at: OffsetDateTime,
-    last_seen_at: OffsetDateTime,
-    cleared_at: Option<OffsetDateTime>,
+pub(crate) struct AlertRow {
+    pub(crate) id: Uuid,
+    pub(crate) kind: String,
+    pub(crate) subject: String,
+    pub(crate) message: String,
+    pub(crate) job_type: Option<String>,
+    pub(crate) root_id: Option<Uuid>,
+    pub(crate) job_id: Option<Uuid>,
+    pub(crate) item_id: Option<Uuid>,
+    pub(crate) count: i64,
+    pub(crate) raised_at: OffsetDateTime,
+    pub(crate) last_seen_at: OffsetDateTime,
+    pub(crate) cleared_at: Option<OffsetDateTime>,
 }
 
 impl AlertRow {
     /// Converts the row; `None` for a kind that this version does not know.
-    fn alert(self) -> Option<Alert> {
+    pub(crate) fn alert(self) -> Option<Alert> {
         Some(Alert {
             id: self.id,
             kind: AlertKind::parse(&self.kind)?,

@@ -1,16 +1,17 @@
-//! Callbacks of complete trees: written in the commit that completes a tree, tried by any server, stored until long
-//! after the tree is deleted.
+//! Deliveries. Callbacks of complete trees: written in the commit that completes a tree, tried by any server, stored
+//! until long after the tree is deleted. Messages about alerts are written by `alert_channels` and tried in the same way.
 //!
 //! Completing a tree requires a call of [`announce`] in the same transaction; only `job_states` and `tree_completion`
 //! complete trees. Deliveries are last in the lock order: a transaction that holds one waits for nothing else.
 
-mod due; // due callbacks
+mod due; // due deliveries
 
 use std::collections::HashMap;
 
 use domain::{
     Counts, Outcome, Time,
-    delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
+    alert_channel::AlertEvent,
+    delivery::{AlertDelivery, CallbackDelivery, DeliveryState, DeliveryTry},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -19,12 +20,16 @@ use uuid::Uuid;
 
 use crate::{
     addresses::display_url,
+    channel_target::ChannelTarget,
     sealing::Sealer,
     store::Tx,
     stored_secrets::{host_of, open_target},
 };
 
-pub use due::{DeliveryCapacity, DeliveryResult, TakenDelivery, record, take};
+pub use due::{
+    AlertContent, ChannelNow, DeliveryCapacity, DeliveryContent, DeliveryResult, TakenDelivery, TreeContent, record,
+    take,
+};
 
 /// A row to be written.
 struct NewDelivery {
@@ -48,7 +53,7 @@ pub async fn announce(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sqlx::Er
         r#"select j.id, j.owner_id, j.metadata, j.on_completed as "on_completed!", g.completion,
              g.tree_outcome as "outcome!", g.tree_completed_at as "completed_at!",
              s.available as "available!", s.running as "running!", s.retryable as "retryable!",
-             s.scheduled as "scheduled!", s.blocked as "blocked!", s.succeeded as "succeeded!", s.dead as "dead!",
+             s.scheduled as "scheduled!", s.blocked as "blocked!", s.waiting_for_event as "waiting_for_event!", s.succeeded as "succeeded!", s.dead as "dead!",
              s.cancelled as "cancelled!", s.expired as "expired!",
              s.superseded as "superseded!"
            from job_state g
@@ -57,7 +62,7 @@ pub async fn announce(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sqlx::Er
            cross join lateral (
              select sum(n_available)::bigint as available, sum(n_running)::bigint as running,
                sum(n_retryable)::bigint as retryable, sum(n_scheduled)::bigint as scheduled,
-               sum(n_blocked)::bigint as blocked, sum(n_succeeded)::bigint as succeeded,
+               sum(n_blocked)::bigint as blocked, sum(n_waiting_for_event)::bigint as waiting_for_event, sum(n_succeeded)::bigint as succeeded,
                sum(n_dead)::bigint as dead, sum(n_cancelled)::bigint as cancelled,
                sum(n_expired)::bigint as expired, sum(n_superseded)::bigint as superseded
              from job_state where root_id = g.root_id offset 0) s
@@ -78,6 +83,7 @@ pub async fn announce(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sqlx::Er
                 retryable: row.retryable,
                 scheduled: row.scheduled,
                 blocked: row.blocked,
+                waiting_for_event: row.waiting_for_event,
                 succeeded: row.succeeded,
                 dead: row.dead,
                 cancelled: row.cancelled,
@@ -205,6 +211,8 @@ pub struct DeliveryQuery {
     pub owner: Option<String>,
     /// Only of this tree.
     pub job_id: Option<Uuid>,
+    /// Only of this alert channel.
+    pub channel_id: Option<Uuid>,
     /// Any of these; empty: all.
     pub states: Vec<DeliveryState>,
     pub created_after: Option<OffsetDateTime>,
@@ -218,11 +226,15 @@ pub struct DeliveryQuery {
 
 struct Row {
     id: Uuid,
-    job_id: Uuid,
-    completion: i32,
-    outcome: i16,
+    job_id: Option<Uuid>,
+    completion: Option<i32>,
+    outcome: Option<i16>,
     state: i16,
     target: Option<String>,
+    channel_id: Option<Uuid>,
+    alert_id: Option<Uuid>,
+    event: Option<String>,
+    recipient: Option<String>,
     next_try_at: Option<OffsetDateTime>,
     created_at: OffsetDateTime,
 }
@@ -232,7 +244,8 @@ macro_rules! listed {
     ($on:tt, $order:tt, $which:tt, $query:expr, $codes:expr, $pool:expr) => {
         sqlx::query_as!(
             Row,
-            "select d.id, d.job_id, d.completion, d.outcome, d.state, d.target, d.next_try_at, d.created_at
+            "select d.id, d.job_id, d.completion, d.outcome, d.state, d.target, d.channel_id, d.alert_id, d.event, d.recipient,
+               d.next_try_at, d.created_at
              from delivery d
              where ($1::uuid is null or d.owner_id = $1) and ($2::uuid is null or d.job_id = $2)
                and ($3::smallint[] is null or d.state = any($3))
@@ -241,7 +254,7 @@ macro_rules! listed {
                and ($6::timestamptz is null or d.created_at < $6)
                and ($7::uuid is null or d.id "
                 + $on
-                + " $7)"
+                + " $7) and ($9::uuid is null or d.channel_id = $9)"
                 + $which
                 + " order by d.id "
                 + $order
@@ -253,7 +266,8 @@ macro_rules! listed {
             $query.created_after,
             $query.created_before,
             $query.behind,
-            $query.limit
+            $query.limit,
+            $query.channel_id
         )
         .fetch_all($pool)
         .await?
@@ -280,7 +294,9 @@ pub async fn find(pool: &PgPool, sealer: &Sealer, id: Uuid) -> Result<Option<(Ca
     let Some(owner_id) = owner else { return Ok(None) };
     let row = sqlx::query_as!(
         Row,
-        "select id, job_id, completion, outcome, state, target, next_try_at, created_at from delivery where id = $1",
+        "select id, job_id, completion, outcome, state, target, channel_id, alert_id, event, recipient, next_try_at,
+           created_at
+         from delivery where id = $1",
         id
     )
     .fetch_all(pool)
@@ -299,7 +315,8 @@ pub async fn newest_of(pool: &PgPool, job_id: Uuid) -> Result<Option<Uuid>, sqlx
 pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update delivery set state = 1, next_try_at = clock_timestamp(), began_at = clock_timestamp(), round = 0
-         where id = $1 and state <> 5 and target is not null",
+         where id = $1 and state <> 5
+           and (target is not null or channel_id in (select c.id from alert_channel c))",
         id
     )
     .execute(&mut **tx)
@@ -316,7 +333,8 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
     )
     .fetch_all(pool)
     .await?;
-    let jobs: Vec<Uuid> = rows.iter().map(|row| row.job_id).collect();
+    let channels = channels_of(pool, &rows).await?;
+    let jobs: Vec<Uuid> = rows.iter().filter_map(|row| row.job_id).collect();
     let names =
         sqlx::query!(r#"select id, name as "name!" from job where id = any($1::uuid[]) and name is not null"#, &jobs)
             .fetch_all(pool)
@@ -327,16 +345,12 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
         .map(|row| CallbackDelivery {
             id: row.id,
             job_id: row.job_id,
-            job_name: names.get(&row.job_id).cloned(),
+            job_name: row.job_id.and_then(|id| names.get(&id).cloned()),
             completion: row.completion,
-            outcome: Outcome::from_code(row.outcome),
+            outcome: row.outcome.and_then(Outcome::from_code),
+            alert: alert_of(&row, &channels),
             state: DeliveryState::from_code(row.state).unwrap_or(DeliveryState::Pending),
-            url: row
-                .target
-                .as_deref()
-                .and_then(|stored| open_target(sealer, stored).ok())
-                .and_then(|target| Url::parse(&target.url).ok())
-                .map(|url| display_url(&url)),
+            url: shown_url(sealer, &row, &channels),
             tries: tries
                 .iter()
                 .filter(|one| one.delivery_id == row.id)
@@ -350,4 +364,35 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
             created_at: Time(row.created_at),
         })
         .collect())
+}
+
+/// Channels of these rows that still exist, by id.
+async fn channels_of(pool: &PgPool, rows: &[Row]) -> Result<HashMap<Uuid, ChannelNow>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().filter_map(|row| row.channel_id).collect();
+    due::channels(pool, &ids).await
+}
+
+fn alert_of(row: &Row, channels: &HashMap<Uuid, ChannelNow>) -> Option<AlertDelivery> {
+    let channel_id = row.channel_id?;
+    let channel = channels.get(&channel_id);
+    Some(AlertDelivery {
+        channel_id,
+        channel: channel.map(|channel| channel.name.clone()),
+        kind: channel.map(|channel| channel.kind),
+        event: row.event.as_deref().and_then(AlertEvent::parse)?,
+        alert_id: row.alert_id,
+    })
+}
+
+/// Receiver for display, without parts that may be secret.
+fn shown_url(sealer: &Sealer, row: &Row, channels: &HashMap<Uuid, ChannelNow>) -> Option<String> {
+    let Some(channel_id) = row.channel_id else {
+        let target = open_target(sealer, row.target.as_deref()?).ok()?;
+        return Url::parse(&target.url).ok().map(|url| display_url(&url));
+    };
+    let channel = channels.get(&channel_id)?;
+    if let Some(recipient) = &row.recipient {
+        return Some(format!("mailto:{recipient}"));
+    }
+    ChannelTarget::open(sealer, &channel.target).ok()?.shown_url(channel.kind)
 }

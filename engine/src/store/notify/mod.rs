@@ -1,5 +1,6 @@
 //! Statements of outgoing messages, alerts, and the audit log.
 
+pub mod alert_channels; // receivers of alerts, and their messages
 pub mod alerts; // alerts and their checks
 pub mod audit; // the audit log
 pub mod deliveries; // callbacks of complete trees

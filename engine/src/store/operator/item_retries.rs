@@ -101,11 +101,11 @@ pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Previou
     .await
 }
 
-/// Makes deferred items due now. Returns those that were deferred.
+/// Makes deferred items due now, except those that wait for events. Returns those that were deferred.
 pub async fn make_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "with pick as materialized (
-           select item_id from deferred where item_id = any($1::uuid[]) order by item_id for update)
+           select item_id from deferred where item_id = any($1::uuid[]) and not for_event order by item_id for update)
          update deferred set due_at = clock_timestamp() where item_id = any(array(select item_id from pick))
          returning item_id",
         item_ids

@@ -9,7 +9,10 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    enqueue::items::{DeferredRow, ReadyRow},
+    enqueue::{
+        items::{DeferredRow, ReadyRow},
+        parked_items,
+    },
 };
 
 /// Fields of a job that can be edited.
@@ -185,28 +188,44 @@ pub async fn write_items(tx: &mut Tx, rows: &[EditableItem]) -> Result<(), sqlx:
     Ok(())
 }
 
-/// Takes items out of `ready`, except those that are being claimed.
+/// Takes items out of `ready`, except those that are being claimed. Other items of the same keys may be admitted instead.
 pub async fn take_ready(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<ReadyRow>, sqlx::Error> {
-    sqlx::query_as!(
-        ReadyRow,
-        "with pick as materialized (
+    let rows = sqlx::query!(
+        r#"with pick as materialized (
              select ctid from ready where item_id = any($1::uuid[]) order by item_id for update skip locked)
            delete from ready where ctid = any(array(select ctid from pick))
-           returning item_id, job_key, type_id, negated_priority, fair_turn, expires_at, attempts, failures, serialize_queue_id",
+           returning item_id, job_key, abs(type_id) as "type_id!", negated_priority, fair_turn, expires_at, attempts,
+             failures, serialize_queue_id, limit_key"#,
         ids
     )
     .fetch_all(&mut **tx)
-    .await
+    .await?;
+    parked_items::hint(tx, rows.iter().filter_map(|row| Some((row.type_id, row.limit_key?)))).await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ReadyRow {
+            item_id: row.item_id,
+            job_key: row.job_key,
+            type_id: row.type_id,
+            negated_priority: row.negated_priority,
+            fair_turn: row.fair_turn,
+            expires_at: row.expires_at,
+            attempts: row.attempts,
+            failures: row.failures,
+            serialize_queue_id: row.serialize_queue_id,
+        })
+        .collect())
 }
 
-/// Takes items out of `deferred`, except those that another transaction is moving.
+/// Takes items out of `deferred`, except those that another transaction is moving or that wait for events.
 pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>, sqlx::Error> {
     sqlx::query_as!(
         DeferredRow,
         "with pick as materialized (
-             select ctid from deferred where item_id = any($1::uuid[]) order by item_id for update skip locked)
+             select ctid from deferred where item_id = any($1::uuid[]) and not for_event
+             order by item_id for update skip locked)
            delete from deferred where ctid = any(array(select ctid from pick))
-           returning item_id, job_key, type_id, negated_priority, due_at, expires_at, attempts, failures, retryable, serialize_queue_id",
+           returning item_id, job_key, type_id, negated_priority, due_at as \"due_at!\", expires_at, attempts, failures, retryable, for_event, serialize_queue_id",
         ids
     )
     .fetch_all(&mut **tx)
@@ -228,6 +247,24 @@ pub async fn change_blocked(tx: &mut Tx, rows: &[EditableItem]) -> Result<Vec<Uu
         &ids,
         &negated_priorities,
         &due as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Changes the settings that apply to items once their event has come; `rows` sorted by id. Returns the items that wait for
+/// one.
+pub async fn change_waits(tx: &mut Tx, rows: &[EditableItem]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let negated_priorities: Vec<i16> = rows.iter().map(|row| -row.priority).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.expires_at).collect();
+    sqlx::query_scalar!(
+        "update deferred set negated_priority = ($2::smallint[])[width_bucket(item_id, $1::uuid[])],
+           expires_at = ($3::timestamptz[])[width_bucket(item_id, $1::uuid[])]
+         where item_id = any($1::uuid[]) and for_event returning item_id",
+        &ids,
+        &negated_priorities,
         &expires as &[Option<OffsetDateTime>]
     )
     .fetch_all(&mut **tx)

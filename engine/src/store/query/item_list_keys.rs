@@ -314,7 +314,7 @@ pub async fn matching(pool: &PgPool, ids: &[Uuid], test: &KeyFilter) -> Result<V
                    then 9 else o.state end
                when l.item_id is not null then 6
                when g.cancelled_at is not null or g.after_failed then 3
-               when d.item_id is not null then case when d.retryable then 7 else 8 end
+               when d.item_id is not null then case when d.for_event then 10 when d.retryable then 7 else 8 end
                when b.item_id is not null then 9
                else 5 end) = any($2))
              and ($3::text is null or o.fingerprint = $3)

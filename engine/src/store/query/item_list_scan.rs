@@ -83,6 +83,7 @@ struct JobStateRow {
     n_retryable: i64,
     n_scheduled: i64,
     n_blocked: i64,
+    n_waiting_for_event: i64,
     n_succeeded: i64,
     n_dead: i64,
     n_cancelled: i64,
@@ -103,6 +104,7 @@ impl From<JobStateRow> for ListedJobState {
                 retryable: row.n_retryable,
                 scheduled: row.n_scheduled,
                 blocked: row.n_blocked,
+                waiting_for_event: row.n_waiting_for_event,
                 succeeded: row.n_succeeded,
                 dead: row.n_dead,
                 cancelled: row.n_cancelled,
@@ -128,7 +130,7 @@ macro_rules! job_states_where {
         sqlx::query_as!(
             JobStateRow,
             r#"select g.job_key, j.type_id, j.owner_id, g.n_available, g.n_running, g.n_retryable, g.n_scheduled,
-                 g.n_blocked, g.n_succeeded, g.n_dead, g.n_cancelled, g.n_expired,
+                 g.n_blocked, g.n_waiting_for_event, g.n_succeeded, g.n_dead, g.n_cancelled, g.n_expired,
                  exists (select 1 from propagation c where c.job_key = g.job_key) as "propagating!",
                  g.deleted_at is not null as "deleted!"
                from job j

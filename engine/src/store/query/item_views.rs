@@ -56,6 +56,15 @@ pub struct ItemView {
     pub step_name: Option<String>,
     pub step_data: Option<String>,
     pub step_at: Option<OffsetDateTime>,
+    /// Its last wait for an event.
+    pub wait_name: Option<String>,
+    pub wait_form: Option<String>,
+    pub wait_began_at: Option<OffsetDateTime>,
+    pub event_at: Option<OffsetDateTime>,
+    pub event_timed_out: Option<bool>,
+    pub event_data: Option<String>,
+    pub event_sender_kind: Option<String>,
+    pub event_sender_name: Option<String>,
     pub job_cancelled_at: Option<OffsetDateTime>,
     pub job_cancel_reason: Option<String>,
     pub after_failed: bool,
@@ -83,7 +92,7 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
                    then 9 else o.state end
                when l.item_id is not null then 6
                when g.cancelled_at is not null or g.after_failed then 3
-               when d.item_id is not null then case when d.retryable then 7 else 8 end
+               when d.item_id is not null then case when d.for_event then 10 when d.retryable then 7 else 8 end
                when b.item_id is not null then 9
                else 5 end)::smallint as "state!",
              coalesce(o.attempt, l.attempt, d.attempts, b.attempts, r.attempts, 0) as "attempts!",
@@ -106,6 +115,9 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
                as "error_at?",
              (select max(p.ended_at) from attempt p where p.item_id = i.id) as "attempt_ended_at?",
              s.name as "step_name?", s.data as "step_data?", s.reached_at as "step_at?",
+             w.name as "wait_name?", w.form as "wait_form?", w.began_at as "wait_began_at?", w.received_at as "event_at?",
+             w.timed_out as "event_timed_out?", w.data as "event_data?", w.sender_kind as "event_sender_kind?",
+             w.sender_name as "event_sender_name?",
              g.cancelled_at as "job_cancelled_at?", g.cancel_reason as "job_cancel_reason?",
              g.after_failed as "after_failed!", o.superseded_by as "superseded_by?", g.deleted_at is not null as "deleted!"
            from (select distinct id from unnest($1::uuid[]) as named (id)) named
@@ -118,6 +130,14 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
            left join lateral (
              select attempts, failures from ready where item_id = i.id order by attempts desc limit 1) r on true
            left join lateral (select * from item_step where item_id = i.id offset 0) s on true
+           -- A wait ends an attempt, so an item without an ended one has none.
+           left join lateral (
+             select name, case when $2 then form end as form, began_at, received_at, timed_out,
+               case when $2 then data end as data, sender_kind, sender_name
+             from event_wait
+             where item_id = i.id
+               and coalesce(case when o.state = 1 then o.attempt - 1 else o.attempt end, l.attempt - 1, d.attempts,
+                            b.attempts, r.attempts, 0) > 0 offset 0) w on true
            left join lateral (
              select payload, edited_at from item_edit where item_id = i.id order by edit desc limit 1) e on true
            left join lateral (
@@ -206,6 +226,7 @@ pub struct AttemptView {
     /// The last step of the item, where it was reached in this attempt.
     pub step_name: Option<String>,
     pub step_data: Option<String>,
+    pub waited_for: Option<String>,
 }
 
 /// Attempts of an item after a given one, oldest or newest first; the open one has no end. Excludes rows without a
@@ -224,15 +245,17 @@ pub async fn attempts(
         r#"select attempt as "attempt!", worker_id as "worker_id?", started_at as "started_at?",
              ended_at as "ended_at?", ended_as as "ended_as?", error_message as "error_message?",
              error_kind as "error_kind?", error_detail as "error_detail?", result as "result?",
-             s.name as "step_name?", s.data as "step_data?"
+             s.name as "step_name?", s.data as "step_data?", waited_for as "waited_for?"
            from (
-             (select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
+             (select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result,
+                waited_for
               from attempt where item_id = $1 and attempt "# + $on + " $2 order by attempt " + $order + r#" limit $3)
              union all
-             select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result
+             select attempt, worker_id, started_at, ended_at, ended_as, error_message, error_kind, error_detail, result,
+               null
              from outcome where item_id = $1 and lease_id is not null and attempt "# + $on + r#" $2
              union all
-             select attempt, worker_id, started_at, null, null, null, null, null, null from lease
+             select attempt, worker_id, started_at, null, null, null, null, null, null, null from lease
              where item_id = $1 and attempt "# + $on + r#" $2) all_of
            left join item_step s on s.item_id = $1 and s.reached_at >= started_at
              and (ended_at is null or s.reached_at <= ended_at)

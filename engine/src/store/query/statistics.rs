@@ -29,17 +29,18 @@ pub async fn count_step(tx: &mut Tx) -> sqlx::Result<bool> {
     let last = sqlx::query_scalar!(
         r#"with piece as materialized (
              select job_key, deleted_at, n_available, n_running, n_retryable, n_scheduled, n_blocked, n_succeeded,
-               n_dead, n_cancelled, n_expired
+               n_dead, n_cancelled, n_expired, n_waiting_for_event
              from job_state where job_key > $1 order by job_key limit $2),
            sums as (
              select j.type_id, sum(n_available)::bigint as a, sum(n_running)::bigint as b, sum(n_retryable)::bigint as c,
                sum(n_scheduled)::bigint as d, sum(n_blocked)::bigint as e, sum(n_succeeded)::bigint as f,
-               sum(n_dead)::bigint as g, sum(n_cancelled)::bigint as h, sum(n_expired)::bigint as i
+               sum(n_dead)::bigint as g, sum(n_cancelled)::bigint as h, sum(n_expired)::bigint as i,
+               sum(n_waiting_for_event)::bigint as k
              from piece join job j on j.job_key = piece.job_key
              where piece.deleted_at is null group by j.type_id),
            added as (
              insert into type_statistics as t (type_id, n, scanned)
-             select type_id, '{0,0,0,0,0,0,0,0,0}', array[a, b, c, d, e, f, g, h, i] from sums
+             select type_id, '{0,0,0,0,0,0,0,0,0,0}', array[a, b, c, d, e, f, g, h, i, k] from sums
              on conflict (type_id) do update set scanned = array(
                select old + new from unnest(t.scanned, excluded.scanned) with ordinality as both_of (old, new, at)
                order by at))
@@ -53,7 +54,7 @@ pub async fn count_step(tx: &mut Tx) -> sqlx::Result<bool> {
     if let Some(last) = last {
         sqlx::query!("update statistics_cursor set job_key = $1", last).execute(&mut **tx).await?;
     } else {
-        sqlx::query!("update type_statistics set n = scanned, scanned = '{0,0,0,0,0,0,0,0,0}'")
+        sqlx::query!("update type_statistics set n = scanned, scanned = '{0,0,0,0,0,0,0,0,0,0}'")
             .execute(&mut **tx)
             .await?;
         sqlx::query!("update statistics_cursor set job_key = 0, counted_at = began_at, began_at = clock_timestamp()")
@@ -103,6 +104,7 @@ pub async fn open_work(pool: &PgPool) -> sqlx::Result<Vec<OpenWork>> {
                 dead: n(6),
                 cancelled: n(7),
                 expired: n(8),
+                waiting_for_event: n(9),
                 superseded: 0,
             };
             OpenWork { job_type: row.name, counts }
@@ -117,7 +119,12 @@ pub async fn oldest_available(pool: &PgPool) -> sqlx::Result<Vec<(String, f64)>>
              extract(epoch from clock_timestamp() - i.created_at)::float8 as "seconds!"
            from job_type t
            cross join lateral (
-             select item_id from ready where type_id = t.id order by type_id, negated_priority, fair_turn, item_id limit 1) r
+             (select item_id from ready where type_id = t.id
+              order by type_id, negated_priority, fair_turn, item_id limit 1)
+             union all
+             (select item_id from ready where type_id = -t.id
+              order by type_id, negated_priority, fair_turn, item_id limit 1)
+             limit 1) r
            join item i on i.id = r.item_id"#
     )
     .fetch_all(pool)

@@ -239,6 +239,7 @@ pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Er
         .execute(&mut **tx)
         .await?;
     sqlx::query!("delete from feed_remainder where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from event_wait where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from outcome where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from item where id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;

@@ -175,7 +175,7 @@ pub struct OpenTreeProgress {
     pub progress_at: OffsetDateTime,
     pub available: i64,
     pub running: i64,
-    /// Scheduled and retryable items, which become due at a known time.
+    /// Scheduled and retryable items, which become due at a known time, and those that wait for events.
     pub deferred: i64,
 }
 
@@ -184,7 +184,7 @@ pub async fn open_trees(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<OpenTreePr
     sqlx::query_as!(
         OpenTreeProgress,
         r#"select root_id, max(updated_at) as "progress_at!", sum(n_available)::bigint as "available!",
-             sum(n_running)::bigint as "running!", sum(n_scheduled + n_retryable)::bigint as "deferred!"
+             sum(n_running)::bigint as "running!", sum(n_scheduled + n_retryable + n_waiting_for_event)::bigint as "deferred!"
            from job_state where root_id = any($1::uuid[]) group by root_id"#,
         root_ids
     )

@@ -37,8 +37,8 @@ pub async fn lock(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<TreeJobState>, sq
         TreeJobState,
         r#"select job_key, solo, sealed, sealed_by_feed, cancelled_at is not null as "cancelled!",
              deleted_at is not null as "deleted!",
-             n_available + n_running + n_retryable + n_scheduled + n_blocked as "pending!",
-             n_running as running, n_available + n_retryable + n_scheduled + n_blocked as "waiting!",
+             n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event as "pending!",
+             n_running as running, n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event as "waiting!",
              n_succeeded as succeeded, n_dead + n_cancelled + n_expired as "unsuccessful!",
              open_feeds, after_open, after_failed, n_after_cancelled as after_cancelled, completed_at, open_jobs,
              holds, tree_completed_at
@@ -116,9 +116,9 @@ pub async fn set_after(tx: &mut Tx, job_key: i64, open: i32) -> Result<(), sqlx:
 pub async fn fail_after(tx: &mut Tx, job_key: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update job_state set after_failed = true, version = version + 1, updated_at = clock_timestamp(),
-           n_after_cancelled = n_after_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
-           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
-           n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0
+           n_after_cancelled = n_after_cancelled + n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event,
+           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event,
+           n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0, n_waiting_for_event = 0
          where job_key = $1",
         job_key
     )
@@ -148,8 +148,8 @@ pub async fn cancel(tx: &mut Tx, job_keys: &[i64], reason: Option<&str>) -> Resu
         "update job_state set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
            after_open = 0, after_failed = false, n_after_cancelled = 0,
            -- Of a job that is complete there is nothing left to count.
-           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked,
-           n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0,
+           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event,
+           n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0, n_waiting_for_event = 0,
            version = version + 1, updated_at = clock_timestamp(),
            completed_at = case when solo and n_running = 0 then clock_timestamp() else completed_at end,
            tree_completed_at = case when solo and n_running = 0 then clock_timestamp() else tree_completed_at end,
@@ -226,7 +226,7 @@ pub async fn complete_solos(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::E
              when n_succeeded > 0 then 2 else 3 end
          where job_key = any($1::bigint[]) and solo and sealed and completed_at is null and open_feeds = 0
            and (holds = 0 or cancelled_at is not null)
-           and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0",
+           and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event = 0",
         job_keys
     )
     .execute(&mut **tx)

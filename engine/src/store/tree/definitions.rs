@@ -6,6 +6,8 @@ use domain::{
     item::MaxFailures,
     job_type::{Delivery, Executor, PushSecrets},
     retry::Backoff,
+    traceparent::Traceparent,
+    type_limits::TypeLimits,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -21,6 +23,7 @@ pub struct TypeInfo {
     pub delivery: Delivery,
     pub max_failures: MaxFailures,
     pub concurrency: Option<i32>,
+    pub limits: TypeLimits,
     pub backoff: Backoff,
     pub heartbeat_seconds: f64,
     pub run_timeout_seconds: Option<f64>,
@@ -44,7 +47,7 @@ impl TypeInfo {
 /// Every job type. A type whose secrets cannot be opened has no URL, because its requests would be incomplete.
 pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx::Error> {
     let rows = sqlx::query!(
-        "select id, name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+        "select id, name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, paused, import
          from job_type"
@@ -63,6 +66,7 @@ pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx
             delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
             max_failures: MaxFailures::from_stored(row.max_failures),
             concurrency: row.concurrency,
+            limits: read_limits(row.limits.as_deref()),
             backoff: Backoff {
                 min_seconds: row.backoff_min_seconds,
                 max_seconds: row.backoff_max_seconds,
@@ -86,6 +90,11 @@ pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx
 pub(crate) fn read_import(text: Option<&str>) -> Option<ImportSettings> {
     let closed = || ImportSettings { enabled: false, ..ImportSettings::default() };
     text.map(|text| serde_json::from_str(text).unwrap_or_else(|_| closed()))
+}
+
+/// Stored limits of a type.
+pub(crate) fn read_limits(text: Option<&str>) -> TypeLimits {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// An executor with its complete URL, and the secrets of its requests.
@@ -131,6 +140,8 @@ pub struct JobInfo {
     pub fed: bool,
     /// It waits for other jobs of its tree (`after`).
     pub waits: bool,
+    /// Trace context of the request that created it.
+    pub traceparent: Option<Traceparent>,
 }
 
 struct JobRow {
@@ -151,6 +162,7 @@ struct JobRow {
     solo: bool,
     fed: bool,
     waits: bool,
+    traceparent: Option<String>,
 }
 
 impl From<JobRow> for JobInfo {
@@ -173,6 +185,7 @@ impl From<JobRow> for JobInfo {
             solo: row.solo,
             fed: row.fed,
             waits: row.waits,
+            traceparent: row.traceparent.as_deref().and_then(|text| text.parse().ok()),
         }
     }
 }
@@ -198,6 +211,7 @@ impl JobInfo {
             solo,
             fed: row.feed.is_some(),
             waits: !row.after.is_empty(),
+            traceparent: row.traceparent.as_deref().and_then(|text| text.parse().ok()),
         }
     }
 }
@@ -209,7 +223,7 @@ pub async fn jobs_by_key(executor: impl sqlx::PgExecutor<'_>, job_keys: &[i64]) 
         r#"select job_key, fair_turn_job_key, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
              j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at,
              (select g.solo from job_state g where g.job_key = j.job_key) as "solo!",
-             feed is not null as "fed!", cardinality(after) > 0 as "waits!"
+             feed is not null as "fed!", cardinality(after) > 0 as "waits!", traceparent
            from job j join job_type t on t.id = j.type_id where job_key = any($1::bigint[])"#,
         job_keys
     )
@@ -225,7 +239,7 @@ pub async fn job_by_id(pool: &PgPool, id: Uuid) -> Result<Option<JobInfo>, sqlx:
         r#"select job_key, fair_turn_job_key, j.id, root_id, owner_id, type_id, t.name as type_name, j.delivery,
              j.max_failures, j.steps, j.payload_schema, priority, run_after, expires_at,
              (select g.solo from job_state g where g.job_key = j.job_key) as "solo!",
-             feed is not null as "fed!", cardinality(after) > 0 as "waits!"
+             feed is not null as "fed!", cardinality(after) > 0 as "waits!", traceparent
            from job j join job_type t on t.id = j.type_id where j.id = $1"#,
         id
     )

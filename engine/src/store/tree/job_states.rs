@@ -126,7 +126,7 @@ async fn work(tx: &mut Tx, job_key: i64, delta: &Delta) -> Result<Option<(Update
              version = version + 1, updated_at = clock_timestamp()
            where job_key = $1 and cancelled_at is null and deleted_at is null
            returning root_id, (sealed and completed_at is null
-             and n_available + n_running + n_retryable + n_scheduled + n_blocked = 0) as "may_complete!""#,
+             and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event = 0) as "may_complete!""#,
         job_key,
         delta.counts.available,
         delta.counts.running,
@@ -156,6 +156,7 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<UpdatedJobSt
              n_retryable = n_retryable + ($4::bigint[])[width_bucket(g.job_key, $1::bigint[])],
              n_scheduled = n_scheduled + ($5::bigint[])[width_bucket(g.job_key, $1::bigint[])],
              n_blocked   = n_blocked   + ($6::bigint[])[width_bucket(g.job_key, $1::bigint[])],
+             n_waiting_for_event = n_waiting_for_event + ($22::bigint[])[width_bucket(g.job_key, $1::bigint[])],
              n_succeeded = n_succeeded + ($7::bigint[])[width_bucket(g.job_key, $1::bigint[])],
              n_dead      = n_dead      + ($8::bigint[])[width_bucket(g.job_key, $1::bigint[])],
              n_cancelled = n_cancelled + ($9::bigint[])[width_bucket(g.job_key, $1::bigint[])],
@@ -173,26 +174,26 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<UpdatedJobSt
              completed_at = case
                when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
                     + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
                then clock_timestamp() else completed_at end,
              tree_completed_at = case
                when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
                     + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
                then clock_timestamp() else tree_completed_at end,
              completion = completion + case
                when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
                     + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
                then 1 else 0 end,
              -- 1 succeeded, 2 partial, 3 failed, 4 cancelled (`completion`).
              tree_outcome = case
                when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
                 and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked
+                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
                     + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
                then case
                  when cancelled_at is not null then 4
@@ -207,7 +208,7 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<UpdatedJobSt
              and not (g.sealed and ($17::bool[])[width_bucket(g.job_key, $1::bigint[])])
            returning g.job_key, g.root_id,
              (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0 and g.after_open = 0
-              and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked = 0) as "needs_completion_check!",
+              and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked + g.n_waiting_for_event = 0) as "needs_completion_check!",
              (g.solo and g.calls is distinct from false and coalesce(g.tree_completed_at >= now(), false)) as "calls!""#,
         &keys,
         &column(|d| d.counts.available),
@@ -230,6 +231,7 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<UpdatedJobSt
         &column(|d| d.after_cancelled),
         &flag(|d| d.knows_cancelled || d.fair_turn_only),
         &flag(|d| d.stays_open),
+        &column(|d| d.counts.waiting_for_event),
     )
     .fetch_all(&mut **tx)
     .await?;

@@ -5,11 +5,12 @@ use domain::{
     item::MaxFailures,
     job_type::{Delivery, JobTypeSpec, PushSecrets},
     retry::Backoff,
+    type_limits::TypeLimits,
 };
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
-use super::definitions::{read_import, whole_executor};
+use super::definitions::{read_import, read_limits, whole_executor};
 use crate::{
     sealing::Sealer,
     store::pagination::{NamedPageRange, in_named_order},
@@ -21,6 +22,7 @@ struct Row {
     delivery: String,
     max_failures: Option<i32>,
     concurrency: Option<i32>,
+    limits: Option<String>,
     backoff_min_seconds: f64,
     backoff_max_seconds: Option<f64>,
     backoff_factor: f64,
@@ -45,11 +47,14 @@ impl Row {
     fn job_type(self, sealer: &Sealer) -> JobType {
         let row = self;
         let (executor, _) = whole_executor(sealer, &row.name, &row.executor, row.executor_secrets.as_deref());
+        let limits = read_limits(row.limits.as_deref());
         JobType {
             name: row.name,
             delivery: Delivery::parse(&row.delivery).unwrap_or_default(),
             max_failures: MaxFailures::from_stored(row.max_failures),
             concurrency: row.concurrency,
+            rate_limit: limits.rate_limit,
+            concurrency_by: limits.concurrency_by,
             backoff: Backoff {
                 min_seconds: row.backoff_min_seconds,
                 max_seconds: row.backoff_max_seconds,
@@ -76,11 +81,15 @@ fn write_import(spec: &JobTypeSpec) -> Option<String> {
     spec.import.as_ref().map(|import| Document::of(import).text().to_owned())
 }
 
+fn write_limits(limits: &TypeLimits) -> Option<String> {
+    (!limits.is_empty()).then(|| Document::of(limits).text().to_owned())
+}
+
 /// The type of this name.
 pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Option<JobType>> {
     let row = sqlx::query_as!(
         Row,
-        "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+        "select name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
            version
@@ -99,7 +108,7 @@ pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPageRange) -> sqlx
         ($behind:tt, $order:tt) => {
             sqlx::query_as!(
                 Row,
-                "select name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+                "select name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
                    backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
                    payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at,
                    updated_at, version
@@ -128,10 +137,10 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
         Row,
         "insert into job_type (name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused, executor_secrets, import)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+           payload_schema, executor, require_idempotency_key, paused, executor_secrets, import, limits)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
          on conflict on constraint job_type_name do nothing
-         returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+         returning name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
            version",
@@ -152,7 +161,8 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
         spec.require_idempotency_key,
         spec.paused,
         seal_push(sealer, &secrets),
-        write_import(spec)
+        write_import(spec),
+        write_limits(&spec.limits())
     )
     .fetch_optional(on)
     .await?;
@@ -175,9 +185,9 @@ pub async fn replace(
          set delivery = $2, max_failures = $3, concurrency = $4, backoff_min_seconds = $5, backoff_max_seconds = $6,
            backoff_factor = $7, backoff_jitter = $8, heartbeat_seconds = $9, run_timeout_seconds = $10, steps = $11,
            retain_seconds = $12, payload_schema = $13, executor = $14, require_idempotency_key = $15, paused = $16,
-           executor_secrets = $18, import = $19, updated_at = clock_timestamp(), version = version + 1
+           executor_secrets = $18, import = $19, limits = $20, updated_at = clock_timestamp(), version = version + 1
          where name = $1 and version = $17
-         returning name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
+         returning name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
            version",
@@ -199,7 +209,8 @@ pub async fn replace(
         spec.paused,
         version,
         seal_push(sealer, secrets),
-        write_import(spec)
+        write_import(spec),
+        write_limits(&spec.limits())
     )
     .fetch_optional(on)
     .await?;

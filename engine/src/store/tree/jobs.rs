@@ -41,6 +41,8 @@ pub struct NewJobRow {
     /// Credential of the requester, and true if it can see all owners' work.
     pub requested_by: Uuid,
     pub requester_sees_all: bool,
+    /// Trace context of the request.
+    pub traceparent: Option<String>,
 }
 
 /// Settings of a job's type as they were when the job was created.
@@ -59,21 +61,21 @@ pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<FrozenSetting
         r#"insert into job (id, root_id, job_key, ord, parent_id, owner_id, type_id, key, name, delivery, max_failures,
              steps, payload_schema, retain_seconds, priority, run_after, expires_at, expected_count, final_stage, feed,
              after, after_outcome, metadata, dedupe_key, initiated_by, on_completed, upload_id, replay_of, body_hash,
-             fair_turn_job_key, requested_by, requester_sees_all)
+             fair_turn_job_key, requested_by, requester_sees_all, traceparent)
            select n.id, n.root_id, n.job_key, n.ord, n.parent_id, n.owner_id, n.type_id, n.key, n.name, t.delivery,
              n.max_failures, t.steps, t.payload_schema, t.retain_seconds, n.priority, n.run_after, n.expires_at,
              n.expected_count, n.final_stage, n.feed, string_to_array(n.after, ','), n.after_outcome, n.metadata,
              n.dedupe_key, n.initiated_by, n.on_completed, n.upload_id, n.replay_of, n.body_hash, n.fair_turn_job_key,
-             n.requested_by, n.requester_sees_all
+             n.requested_by, n.requester_sees_all, n.traceparent
            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::int[], $5::uuid[], $6::uuid[], $7::int[], $8::text[],
                   $9::text[], $10::int[], $11::smallint[], $12::timestamptz[], $13::timestamptz[], $14::bigint[],
                   $15::bool[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[],
                   $22::text[], $23::uuid[], $24::uuid[], $25::bytea[], $26::bigint[], $27::uuid[],
-                  $28::bool[])
+                  $28::bool[], $29::text[])
              as n (id, root_id, job_key, ord, parent_id, owner_id, type_id, key, name, max_failures, priority, run_after,
                   expires_at, expected_count, final_stage, feed, after, after_outcome, metadata, dedupe_key,
                   initiated_by, on_completed, upload_id, replay_of, body_hash, fair_turn_job_key, requested_by,
-                  requester_sees_all)
+                  requester_sees_all, traceparent)
            join job_type t on t.id = n.type_id
            order by n.id
            on conflict do nothing
@@ -106,6 +108,7 @@ pub async fn insert(tx: &mut Tx, jobs: &[NewJobRow]) -> Result<Vec<FrozenSetting
         &column(jobs, |j| j.fair_turn_job_key),
         &column(jobs, |j| j.requested_by),
         &column(jobs, |j| j.requester_sees_all),
+        &column(jobs, |j| j.traceparent.as_deref()) as &[Option<&str>],
     )
     .fetch_all(&mut **tx)
     .await

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use domain::Document;
+use domain::{Document, remembered_mapping::RememberedMapping};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -53,8 +53,7 @@ impl Rows {
             self.deadlines.extend(node.expires_at.map(|expires_at| (job_key, expires_at.0)));
             self.splits.extend(split(node, job_key)?);
             self.corrections.extend(corrects(node).map(|job_id| (job_key, job_id, tree.owner_id)));
-            let mapping = node.new.mapping.as_ref().map(|mapping| Document::of(mapping).text().to_owned());
-            self.mappings.extend(mapping.map(|mapping| ((tree.owner_id, node.info.id), mapping)));
+            self.mappings.extend(remembered(node).map(|mapping| ((tree.owner_id, node.info.id), mapping)));
             self.jobs.push(NewJobRow {
                 job_key,
                 ord: at as i32,
@@ -99,7 +98,15 @@ fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
         fair_turn_job_key: 0,
         requested_by: tree.requester.0,
         requester_sees_all: tree.requester.1,
+        traceparent: tree.traceparent.map(|at| at.to_string()),
     }
+}
+
+/// Mapping of a job's file, with the columns that it leaves out.
+fn remembered(node: &Node) -> Option<String> {
+    let columns = node.head.as_ref().and_then(|(_, head)| head.data_columns()).unwrap_or_default();
+    let mapping = RememberedMapping::of(node.new.mapping.as_ref()?, columns);
+    Some(Document::of(&mapping).text().to_owned())
 }
 
 /// The job whose failed rows a job's file corrects: the file is a list of failures that came back, and the job's metadata

@@ -187,6 +187,7 @@ impl Engine {
             key: Some((format!("schedule:{}:{}", row.id, Time(tick)), hash)),
             body_hash: Some(hash),
             may_need_key: true,
+            traceparent: None,
         };
         Ok(self.create_tree(&caller, creation).await?.0.root_id())
     }

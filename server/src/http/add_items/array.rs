@@ -3,6 +3,7 @@
 use domain::{
     api::{Added, NewItem},
     id::Uuid,
+    traceparent::Traceparent,
 };
 
 use super::{AddItemsQuery, NOTHING};
@@ -21,6 +22,7 @@ pub(super) struct Array<'a> {
     pub(super) caller: &'a Caller,
     pub(super) job_id: Uuid,
     pub(super) query: AddItemsQuery,
+    pub(super) traceparent: Option<Traceparent>,
 }
 
 /// Number of attempts if another server moves the key at the same time.
@@ -28,7 +30,7 @@ pub(super) const MAX_ATTEMPTS: usize = 20;
 
 impl Array<'_> {
     pub(super) async fn add(&self, items: Vec<NewItem>, key: Option<KeyAdvance>) -> Result<Added> {
-        let adding = self.query.adding(self.query.seal.unwrap_or(false), key, None);
+        let adding = self.query.adding(self.query.seal.unwrap_or(false), key, None, self.traceparent);
         Ok(self.app.engine.add_items(self.caller, self.job_id, items, adding).await?)
     }
 

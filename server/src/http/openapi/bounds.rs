@@ -7,6 +7,10 @@
 use domain::{
     ItemState, account,
     alert::{AlertKind, LONGEST_MESSAGE},
+    alert_channel::{
+        LONGEST_AFTER_SECONDS, LONGEST_CHANNEL_NAME, LONGEST_RECIPIENT, LONGEST_ROUTING_KEY, MOST_CHANNEL_TYPES,
+        MOST_RECIPIENTS, TIME_OF_DAY_PATTERN, Weekday,
+    },
     api::{LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE},
     api::{SeriesMetric, SeriesStep},
     assignment::ASSIGNMENT_ID_PATTERN,
@@ -17,15 +21,17 @@ use domain::{
     job_type,
     limits::{
         DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_LOG, LARGEST_PAGE, LEAST_PRIORITY,
-        LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER,
-        LONGEST_PROGRESS_MESSAGE, LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_RETRY_AFTER_SECONDS,
-        LONGEST_SECONDS, LONGEST_TOKEN_NAME, LONGEST_URL, LONGEST_WAIT_SECONDS, LONGEST_WORKER_ID, MOST_CLAIMED,
-        MOST_EDITS, MOST_ENDINGS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_LOG_LINES, MOST_STEPS,
-        NAME_PATTERN, SHORTEST_SECONDS,
+        LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_EVENT_NAME, LONGEST_FORM_DESCRIPTION, LONGEST_FORM_TITLE,
+        LONGEST_JOB_NAME, LONGEST_KEY, LONGEST_NAME, LONGEST_POINTER, LONGEST_PROGRESS_MESSAGE, LONGEST_PUSH_SECONDS,
+        LONGEST_RETENTION_SECONDS, LONGEST_RETRY_AFTER_SECONDS, LONGEST_SECONDS, LONGEST_TOKEN_NAME, LONGEST_URL,
+        LONGEST_WAIT_SECONDS, LONGEST_WORKER_ID, MOST_CLAIMED, MOST_EDITS, MOST_ENDINGS, MOST_FORM_CHOICES,
+        MOST_FORM_FIELDS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_LOG_LINES, MOST_STEPS, NAME_PATTERN,
+        SHORTEST_SECONDS,
     },
     mapping::{DateFormat, LONGEST_COLUMN, MOST_MAPPED_COLUMNS, NumberFormat},
     retry,
     row_edit::{LONGEST_EDITED_CELL, MOST_ROW_EDITS},
+    type_limits,
 };
 use serde_json::{Value, json};
 
@@ -69,8 +75,21 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("SignIn" | "StepUp" | "TotpConfirm", "code") | ("SignIn" | "StepUp", "recovery_code") => text(0, 100),
         ("NewSchedule" | "SchedulePatch", "name") => text(1, LONGEST_SCHEDULE_NAME),
         ("NewSchedule" | "SchedulePatch", "cron") => text(1, LONGEST_CRON),
-        ("NewSchedule" | "SchedulePatch", "time_zone") => text(1, LONGEST_TIME_ZONE),
+        ("NewSchedule" | "SchedulePatch" | "QuietHours", "time_zone") => text(1, LONGEST_TIME_ZONE),
         ("NewSchedule" | "SchedulePatch", "catch_up_window_seconds") => whole(0, LONGEST_CATCH_UP_SECONDS),
+        ("NewAlertChannel" | "AlertChannelPatch", "name") => text(1, LONGEST_CHANNEL_NAME),
+        ("NewAlertChannel" | "AlertChannelPatch", "routing_key") => {
+            json!({"minLength": 1, "maxLength": LONGEST_ROUTING_KEY, "pattern": "^[A-Za-z0-9]+$"})
+        }
+        ("NewAlertChannel" | "AlertChannelPatch", "to") => {
+            let address = json!({"type": "string", "format": "email", "maxLength": LONGEST_RECIPIENT});
+            json!({"maxItems": MOST_RECIPIENTS, "uniqueItems": true, "items": address})
+        }
+        ("NewAlertChannel" | "AlertChannelPatch", "kinds") => json!({"maxItems": AlertKind::ALL.len()}),
+        ("NewAlertChannel" | "AlertChannelPatch", "types") => json!({"maxItems": MOST_CHANNEL_TYPES, "items": named()}),
+        ("NewAlertChannel" | "AlertChannelPatch", "after_seconds") => whole(0, LONGEST_AFTER_SECONDS),
+        ("QuietHours", "from" | "to") => json!({"pattern": TIME_OF_DAY_PATTERN}),
+        ("QuietHours", "days") => json!({"maxItems": Weekday::ALL.len()}),
         ("NewPasskey" | "PasskeyPatch" | "TotpPatch", "name") => text(1, factors::LONGEST_PASSKEY_NAME),
         ("NewPassword", "current_password") | ("SignIn", "password" | "link" | "email") | ("StepUp", "password") => {
             text(0, account::LONGEST_PASSWORD)
@@ -90,6 +109,11 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         }
         ("JobTypeSpec", "payload_schema") => json!({"$replace": {"type": ["object", "boolean", "null"]}}),
         ("JobTypeSpec", "concurrency") => whole(0, i32::MAX.into()),
+        ("RateLimit", "count" | "burst") | ("ConcurrencyBy", "limit") => whole(1, type_limits::HIGHEST_LIMIT),
+        ("RateLimit", "per_seconds") => whole(1, type_limits::LONGEST_WINDOW_SECONDS),
+        ("RateLimit" | "ConcurrencyBy", "key") => {
+            json!({"minLength": 1, "maxLength": LONGEST_POINTER, "pattern": POINTER})
+        }
         ("JobTypeSpec", "heartbeat_seconds" | "run_timeout_seconds") => number(SHORTEST_SECONDS, LONGEST_SECONDS),
         ("JobTypeSpec", "retain_seconds") => whole(0, LONGEST_RETENTION_SECONDS),
         ("JobTypeSpec", "steps") => json!({"maxItems": MOST_STEPS, "uniqueItems": true, "items": named()}),
@@ -128,7 +152,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("JobUpload" | "FileCheckBody", "sheet") => text(1, LONGEST_SHEET),
         ("JobUpload" | "FileCheckBody", "header_row") => whole(*HEADER_ROWS.start(), *HEADER_ROWS.end()),
         ("NewJob" | "FileCheckBody", "edits") => json!({"maxItems": MOST_ROW_EDITS}),
-        ("RowEdit", "row") => whole(1, GREATEST_COUNT),
+        ("NewAlertChannel" | "AlertChannelPatch", "min_count") | ("RowEdit", "row") => whole(1, GREATEST_COUNT),
         ("RowEdit", "cells") => json!({
             "propertyNames": text(1, LONGEST_COLUMN),
             "additionalProperties": {"type": "string", "maxLength": LONGEST_EDITED_CELL}
@@ -145,6 +169,16 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("ItemProgress", "message") => text(0, LONGEST_PROGRESS_MESSAGE),
         ("WorkError", "message") => text(1, LONGEST_ERROR_MESSAGE),
         ("WorkError", "kind") => text(1, LONGEST_ERROR_KIND),
+        ("WaitBody" | "EventBody", "name") => text(1, LONGEST_EVENT_NAME),
+        ("WaitBody", "timeout_seconds") => {
+            json!({"exclusiveMinimum": 0, "maximum": LONGEST_RETRY_AFTER_SECONDS})
+        }
+        ("EventForm" | "FormField", "title") => text(1, LONGEST_FORM_TITLE),
+        ("EventForm" | "FormField", "description") => text(0, LONGEST_FORM_DESCRIPTION),
+        ("EventForm", "fields") => json!({"maxItems": MOST_FORM_FIELDS}),
+        ("FormField", "name") => text(1, LONGEST_NAME),
+        ("FormField", "choices") => json!({"maxItems": MOST_FORM_CHOICES, "uniqueItems": true,
+            "items": {"type": "string", "minLength": 1, "maxLength": LONGEST_FORM_TITLE}}),
         ("AlertBody", "message") => json!({"minLength": 1, "maxLength": LONGEST_MESSAGE, "pattern": r"\S"}),
         ("NewBulk", "payload_edit") => json!({"maxItems": MOST_EDITS}),
         ("NewBulk", "rate_per_second") => json!({"exclusiveMinimum": 0, "maximum": FASTEST_BULK}),
@@ -211,6 +245,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
             | "succeed_assignment"
             | "fail_assignment"
             | "release_assignment"
+            | "wait_assignment"
             | "alert_assignment"
             | "log_assignment",
             "id",
@@ -231,12 +266,12 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         (_, "Upload-Metadata") => json!({"pattern": METADATA}),
         (_, "reason") => json!({"maxLength": LONGEST_REASON}),
         (_, "sheet") => text(0, LONGEST_SHEET),
-        // Filters: a value that matches nothing finds nothing, so any text is valid.
+        // Filters: a value that matches nothing finds nothing, so any text is valid. An invalid trace context is ignored.
         (
             _,
             "type" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key" | "initiated_by" | "actor"
             | "action" | "filename" | "metadata.name" | "If-None-Match" | "step" | "idempotency_key" | "Range"
-            | "If-Range",
+            | "If-Range" | "traceparent",
         ) => json!({}),
         _ => return None,
     })
@@ -245,6 +280,9 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
 /// Pattern of a [`domain::topic::Topic`].
 const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries|schedules\
     |(job|item):[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
+
+/// Pattern of a JSON Pointer into a payload.
+const POINTER: &str = r"^(/([^/~]|~[01])*)+$";
 
 /// Pattern of an email address: ASCII without spaces; the domain neither begins nor ends with a dot.
 const EMAIL: &str = r"^[!-?A-~]+@[!-\-/-?A-~]([!-?A-~]*[!-\-/-?A-~])?$";

@@ -37,6 +37,16 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
             }),
         ),
         (
+            "create_alert_channel",
+            None,
+            json!({
+                "name": "On call", "kind": "pagerduty", "routing_key": "0123456789abcdef0123456789abcdef",
+                "kinds": ["dead_letters", "stalled"], "types": ["calculate-payroll"], "min_count": 10,
+                "after_seconds": 60,
+                "quiet_hours": {"time_zone": "Europe/Berlin", "from": "22:00", "to": "07:00", "days": []}
+            }),
+        ),
+        (
             "create_schedule",
             None,
             json!({
@@ -88,6 +98,14 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
                 "retryable": true, "retry_after_seconds": 30
             }),
         ),
+        (
+            "wait_assignment",
+            None,
+            json!({"name": "approval", "timeout_seconds": 86400, "form": {"title": "Approve the invoice?", "fields": [
+                {"name": "decision", "type": "choice", "choices": ["approve", "reject"], "required": true},
+                {"name": "note", "type": "text", "title": "Note", "required": false}]}}),
+        ),
+        ("send_event", None, json!({"name": "approval", "data": {"decision": "approve"}})),
         ("release_assignment", None, json!({"retry_after_seconds": 5})),
         (
             "finish_assignments",

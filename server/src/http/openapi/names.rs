@@ -20,6 +20,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("EndedAs", "AttemptOutcome"),
     ("Ending", "AssignmentEnding"),
     ("EndingAnswer", "AssignmentEndingResult"),
+    ("EventBody", "EventRequest"),
     ("FinishBody", "FinishRequest"),
     ("Finished", "FinishResponse"),
     ("Headers", "PushHeaders"),

@@ -1,7 +1,7 @@
 //! Messages that Treeline sends: the section `webhooks` of the document.
 //!
-//! Five messages: to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL`,
-//! and one to `TREELINE_AUDIT_URL`. Their schemas are here because no operation of the API accepts or returns them. The
+//! Six messages: to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL` and to
+//! alert channels, one to alert channels alone, and one to `TREELINE_AUDIT_URL`. Their schemas are here because no operation of the API accepts or returns them. The
 //! test receivers (`server/tests/it/support/receiver.rs`) validate every message against these schemas.
 
 use serde_json::{Value, json};
@@ -76,6 +76,7 @@ pub(super) fn add(document: &mut Value) {
                     "attempt": {"type": "integer", "format": "int32", "minimum": 1, "description": "From 1; only grows"},
                     "payload": refer("Document"),
                     "step": {"oneOf": [{"type": "null"}, refer("Step")]},
+                    "event": refer("ReceivedEvent"),
                     "inputs": {
                         "type": "object", "additionalProperties": refer("Inputs"),
                         "description": "Where the job waited for others: their results by key, or links to them"
@@ -87,6 +88,23 @@ pub(super) fn add(document: &mut Value) {
         (
             "AlertCleared",
             about_alert("alert.cleared", "An alert is over; `data.id` is that of the alert that was raised."),
+        ),
+        (
+            "AlertTest",
+            json!({
+                "type": "object",
+                "description": "A test of an alert channel.",
+                "required": ["type", "timestamp", "data"],
+                "properties": {
+                    "type": {"type": "string", "enum": ["alert.test"]},
+                    "timestamp": refer("Time"),
+                    "data": {
+                        "type": "object",
+                        "required": ["channel_id", "channel"],
+                        "properties": {"channel_id": id("The alert channel"), "channel": text("Its name")}
+                    }
+                }
+            }),
         ),
         (
             "AuditEntries",
@@ -110,6 +128,8 @@ pub(super) fn add(document: &mut Value) {
         document["components"]["schemas"][name] = shape;
     }
     let header = |name: &str, description: &str| json!({"name": name, "in": "header", "required": true, "description": description, "schema": {"type": "string"}});
+    let traceparent = json!({"name": "traceparent", "in": "header", "required": false,
+        "description": "W3C Trace Context, if the item or the tree was added within a trace", "schema": {"type": "string"}});
     let signed = json!([
         header("webhook-id", "The same on every try of one message"),
         header("webhook-timestamp", "Seconds since 1970, of this try"),
@@ -129,6 +149,11 @@ pub(super) fn add(document: &mut Value) {
     let mut pushed = signed.clone();
     if let Some(parameters) = pushed.as_array_mut() {
         parameters.push(header("Idempotency-Key", "The id of the item, on every attempt"));
+        parameters.push(traceparent.clone());
+    }
+    let mut completed = signed.clone();
+    if let Some(parameters) = completed.as_array_mut() {
+        parameters.push(traceparent);
     }
     let answers = |pairs: &[(&str, &str)]| -> Value {
         pairs.iter().map(|(status, description)| ((*status).to_owned(), json!({"description": description}))).collect()
@@ -143,7 +168,7 @@ pub(super) fn add(document: &mut Value) {
             "tree_completed", "A tree is complete",
             "Sent to `on_completed.url` of the root once for each completion, signed, and tried again with growing \
              pauses for a day.",
-            "TreeCompleted", signed.clone(),
+            "TreeCompleted", completed,
             answers(&[
                 ("2XX", "Received"),
                 ("410", "Not wanted any more: the delivery ends as `failed`"),
@@ -171,14 +196,20 @@ pub(super) fn add(document: &mut Value) {
         ),
         "alert-raised": post(
             "alert_raised", "An alert was raised",
-            "Sent to `TREELINE_ALERT_URL`, signed by the deployment's secret and by one for this purpose. The message is \
-             stored before it is sent and tried again with growing pauses for a day, so it arrives at least once.",
+            "Sent to `TREELINE_ALERT_URL`, signed by the deployment's secret and by one for this purpose, and to alert channels \
+             of the kind `webhook`, signed by the channel's secret. The message is stored before it is sent and tried again \
+             with growing pauses for a day, so it arrives at least once.",
             "AlertRaised", signed.clone(), answers(&tried_again),
         ),
         "alert-cleared": post(
             "alert_cleared", "An alert is over",
-            "Sent to `TREELINE_ALERT_URL` as `alert-raised` is, for each alert whose raising was sent.",
+            "Sent to `TREELINE_ALERT_URL` and to alert channels as `alert-raised` is, for each alert whose raising was sent.",
             "AlertCleared", signed.clone(), answers(&tried_again),
+        ),
+        "alert-test": post(
+            "alert_test", "An alert channel is tested",
+            "Sent to an alert channel of the kind `webhook` by `POST /alert-channels/{id}/test`.",
+            "AlertTest", signed.clone(), answers(&tried_again),
         ),
         "audit-entries": post(
             "audit_entries", "Entries were added to the audit log",

@@ -17,8 +17,9 @@ use axum::{
     response::Response,
 };
 use domain::{
-    ItemState, Job,
+    Item, ItemState, Job,
     api::{ErrorGroup, ReplayBody, RetryBody},
+    event_wait::EventBody,
     filter::lists::List,
 };
 use uuid::Uuid;
@@ -200,6 +201,7 @@ enum ItemAction {
     Retry,
     Cancel,
     Replay,
+    Event,
 }
 
 impl ItemAction {
@@ -208,6 +210,7 @@ impl ItemAction {
             Self::Retry => "retry",
             Self::Cancel => "cancel",
             Self::Replay => "replay",
+            Self::Event => "event",
         }
     }
 }
@@ -225,6 +228,11 @@ pub(super) async fn cancel(app: State<App>, signed: Signed, id: TriedPath<Uuid>,
 /// `POST /items/{id}/replay`
 pub(super) async fn replay(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
     submit(&app, signed, id, fields, ItemAction::Replay).await
+}
+
+/// `POST /items/{id}/events`: the answer to the form of a wait.
+pub(super) async fn answer(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
+    submit(&app, signed, id, fields, ItemAction::Event).await
 }
 
 /// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
@@ -247,6 +255,7 @@ async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, 
             payload: fields.lines("payload"),
             expires_at: fields.text("expires_at").to_owned(),
             restart: fields.ticked("restart"),
+            answers: answers(&fields),
         },
         ..Actions::default()
     };
@@ -254,6 +263,23 @@ async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, 
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
         Err(error) => signed.visit.error_page(error),
     }
+}
+
+/// Answers of a form by the name of their field.
+fn answers(fields: &Fields) -> Vec<(String, String)> {
+    let named = fields.pairs().filter_map(|(name, value)| Some((name.strip_prefix("answer.")?, value)));
+    // Browsers send all line ends as CR LF.
+    named.map(|(name, value)| (name.to_owned(), value.replace("\r\n", "\n"))).collect()
+}
+
+/// Sends the answers of the form as the event, for the wait that the form was drawn for.
+async fn send_answer(app: &App, caller: &Caller, item: &Item, fields: &Fields) -> Result<()> {
+    let answers = answers(fields);
+    let typed = |name: &str| answers.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone());
+    let form = item.wait.as_ref().and_then(|wait| wait.form.as_ref());
+    let data = form.map(|form| form.data_of(typed));
+    let body = EventBody { name: fields.text("name").to_owned(), data, reason: None };
+    app.engine.send_answer(caller, item.id, body, fields.time("since")?).await
 }
 
 async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: ItemAction) -> Result<String> {
@@ -264,6 +290,10 @@ async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: 
         return Ok(format!("/items/{id}?did=cancelled"));
     }
     let item = engine.item(caller, id).await?;
+    if action == ItemAction::Event {
+        send_answer(app, caller, &item, fields).await?;
+        return Ok(format!("/items/{id}?did=answered"));
+    }
     let payload = fields.edited("payload", item.payload.as_ref())?;
     let expires_at = fields.time("expires_at")?;
     if action == ItemAction::Retry {

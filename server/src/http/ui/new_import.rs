@@ -5,6 +5,7 @@
 //! same page with the typed values and the stored file.
 
 mod inspect; // rows and columns of the file
+mod quick_fix; // cells changed as proposed
 mod receive; // the form
 mod typed_rows; // rows of the file as typed
 
@@ -17,23 +18,26 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use domain::{Code, Document, Problem, api::NewJob, import::ImportSettings, job_type::Builtin, upload::Upload};
+use domain::{
+    Code, Document, JobType, Problem, api::NewJob, import::ImportSettings, job_type::Builtin, upload::Upload,
+};
 use uuid::Uuid;
 
 use self::{
-    inspect::{Check, inspect, reading, suggestion},
+    inspect::{Check, check_body, inspect, reading, suggestion},
     receive::{Wish, choose, receive},
 };
 use super::{Signed, address, imports::named, pairs, see_other, status};
-use crate::{App, job_types, uploads};
+use crate::{App, http::file_check::problem_file, import_template::ImportTemplate, job_types, uploads};
 use engine::{
     caller::{Caller, Role},
     error::{Error, Result},
     store::pagination::NamedPageRange,
+    task::heavy,
 };
 
-/// Maximum number of files that can be reported as omitted.
-const MOST_LEFT: u32 = 10_000;
+/// Maximum number of files that are uploaded with one form.
+const MOST_FILES: usize = 50;
 
 /// Default job type.
 const USUAL_TYPE: &str = "import";
@@ -45,6 +49,7 @@ const SAMPLE_NAME: &str = "treeline-sample.csv";
 /// `GET /imports/new`
 ///
 /// `?again={id}`: uploads the corrected rows of that import. `?upload_id={id}`: the second step with the stored file.
+/// `?uploads={id},{id}`: several stored files, each with a link to its second step.
 pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let rendered = begun_form(&app, &signed.caller, query.as_deref()).await;
     signed.answer(rendered.map(|form| move || pages::new_import::page(&form, None)))
@@ -70,13 +75,20 @@ async fn begun_form(app: &App, caller: &Caller, query: Option<&str>) -> Result<I
             "sheet" => form.sheet = value,
             "rows" => form.rows = RowFilter::parse(&value),
             "name" => form.name = value,
-            "left" => form.left = value.parse().unwrap_or(0).min(MOST_LEFT),
+            "uploads" => {
+                for id in value.split(',').take(MOST_FILES) {
+                    form.uploads.push(stored(app, caller, id).await?);
+                }
+            }
             "matched" => form.matched = value,
             _ => changes.push((name, value)),
         }
     }
     if let Some(typed) = typed {
         form.job_type = typed;
+    }
+    if form.upload.is_none() {
+        form.templates = with_templates(app, caller).await?;
     }
     if let Some(upload) = form.upload.clone() {
         form.suggestion = suggestion(app, caller, &form, &upload).await?;
@@ -100,10 +112,23 @@ pub(super) async fn upload(State(app): State<App>, signed: Signed, request: Requ
         Err(error) => return signed.visit.error_page(error),
     };
     let received = receive(&app, &signed.caller, request, &mut form).await;
+    if received.is_ok() && form.uploads.len() + form.refused_files.len() > 1 {
+        return several(&signed, form);
+    }
     match received.and_then(|_| chosen(&form).map(|upload| upload.id)) {
         Ok(id) => see_other(&second_step(id, form.corrects.as_ref())),
-        Err(error) => refused(&signed, ImportForm { upload: None, ..form }, error),
+        Err(error) => refused(&signed, ImportForm { upload: None, uploads: Vec::new(), ..form }, error),
     }
+}
+
+/// Continues with the list of several stored files; with those that were refused, it is shown at once.
+fn several(signed: &Signed, form: ImportForm) -> Response {
+    let form = ImportForm { upload: None, ..form };
+    if !form.refused_files.is_empty() {
+        return signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::new_import::page(&form, None));
+    }
+    let ids: Vec<String> = form.uploads.iter().map(|upload| upload.id.to_string()).collect();
+    see_other(&address("/imports/new", &[("uploads", &ids.join(","))]))
 }
 
 /// `POST /imports/sample`: uploads the sample for the reader.
@@ -143,7 +168,7 @@ async fn first_import(app: &App, caller: &Caller, id: &str) -> Result<(Corrects,
 
 async fn empty_form(app: &App, caller: &Caller) -> Result<ImportForm> {
     Ok(ImportForm {
-        job_types: started_with_files(app, caller).await?,
+        job_types: started_with_files(app, caller).await?.into_iter().map(|it| it.name).collect(),
         job_type: USUAL_TYPE.to_owned(),
         header: true,
         limit_bytes: app.config.upload_limit.bytes() as i64,
@@ -152,14 +177,21 @@ async fn empty_form(app: &App, caller: &Caller) -> Result<ImportForm> {
     })
 }
 
-/// Names of the job types that a person may start with a file. Types that Treeline executes itself are not among them.
-async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<String>> {
+/// Names of the job types that a file can start and that have a template.
+async fn with_templates(app: &App, caller: &Caller) -> Result<Vec<String>> {
+    let types = started_with_files(app, caller).await?;
+    let named = |it: JobType| ImportTemplate::of(&it).map(|_| it.name);
+    Ok(heavy(|| types.into_iter().filter_map(named).collect()))
+}
+
+/// Job types that a person may start with a file. Types that Treeline executes itself are not among them.
+async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<JobType>> {
     let types = job_types::list(app, &NamedPageRange::by_name(1_000)).await?;
     let own = |builtin| matches!(builtin, Some(Builtin::Export | Builtin::Echo));
     let role = caller.role.map(Role::as_str);
     let open = |import: Option<&ImportSettings>| import.is_none_or(|import| import.admits(role));
     let offered = types.into_iter().filter(|it| !own(it.executor.name) && open(it.import.as_ref()));
-    Ok(offered.map(|it| it.name).collect())
+    Ok(offered.collect())
 }
 
 /// `POST /imports`
@@ -171,6 +203,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
     let received = receive(&app, &signed.caller, request, &mut form).await;
     let received = match received {
         Ok(Wish::Start) => Ok(()),
+        Ok(Wish::Problems) => return problems(&app, &signed, form).await,
         Ok(wish) => return reviewed(&app, &signed, form, wish).await,
         Err(error) => Err(error),
     };
@@ -179,7 +212,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, request: Requ
     }
     let made = match received {
         Ok(()) => make_job(&app, &signed.caller, &mut form).await,
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     match made {
         Ok(id) => see_other(&format!("/imports/{id}")),
@@ -202,12 +235,30 @@ async fn reviewed(app: &App, signed: &Signed, mut form: ImportForm, wish: Wish) 
         if form.matched != form.reading() || form.choices.is_empty() {
             form.choices = form.suggestion.as_ref().map(suggested).unwrap_or_default();
         }
-        let extent = if wish == Wish::Check { Check::Whole } else { Check::AtOnce };
-        inspect(app, &signed.caller, &mut form, &upload, extent).await
+        let extent = if wish == Wish::Show { Check::AtOnce } else { Check::Whole };
+        inspect(app, &signed.caller, &mut form, &upload, extent).await?;
+        if let (Wish::Fix(fix), Some(check)) = (wish, &form.check) {
+            fix.apply(check, &mut form.edits);
+            inspect(app, &signed.caller, &mut form, &upload, extent).await?;
+        }
+        Ok(())
     };
     match page_data.await {
         Ok(()) => signed.visit.page(StatusCode::OK, move || pages::new_import::page(&form, None)),
         Err(error) => refused(signed, form, error),
+    }
+}
+
+/// The rows with a problem as a file.
+async fn problems(app: &App, signed: &Signed, form: ImportForm) -> Response {
+    let file = async {
+        let upload = chosen(&form)?.clone();
+        let body = check_body(app, &signed.caller, &form, &upload).await?;
+        problem_file(app, &signed.caller, upload.id, body).await
+    };
+    match file.await {
+        Ok(response) => response,
+        Err(error) => refused(signed, form, error.into()),
     }
 }
 

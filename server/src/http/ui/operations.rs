@@ -6,7 +6,7 @@ use app::{
     pages::{
         self,
         overview::Overview,
-        types::{JobTypePageData, Typed},
+        types::{JobTypePageData, Typed, TypedKeyLimit, TypedRate},
     },
 };
 use axum::{
@@ -31,6 +31,7 @@ use crate::{
         extract::{Path, TriedPath},
         stats,
     },
+    import_template::ImportTemplate,
     job_types,
 };
 use engine::{
@@ -137,6 +138,7 @@ async fn page_data(app: &App, caller: &Caller, name: &str, range: Range) -> Resu
     Ok(JobTypePageData {
         history,
         typed: Typed::of(&job_type),
+        has_template: ImportTemplate::of(&job_type).is_some(),
         job_type,
         admin: caller.is_admin(),
         flash: None,
@@ -174,7 +176,7 @@ fn admin(caller: &Caller) -> Result<()> {
     Err(Error::refuse(Code::Forbidden, "Only admins change job types."))
 }
 
-/// `POST /types/{name}`: changes concurrency and backoff.
+/// `POST /types/{name}`: changes limits and backoff.
 pub(super) async fn change(
     State(app): State<App>,
     signed: Signed,
@@ -198,6 +200,13 @@ pub(super) async fn change(
             let text = |name: &str| fields.text(name).to_owned();
             let typed = Typed {
                 concurrency: text("concurrency"),
+                rate: TypedRate {
+                    count: text("rate_count"),
+                    per_seconds: text("rate_seconds"),
+                    burst: text("rate_burst"),
+                    key: text("rate_key"),
+                },
+                key_limit: TypedKeyLimit { key: text("key_limit_key"), limit: text("key_limit") },
                 min_seconds: text("min_seconds"),
                 max_seconds: text("max_seconds"),
                 factor: text("factor"),
@@ -231,6 +240,31 @@ async fn changed(app: &App, caller: &Caller, name: &str, fields: &Fields) -> Res
         )
     };
     let concurrency = number("concurrency", "/concurrency", true);
+    let text =
+        |field: &str| fields.given(field).map_or_else(|| "null".to_owned(), |key| Document::of(&key).text().to_owned());
+    // A form without these fields leaves them alone; empty ones remove the limit.
+    let rate_limit = fields.lines("rate_count").is_some().then(|| {
+        let given =
+            ["rate_count", "rate_seconds", "rate_burst", "rate_key"].iter().any(|name| fields.given(name).is_some());
+        if !given {
+            return "null".to_owned();
+        }
+        format!(
+            r#"{{"count":{},"per_seconds":{},"burst":{},"key":{}}}"#,
+            number("rate_count", "/rate_limit/count", false),
+            number("rate_seconds", "/rate_limit/per_seconds", false),
+            number("rate_burst", "/rate_limit/burst", true),
+            text("rate_key"),
+        )
+    });
+    let concurrency_by = fields.lines("key_limit").is_some().then(|| {
+        if fields.given("key_limit").is_none() && fields.given("key_limit_key").is_none() {
+            return "null".to_owned();
+        }
+        let key = fields.given("key_limit_key").unwrap_or_default();
+        let limit = number("key_limit", "/concurrency_by/limit", false);
+        format!(r#"{{"key":{},"limit":{limit}}}"#, Document::of(&key).text())
+    });
     let backoff = format!(
         r#"{{"min_seconds":{},"max_seconds":{},"factor":{},"jitter":{}}}"#,
         number("min_seconds", "/backoff/min_seconds", false),
@@ -242,8 +276,14 @@ async fn changed(app: &App, caller: &Caller, name: &str, fields: &Fields) -> Res
         return Err(Problem::invalid_body(faults).into());
     }
     let raw = |text: String| RawValue::from_string(text).map_err(|e| Error::Broken(e.to_string()));
-    let fields = [("concurrency".to_owned(), raw(concurrency)?), ("backoff".to_owned(), raw(backoff)?)].into();
-    job_types::patch(app, caller, name, &fields, version).await?;
+    let mut changes: job_types::Fields =
+        [("concurrency".to_owned(), raw(concurrency)?), ("backoff".to_owned(), raw(backoff)?)].into();
+    for (field, value) in [("rate_limit", rate_limit), ("concurrency_by", concurrency_by)] {
+        if let Some(value) = value {
+            changes.insert(field.to_owned(), raw(value)?);
+        }
+    }
+    job_types::patch(app, caller, name, &changes, version).await?;
     Ok(())
 }
 

@@ -24,8 +24,8 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, account, address, audit, bulk, correct, deliveries, factors, imports, items, jobs, new_import, oidc,
-    operations, people,
+    Signed, Visit, account, address, alert_channels, audit, bulk, correct, deliveries, factors, imports, items, jobs,
+    new_import, oidc, operations, people,
     render::{page, render, render_forms},
     schedules, search, see_other, services, shares, sign_in, step_up, theme,
 };
@@ -65,6 +65,9 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
                 <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(schedules::new) />
                 <Route path=path!("/schedules/:id") ssr=SsrMode::Async view=page(schedules::show) />
+                <Route path=path!("/alert-channels") ssr=SsrMode::Async view=page(alert_channels::list) />
+                <Route path=path!("/alert-channels/new") ssr=SsrMode::Async view=page(alert_channels::new) />
+                <Route path=path!("/alert-channels/:id") ssr=SsrMode::Async view=page(alert_channels::show) />
                 <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
                 <Route path=path!("/menu") ssr=SsrMode::Async view=page(operations::menu) />
                 <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(operations::shortcuts) />
@@ -123,6 +126,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/items/{id}/retry", post(items::retry))
         .route("/items/{id}/cancel", post(items::cancel))
         .route("/items/{id}/replay", post(items::replay))
+        .route("/items/{id}/events", post(items::answer))
         .route("/bulk", post(bulk::preview))
         .route("/bulk/{id}/start", post(bulk::start))
         .route("/bulk/{id}/cancel", post(bulk::cancel))
@@ -132,6 +136,10 @@ pub fn router(app: &App) -> Router<App> {
         .route("/schedules/{id}/pause", post(schedules::pause))
         .route("/schedules/{id}/resume", post(schedules::resume))
         .route("/schedules/{id}/delete", post(schedules::delete))
+        .route("/alert-channels", post(alert_channels::create))
+        .route("/alert-channels/{id}", post(alert_channels::change))
+        .route("/alert-channels/{id}/test", post(alert_channels::test))
+        .route("/alert-channels/{id}/delete", post(alert_channels::delete))
         .route("/types/{name}/pause", post(operations::pause))
         .route("/types/{name}/resume", post(operations::resume))
         .merge(guarded(app))

@@ -8,10 +8,12 @@ use domain::{
     Document,
     api::{Assignment, Ending, FailureBody, Inputs, ReleaseBody},
     assignment::AssignmentId,
+    event_wait::ReceivedEvent,
     item::Step,
     job_type::{Delivery, PUSH_TIMEOUT_SECONDS},
     retry::Backoff,
 };
+use opentelemetry::KeyValue;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -19,7 +21,11 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use url::Url;
 use uuid::Uuid;
 
-use crate::{App, outbound::template};
+use crate::{
+    App,
+    outbound::template,
+    traces::{OpenSpan, end_outbound, insert_traceparent},
+};
 use engine::{
     EndingKind, Engine,
     signing::{Key, keys_of, stamp},
@@ -60,6 +66,8 @@ struct PushRequest<'a> {
     attempt: i32,
     payload: &'a Document,
     step: Option<&'a Step>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a ReceivedEvent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     inputs: Option<&'a BTreeMap<String, Inputs>>,
 }
@@ -124,6 +132,7 @@ impl Prepared {
             attempt: assignment.attempt,
             payload: &item.payload,
             step: item.step.as_ref(),
+            event: item.event.as_ref(),
             inputs: assignment.inputs.as_ref(),
         })?);
         let mut headers = self.headers.clone();
@@ -208,22 +217,27 @@ fn ending(id: Uuid, kind: EndingKind) -> Option<Ending> {
         EndingKind::Failure(FailureBody { error, retryable, retry_after_seconds, cancel_tree }) => {
             Some(Ending { error: Some(error), retryable, retry_after_seconds, cancel_tree, ..none })
         }
-        EndingKind::Release(_) => None,
+        EndingKind::Release(_) | EndingKind::Wait(_) => None,
     }
 }
 
 async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Instant) -> Answer {
     let broken = |why: String| answer::of_fault(&crate::outbound::Fault::Broken(why));
     let Some(url) = ready.url(assignment) else { return broken("the URL cannot be read".to_owned()) };
-    let (headers, body) = match ready.message(assignment, app.engine.pushed_id(assignment.id)) {
+    let (mut headers, body) = match ready.message(assignment, app.engine.pushed_id(assignment.id)) {
         Ok(message) => message,
         Err(error) => return broken(error.to_string()),
     };
+    let span = trace(app, ready, assignment, &mut headers);
     let reply = match app.outgoing.push.post(&url, headers, body, until).await {
         Ok(reply) => reply,
-        Err(fault) => return answer::of_fault(&fault),
+        Err(fault) => {
+            end_outbound(span, None, Some(fault.to_string()));
+            return answer::of_fault(&fault);
+        }
     };
     let (status, retry_after) = (reply.status, reply.retry_after);
+    end_outbound(span, Some(status.as_u16()), None);
     let at_most_once = ready.info.delivery == Delivery::AtMostOnce;
     match reply.read(app.config.payload_limit.bytes()).await {
         Ok((body, cut)) => answer::of_reply(status, retry_after, &body, cut, at_most_once),
@@ -233,6 +247,15 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
         }
         Err(fault) => answer::of_fault(&fault),
     }
+}
+
+/// Begins the span of a push request below its attempt, and adds the context to the headers.
+fn trace(app: &App, ready: &Prepared, assignment: &Assignment, headers: &mut HeaderMap) -> Option<OpenSpan> {
+    let attempt = assignment.item.traceparent;
+    let attributes = vec![KeyValue::new("server.address", ready.target.clone())];
+    let span = app.traces.outbound(format!("push {}", ready.info.name), attempt, attributes);
+    insert_traceparent(headers, span.as_ref().and_then(OpenSpan::traceparent).or(attempt));
+    span
 }
 
 /// Delay in seconds of an item whose target is busy: as requested by the target, else growing with each attempt.

@@ -4,7 +4,11 @@
 //! is served item by item and a fast one in batches, without a timer. Only items that are posted at once are claimed,
 //! because the lease starts with the claim.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use domain::{
     api::{Assignment, Claim, Ending, FinishBody},
@@ -163,7 +167,9 @@ impl TargetLoop {
         let work_signal = slots.is_some().then(|| self.app.engine.register_waiter(&ids));
         let n_endings = self.endings.len().min(BATCH as usize);
         let endings = self.endings[..n_endings].iter().map(|(ending, _)| ending.clone()).collect();
-        let finished = self.app.engine.finish(&self.caller, FinishBody { endings, claim }).await?;
+        let began = SystemTime::now();
+        let mut finished = self.app.engine.finish(&self.caller, FinishBody { endings, claim }).await?;
+        finished.assignments.iter_mut().for_each(|assignment| self.app.traces.handed_out(assignment, began, None));
         // Items finished meanwhile, by lease expiry or by the worker, are refused and stay unchanged.
         self.endings.drain(..n_endings);
         if finished.assignments.len() < n_slots {

@@ -21,7 +21,8 @@ pub(super) struct Resources<'a> {
 }
 
 /// All placeholder names.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
+    "channel",
     "schedule",
     "job",
     "shared",
@@ -118,6 +119,11 @@ impl<'a> Resources<'a> {
             "schedule" => {
                 let body = json!({"name": "secret", "cron": "@yearly", "job": {"type": "a", "name": "secret"}});
                 id(&owner.post("/api/v1/schedules", body).await.expect(201)["id"])
+            }
+            "channel" => {
+                // Paused: alerts of other calls are not sent.
+                let body = json!({"name": "secret", "kind": "webhook", "url": "https://example.invalid/secret", "paused": true});
+                id(&server.post("/api/v1/alert-channels", body).await.expect(201)["id"])
             }
             "delivery" => {
                 let done = Box::pin(self.make("done", None)).await;

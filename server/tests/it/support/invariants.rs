@@ -22,16 +22,17 @@ const FAULTS: &[(&str, &str)] = &[
         "gates whose counters are not what their rows are",
         "select g.job_key || ': ' || c.shown || ' but ' || c.counted from job_state g cross join lateral (select
              array[n_available, n_running, n_retryable, n_scheduled, n_blocked, n_succeeded, n_dead, n_cancelled,
-               n_expired]::text as shown,
+               n_expired, n_waiting_for_event]::text as shown,
              array[(select count(*) from ready r where r.job_key = g.job_key),
                (select count(*) from lease l where l.job_key = g.job_key),
                (select count(*) from deferred d where d.job_key = g.job_key and d.retryable),
-               (select count(*) from deferred d where d.job_key = g.job_key and not d.retryable),
+               (select count(*) from deferred d where d.job_key = g.job_key and not d.retryable and not d.for_event),
                (select count(*) from blocked b where b.job_key = g.job_key),
                (select count(*) from outcome o where o.job_key = g.job_key and o.state = 1),
                (select count(*) from outcome o where o.job_key = g.job_key and o.state = 2),
                (select count(*) from outcome o where o.job_key = g.job_key and o.state = 3),
-               (select count(*) from outcome o where o.job_key = g.job_key and o.state = 4)]::text as counted) c
+               (select count(*) from outcome o where o.job_key = g.job_key and o.state = 4),
+               (select count(*) from deferred d where d.job_key = g.job_key and d.for_event)]::text as counted) c
          where c.shown <> c.counted and g.deleted_at is null and ($1::text[] is null or g.root_id::text = any($1))",
     ),
     (
@@ -44,9 +45,15 @@ const FAULTS: &[(&str, &str)] = &[
         "select g.job_key::text from job_state g
          where g.deleted_at is null and ($1::text[] is null or g.root_id::text = any($1))
            and case when g.completed_at is not null
-             then n_available + n_running + n_retryable + n_scheduled + n_blocked + open_feeds > 0
+             then n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event + open_feeds > 0
              else (sealed and after_open = 0 and holds = 0
-               and n_available + n_running + n_retryable + n_scheduled + n_blocked + open_feeds = 0) end",
+               and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event + open_feeds = 0) end",
+    ),
+    (
+        "items that wait for an event that has come, or whose wait is not described",
+        "select d.item_id::text from deferred d join job_state g on g.job_key = d.job_key
+         where d.for_event and ($1::text[] is null or g.root_id::text = any($1))
+           and not exists (select 1 from event_wait w where w.item_id = d.item_id and w.received_at is null)",
     ),
     (
         "trees that are complete with an open job, or have none and are not",
@@ -77,6 +84,23 @@ const FAULTS: &[(&str, &str)] = &[
                or exists (select 1 from lease l where l.item_id = e.item_id))
              or not exists (select 1 from serialize_queue_entry o where o.serialize_queue_id = e.serialize_queue_id and o.position < e.position)
              and exists (select 1 from blocked b where b.item_id = e.item_id))",
+    ),
+    (
+        "items that a limit of their key holds and that nothing will admit",
+        "select r.item_id::text from ready r join job_state g on g.job_key = r.job_key
+         where r.type_id < 0 and ($1::text[] is null or g.root_id::text = any($1))
+           and not exists (select 1 from limit_hint h where h.type_id = -r.type_id and h.limit_key = r.limit_key)
+           and not exists (select 1 from ready a where a.type_id = -r.type_id and a.limit_key = r.limit_key)
+           and not exists (select 1 from lease l where l.type_id = -r.type_id and l.limit_key = r.limit_key)",
+    ),
+    (
+        "keys of which more items are running than may",
+        "select l.limit_key || ': ' || count(*) from lease l join job_type t on t.id = l.type_id
+         where l.limit_key is not null and t.limits::json -> 'concurrency_by' is not null
+           and ($1::text[] is null or exists (
+             select 1 from job_state g where g.job_key = l.job_key and g.root_id::text = any($1)))
+         group by l.type_id, l.limit_key, t.limits
+         having count(*) > (t.limits::json -> 'concurrency_by' ->> 'limit')::bigint",
     ),
 ];
 

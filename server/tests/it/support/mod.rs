@@ -5,12 +5,14 @@
 //!
 //! Long because it holds every setting of a server in tests, beside the callers that use it.
 
+pub(crate) mod collector; // of traces
 pub(crate) mod imports; // files on their way to a complete job
 pub(crate) mod invariants; // what must hold in the tables
 pub(crate) mod program; // a server in a process of its own
 pub(crate) mod rabbit; // RabbitMQ
 pub(crate) mod receiver; // who is posted to
 pub(crate) mod s3; // a bucket
+pub(crate) mod smtp; // a mail server
 pub(crate) mod tcp_proxy; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
 
@@ -108,7 +110,7 @@ impl Server {
             database_url: Some(shared.database.url().parse().expect("a secret")),
             db_pool: 8,
             bootstrap_token: Some(TOKEN.parse().expect("a secret")),
-            log_http: false,
+            log_http: server::config::log_http::LogHttp::Off,
             body_limit: "10MiB".parse().expect("a size"),
             upload_limit: "2GiB".parse().expect("a size"),
             payload_limit: "256KiB".parse().expect("a size"),
@@ -121,6 +123,7 @@ impl Server {
                 push_allow: "127.0.0.1".parse().expect("a list"),
                 ..server::config::outbound::Outbound::default()
             },
+            mail: server::config::mail::MailSettings::default(),
             alerts: server::config::Alerts::default(),
             transport: server::config::transport::Transport::default(),
             audit: server::config::audit::AuditSettings::default(),
@@ -414,4 +417,14 @@ pub(crate) async fn run(admin: &PgConnectOptions, statement: String) {
     let mut connection = PgConnection::connect_with(admin).await.expect("PostgreSQL answers");
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");
     connection.close().await.expect("the connection closes");
+}
+
+/// Polls for a condition without a notification, for at most half a minute.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("it is so within half a minute");
 }

@@ -46,16 +46,28 @@ impl Server {
         self.spawn_program_with(&[]).await
     }
 
-    /// Starts it with additional environment variables.
-    pub(crate) async fn spawn_program_with(&self, environment: &[(&str, &str)]) -> Program {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_treeline-server"))
+    /// Environment of a program on the same database and files, at a free port.
+    pub(crate) fn at_same_database<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
             .env("DATABASE_URL", self.shared.database.url())
             .env("TREELINE_DATA_DIR", self.shared.data_dir.path())
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
             .env("TREELINE_PUSH_ALLOW", "127.0.0.1")
+    }
+
+    /// Starts it with additional environment variables.
+    pub(crate) async fn spawn_program_with(&self, environment: &[(&str, &str)]) -> Program {
+        self.spawn_program_logging_to(Stdio::inherit(), environment).await
+    }
+
+    /// Starts it with additional environment variables; its log goes to `log`.
+    pub(crate) async fn spawn_program_logging_to(&self, log: Stdio, environment: &[(&str, &str)]) -> Program {
+        let mut child = self
+            .at_same_database(&mut Command::new(env!("CARGO_BIN_EXE_treeline-server")))
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
+            .stderr(log)
             .kill_on_drop(true)
             .spawn()
             .expect("the program runs");

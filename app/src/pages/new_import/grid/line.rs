@@ -50,7 +50,7 @@ pub(super) fn line(shape: &Shape<'_>) -> impl IntoView + use<> {
     let filled = is_filled.then(|| view! { <input type="hidden" name=format!("fill-{number}") value="yes" /> });
     let out = shape.is_optional.then(|| {
         view! {
-            <td class="leave-out">
+            <td class="leave-out" role="cell" data-label="Leave out">
                 <input
                     type="checkbox"
                     name=format!("out-{number}")
@@ -68,16 +68,16 @@ pub(super) fn line(shape: &Shape<'_>) -> impl IntoView + use<> {
     // A problem of no column stands in a row of its own.
     let below = row.problem.as_ref().filter(|_| bad.is_none()).map(|problem| {
         view! {
-            <tr class=format!("row-why {}", class.join(" "))>
-                <td class="cell-bad" colspan=(shape.shown + 2).to_string()>
+            <tr class=format!("row-why {}", class.join(" ")) role="row">
+                <td class="cell-bad" role="cell" colspan=(shape.shown + 2).to_string()>
                     <span class="why">{icon("dead")} <span>{in_words(row, problem)}</span></span>
                 </td>
             </tr>
         }
     });
     view! {
-        <tr class=class.join(" ") data-key=format!("line-{number}")>
-            <th scope="row">{number} {texts} {filled}</th>
+        <tr class=class.join(" ") role="row" data-key=format!("line-{number}")>
+            <th scope="row" role="rowheader" data-label="Line">{number} {texts} {filled}</th>
             {out}
             {cells}
         </tr>
@@ -143,6 +143,8 @@ fn cell(shape: &Shape<'_>, place: usize, is_bad: bool) -> AnyView {
     } else {
         None
     };
+    let label = label(shape, place);
+    let proposal = row.suggestion.as_ref().filter(|_| is_bad && field).map(|text| proposal(number, place, text));
     let fill = why.is_some().then(|| fill(shape)).flatten();
     let why = why.map(|why| view! { <span class="why" id=why_id>{icon("dead")} <span>{why}</span></span> });
     let changed = (is_changed && !is_bad).then(|| {
@@ -151,12 +153,43 @@ fn cell(shape: &Shape<'_>, place: usize, is_bad: bool) -> AnyView {
         view! { <span class="why" id=changed_id(number, place)>{icon("succeeded")} <span>{words}</span></span> }
     });
     view! {
-        <td class=class>
+        <td class=class role="cell" data-label=label>
             {body}
             {why}
+            {proposal}
             {fill}
             {changed}
         </td>
+    }
+    .into_any()
+}
+
+/// Name of a column, for a cell on its own.
+fn label(shape: &Shape<'_>, place: usize) -> String {
+    match shape.columns.get(place) {
+        Some(name) => name.clone(),
+        None if shape.columns.is_empty() => format!("Column {}", place + 1),
+        None => "no column".to_owned(),
+    }
+}
+
+/// Button that puts the proposed text in the cell.
+fn proposal(number: i64, place: usize, text: &str) -> AnyView {
+    view! {
+        <span class="why">
+            <button
+                class="btn btn-sm"
+                type="submit"
+                name="fix"
+                value=format!("{number}-{place}")
+                data-text=text.to_owned()
+                aria-label=format!("Use “{text}” in line {number}")
+                formnovalidate
+            >
+                {icon("pencil")}
+                {format!("Use “{}”", short(text))}
+            </button>
+        </span>
     }
     .into_any()
 }
@@ -205,6 +238,7 @@ mod tests {
             row: 51,
             cells: Vec::new(),
             cells_in_file: None,
+            suggestion: None,
             problem: None,
             column: Some(2),
             needs_file: false,

@@ -68,16 +68,25 @@ pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error>
 }
 
 /// Records the head of each type's queue if no item of the type is assigned and the type is neither paused nor capped
-/// at 0. One index probe per type.
+/// at 0, nor limited and asked for within a minute. At most two index probes per type: items that a limit of a key parks
+/// are under minus their type.
 pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
     let heads = sqlx::query!(
-        "select t.id, r.item_id
+        r#"select t.id, r.item_id as "item_id!"
          from job_type t
          cross join lateral (
-           select item_id from ready where type_id = t.id order by type_id, negated_priority, fair_turn, item_id limit 1) r
+           (select item_id from ready where type_id = t.id
+            order by type_id, negated_priority, fair_turn, item_id limit 1)
+           union all
+           (select item_id from ready where type_id = -t.id
+            order by type_id, negated_priority, fair_turn, item_id limit 1)
+           limit 1) r
          where not t.paused and t.concurrency is distinct from 0
+           and (t.limits is null or not exists (
+             select 1 from type_last_claim c
+             where c.type_name = t.name and c.claimed_at > clock_timestamp() - interval '1 minute'))
            and not exists (select 1 from lease l where l.type_id = t.id)
-         order by t.id"
+         order by t.id"#
     )
     .fetch_all(pool)
     .await?;

@@ -1,6 +1,12 @@
-//! Due callbacks: taken by one server for the duration of a try, and the result of the try.
+//! Due deliveries: taken by one server for the duration of a try, and the result of the try.
 
-use domain::{Counts, Outcome, delivery::DeliveryState};
+use std::collections::HashMap;
+
+use domain::{
+    Counts, Outcome,
+    alert_channel::{AlertEvent, ChannelKind},
+    delivery::DeliveryState,
+};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -8,21 +14,15 @@ use uuid::Uuid;
 /// Maximum number of due rows that one call scans.
 const MAX_SCANNED: i64 = 500;
 
-/// A callback taken by this server until `leased_until`.
+/// A delivery taken by this server until `leased_until`.
 #[derive(Clone, Debug)]
 pub struct TakenDelivery {
     pub id: Uuid,
-    pub job_id: Uuid,
+    /// Owner of the tree; of an alert the channel.
     pub owner_id: Uuid,
-    pub completion: i32,
-    /// `on_completed`, as it is now, sealed.
-    pub target: Option<String>,
     /// Host for which it counts as in progress.
     pub host: String,
-    pub outcome: Option<Outcome>,
-    pub counts: Counts,
-    pub metadata: String,
-    pub completed_at: OffsetDateTime,
+    pub content: DeliveryContent,
     /// Start of its retry schedule, the tries since then, and all tries.
     pub began_at: OffsetDateTime,
     pub round: i32,
@@ -30,6 +30,51 @@ pub struct TakenDelivery {
     pub leased_until: OffsetDateTime,
     /// The database's clock.
     pub now: OffsetDateTime,
+}
+
+/// Content of a delivery.
+#[derive(Clone, Debug)]
+pub enum DeliveryContent {
+    Tree(Box<TreeContent>),
+    Alert(Box<AlertContent>),
+}
+
+/// A complete tree.
+#[derive(Clone, Debug)]
+pub struct TreeContent {
+    pub job_id: Uuid,
+    pub completion: i32,
+    /// `on_completed`, as it is now, sealed.
+    pub target: Option<String>,
+    /// Trace context of the tree, while the tree exists.
+    pub traceparent: Option<String>,
+    pub outcome: Option<Outcome>,
+    pub counts: Counts,
+    pub metadata: String,
+    pub completed_at: OffsetDateTime,
+}
+
+/// An event of an alert.
+#[derive(Clone, Debug)]
+pub struct AlertContent {
+    pub channel_id: Uuid,
+    /// The channel as it is now; `None` if it was deleted.
+    pub channel: Option<ChannelNow>,
+    pub alert_id: Option<Uuid>,
+    pub event: AlertEvent,
+    /// The alert as it was: JSON.
+    pub alert: Option<String>,
+    pub recipient: Option<String>,
+    pub created_at: OffsetDateTime,
+}
+
+/// An alert channel as it is now.
+#[derive(Clone, Debug)]
+pub struct ChannelNow {
+    pub name: String,
+    pub kind: ChannelKind,
+    /// Sealed.
+    pub target: String,
 }
 
 /// Maximum numbers of deliveries that are taken.
@@ -40,7 +85,7 @@ pub struct DeliveryCapacity {
     pub per_owner: i64,
 }
 
-/// Takes due callbacks for `hold_seconds`, except those to hosts and of owners that have enough in progress.
+/// Takes due deliveries for `hold_seconds`, except those to hosts and of owners that have enough in progress.
 pub async fn take(
     pool: &PgPool,
     room: DeliveryCapacity,
@@ -64,8 +109,8 @@ pub async fn take(
            update delivery d set leased_until = clock_timestamp() + make_interval(secs => $7)
            from picked where d.id = picked.id
            returning d.id, d.job_id, d.owner_id, d.completion, d.target, d.host, d.outcome, d.counts, d.metadata,
-             d.completed_at, d.began_at, d.round, d.tries, d.leased_until as "leased_until!",
-             clock_timestamp() as "now!"
+             d.completed_at, d.channel_id, d.alert_id, d.event, d.alert, d.recipient, d.created_at, d.began_at, d.round,
+             d.tries, d.leased_until as "leased_until!", clock_timestamp() as "now!"
         "#,
         room.all,
         room.per_host,
@@ -77,31 +122,64 @@ pub async fn take(
     )
     .fetch_all(pool)
     .await?;
-    let jobs: Vec<Uuid> = rows.iter().map(|row| row.job_id).collect();
+    let jobs: Vec<Uuid> = rows.iter().filter_map(|row| row.job_id).collect();
     // While the tree exists, its definition contains the receiver, so an edit affects the next try.
-    let targets =
-        sqlx::query!("select id, on_completed from job where id = any($1::uuid[])", &jobs).fetch_all(pool).await?;
+    let targets = sqlx::query!("select id, on_completed, traceparent from job where id = any($1::uuid[])", &jobs)
+        .fetch_all(pool)
+        .await?;
+    let channel_ids: Vec<Uuid> = rows.iter().filter_map(|row| row.channel_id).collect();
+    let channels = channels(pool, &channel_ids).await?;
+    let taken = rows.into_iter().filter_map(|row| {
+        let content = if let Some(channel_id) = row.channel_id {
+            DeliveryContent::Alert(Box::new(AlertContent {
+                channel_id,
+                channel: channels.get(&channel_id).cloned(),
+                alert_id: row.alert_id,
+                event: AlertEvent::parse(row.event.as_deref()?)?,
+                alert: row.alert,
+                recipient: row.recipient,
+                created_at: row.created_at,
+            }))
+        } else {
+            let definition = targets.iter().find(|job| Some(job.id) == row.job_id);
+            DeliveryContent::Tree(Box::new(TreeContent {
+                job_id: row.job_id?,
+                completion: row.completion?,
+                traceparent: definition.and_then(|job| job.traceparent.clone()),
+                target: definition.map_or(row.target, |job| job.on_completed.clone()),
+                outcome: row.outcome.and_then(Outcome::from_code),
+                counts: serde_json::from_str(&row.counts?).unwrap_or_default(),
+                metadata: row.metadata?,
+                completed_at: row.completed_at?,
+            }))
+        };
+        Some(TakenDelivery {
+            id: row.id,
+            owner_id: row.owner_id,
+            host: row.host,
+            content,
+            began_at: row.began_at,
+            round: row.round,
+            tries: row.tries,
+            leased_until: row.leased_until,
+            now: row.now,
+        })
+    });
+    Ok(taken.collect())
+}
+
+/// Alert channels with these ids that exist.
+pub(super) async fn channels(pool: &PgPool, ids: &[Uuid]) -> Result<HashMap<Uuid, ChannelNow>, sqlx::Error> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query!("select id, name, kind, target from alert_channel where id = any($1::uuid[])", ids)
+        .fetch_all(pool)
+        .await?;
     Ok(rows
         .into_iter()
-        .map(|row| {
-            let definition = targets.iter().find(|job| job.id == row.job_id);
-            TakenDelivery {
-                id: row.id,
-                job_id: row.job_id,
-                owner_id: row.owner_id,
-                completion: row.completion,
-                target: definition.map_or(row.target, |job| job.on_completed.clone()),
-                host: row.host,
-                outcome: Outcome::from_code(row.outcome),
-                counts: serde_json::from_str(&row.counts).unwrap_or_default(),
-                metadata: row.metadata,
-                completed_at: row.completed_at,
-                began_at: row.began_at,
-                round: row.round,
-                tries: row.tries,
-                leased_until: row.leased_until,
-                now: row.now,
-            }
+        .filter_map(|row| {
+            Some((row.id, ChannelNow { name: row.name, kind: ChannelKind::parse(&row.kind)?, target: row.target }))
         })
         .collect())
 }
@@ -117,7 +195,7 @@ pub struct DeliveryResult {
     pub next_try_at: Option<OffsetDateTime>,
 }
 
-/// Records a try of a callback that this server still holds. A callback that was superseded in the meantime stays
+/// Records a try of a delivery that this server still holds. A delivery that was superseded in the meantime stays
 /// superseded. Returns false if the try took so long that another server has taken the callback; this try then does
 /// not count.
 pub async fn record(pool: &PgPool, taken: &TakenDelivery, result: &DeliveryResult) -> Result<bool, sqlx::Error> {

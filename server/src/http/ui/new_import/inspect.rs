@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use app::pages::new_import::{FIRST_ROWS, ImportForm, LAST_ROWS, MOST_COLUMNS, brief};
+use app::pages::new_import::{FIRST_ROWS, ImportForm, LAST_ROWS, MOST_COLUMNS, brief, suggested};
 use domain::{
     api::JobUpload,
     file_check::{FileCheck, FileCheckBody},
@@ -63,8 +63,18 @@ async fn check_rows(app: &App, caller: &Caller, form: &ImportForm, upload: &Uplo
     if !form.job_types.contains(&form.job_type) {
         return Ok(None);
     }
+    let body = body_of(form, upload);
+    let beside = Beside { first: FIRST_ROWS, last: LAST_ROWS, suggests: true };
+    match uploads::check_rows(app, caller, upload.id, body, beside).await {
+        Ok(check) => Ok(Some(check)),
+        Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn body_of(form: &ImportForm, upload: &Upload) -> FileCheckBody {
     let JobUpload { format, header, header_row, delimiter, encoding, sheet, .. } = reading(form, upload);
-    let body = FileCheckBody {
+    FileCheckBody {
         job_type: form.job_type.clone(),
         format,
         header,
@@ -74,13 +84,23 @@ async fn check_rows(app: &App, caller: &Caller, form: &ImportForm, upload: &Uplo
         sheet,
         mapping: if form.choices.is_empty() { None } else { form.mapping() },
         edits: form.edits.clone(),
-    };
-    let beside = Beside { first: FIRST_ROWS, last: LAST_ROWS };
-    match uploads::check_rows(app, caller, upload.id, body, beside).await {
-        Ok(check) => Ok(Some(check)),
-        Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error.into()),
     }
+}
+
+/// The check that the form describes.
+pub(super) async fn check_body(
+    app: &App,
+    caller: &Caller,
+    form: &ImportForm,
+    upload: &Upload,
+) -> Result<FileCheckBody> {
+    let mut form = form.clone();
+    form.suggestion = suggestion(app, caller, &form, upload).await?;
+    // Choices were made for another way of reading.
+    if form.matched != form.reading() {
+        form.choices = form.suggestion.as_ref().map(suggested).unwrap_or_default();
+    }
+    Ok(body_of(&form, upload))
 }
 
 async fn read_first_rows(app: &App, caller: &Caller, form: &mut ImportForm, upload: &Upload) -> Result<()> {
@@ -118,7 +138,7 @@ pub(super) async fn suggestion(
             Ok(fits.then_some(found))
         }
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -134,7 +154,7 @@ async fn look(
     match uploads::preview(app, caller, &reading(form, upload), known, mapping).await {
         Ok(preview) => Ok(Some(preview)),
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use app::pages::new_import::{Choice, ImportForm, MOST_COLUMNS, RowFilter};
 use axum::extract::Request;
-use domain::{Problem, row_edit::MOST_ROW_EDITS};
+use domain::{Problem, row_edit::MOST_ROW_EDITS, upload::Upload};
 
-use super::{super::form, first_import, stored, typed_rows::TypedRows};
+use super::{super::form, MOST_FILES, first_import, quick_fix::QuickFix, stored, typed_rows::TypedRows};
 use crate::{
     App,
     http::{
@@ -14,7 +14,10 @@ use crate::{
     },
     uploads,
 };
-use engine::{caller::Caller, error::Result};
+use engine::{
+    caller::Caller,
+    error::{Error, Result},
+};
 
 /// Maximum size of a field other than the file, in bytes.
 const FIELD: usize = 1_000;
@@ -30,6 +33,10 @@ pub(super) enum Wish {
     Show,
     /// To check all rows.
     Check,
+    /// To change cells as proposed, or to leave out rows, and to check all rows.
+    Fix(QuickFix),
+    /// To download the rows with a problem.
+    Problems,
 }
 
 /// Reads the request into `form` and stores its file.
@@ -45,13 +52,22 @@ pub(super) async fn receive(app: &App, caller: &Caller, request: Request, form: 
     }
     hold_piece(app, &request)?;
     let mut body = Form::open(request).await?;
-    while let Some(field) = body.next().await? {
+    let mut files = Files::default();
+    loop {
+        let field = match body.next().await {
+            Ok(Some(field)) => field,
+            Ok(None) => break,
+            // Behind a file that was too large the form is not read on.
+            Err(_) if files.refusal.is_some() => break,
+            Err(error) => return Err(error.into()),
+        };
         let name = field.name().to_owned();
         if name == "file" {
             // Browsers send the field with an empty file name if no file was chosen.
             if let Some(filename) = field.file_name().filter(|name| !name.is_empty()).map(str::to_owned) {
                 let source = Box::pin(with_idle_timeout(field.into_file()));
-                form.upload = Some(uploads::store(app, caller, &filename, None, source).await?);
+                let stored = uploads::store(app, caller, &filename, None, source).await;
+                files.take(form, filename, stored)?;
             }
             continue;
         }
@@ -59,7 +75,53 @@ pub(super) async fn receive(app: &App, caller: &Caller, request: Request, form: 
         let value = field.into_text(if is_of_row { ROW_FIELD } else { FIELD }).await?;
         received.take(app, caller, form, &name, value).await?;
     }
+    files.end(form)?;
     received.end(form)
+}
+
+/// Files of the form.
+#[derive(Default)]
+struct Files {
+    count: usize,
+    /// The first refusal.
+    refusal: Option<Error>,
+}
+
+impl Files {
+    /// Takes a stored or refused file; errors of the server end the form.
+    fn take(&mut self, form: &mut ImportForm, filename: String, stored: Result<Upload>) -> Result<()> {
+        self.count += 1;
+        if self.count > MOST_FILES {
+            let expected = format!("expected at most {MOST_FILES} files at once; upload the others afterwards");
+            return Err(Problem::invalid_body([("/file".to_owned(), expected)]).into());
+        }
+        match stored {
+            Ok(upload) => {
+                // A file that comes with the form replaces one that was stored before.
+                if form.uploads.is_empty() {
+                    form.upload = Some(upload.clone());
+                }
+                form.uploads.push(upload);
+            }
+            Err(Error::Problem(problem)) if problem.status < 500 => {
+                form.refused_files.push((filename, problem.detail.clone()));
+                self.refusal.get_or_insert(Error::Problem(problem));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// A single file that was refused refuses the form.
+    fn end(self, form: &mut ImportForm) -> Result<()> {
+        match self.refusal {
+            Some(refusal) if self.count == 1 => {
+                form.refused_files.clear();
+                Err(refusal)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Fields received so far, besides those of the form itself.
@@ -80,7 +142,20 @@ impl Received {
     ) -> Result<()> {
         let Some(value) = self.rows.take(name, value) else { return Ok(()) };
         match name {
-            "do" => self.wish = if value == "check" { Wish::Check } else { Wish::Show },
+            // A fix is sent along with a check.
+            "do" if matches!(self.wish, Wish::Fix(_)) => {}
+            "do" => {
+                self.wish = match value.as_str() {
+                    "check" => Wish::Check,
+                    "problems" => Wish::Problems,
+                    _ => Wish::Show,
+                }
+            }
+            "fix" => {
+                if let Some(fix) = QuickFix::parse(&value) {
+                    self.wish = Wish::Fix(fix);
+                }
+            }
             "use_header_row" => {
                 form.header_row = value;
                 form.header = true;

@@ -1,0 +1,83 @@
+//! Rows of a file that would fail, as CSV: corrected and uploaded again, they can be imported by themselves.
+
+use bytes::Bytes;
+use domain::{file_check::FileCheckBody, upload::UploadFormat};
+use futures::{Stream, stream};
+use uuid::Uuid;
+
+use super::rows::Scan;
+use crate::App;
+use engine::{
+    caller::Caller,
+    error::{Error, Result},
+    import::{
+        sheet,
+        split::{FAILURE_COLUMNS, Fault, Row},
+    },
+};
+
+/// Bytes that are sent at once.
+const PIECE: usize = 64 << 10;
+
+/// Opens the list of the rows that would fail: the columns of the file, and `_line`, `_code`, and `_problem`. The file is
+/// read while the list is consumed.
+///
+/// # Errors
+///
+/// As [`super::check_rows`].
+pub async fn problem_list(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    body: FileCheckBody,
+) -> Result<impl Stream<Item = Result<Bytes>> + Send + 'static + use<>> {
+    let scan = Scan::open(app, caller, id, body).await?;
+    let delimiter = scan.head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
+    let columns = match scan.head.data_columns() {
+        Some(names) => names.to_vec(),
+        None if scan.head.format.is_table() => (1..=scan.head.data_width()).map(|n| format!("Column {n}")).collect(),
+        None => vec!["row".to_owned()],
+    };
+    let list = List { delimiter, width: columns.len() };
+    let names: Vec<String> = columns.into_iter().chain(FAILURE_COLUMNS.map(str::to_owned)).collect();
+    let mut start = "\u{FEFF}".as_bytes().to_vec();
+    list.record(&mut start, &names)?;
+    Ok(stream::try_unfold((Some(scan), list, start), |(scan, list, mut text)| async move {
+        let Some(mut scan) = scan else { return Ok(None) };
+        // A file that is one item has no rows.
+        let mut is_over = scan.head.format == UploadFormat::None;
+        while text.len() < PIECE && !is_over {
+            match scan.next().await? {
+                Some(Row { fault: Some(fault), cells, line, .. }) => list.row(&mut text, cells, line, &fault)?,
+                Some(_) => {}
+                None => is_over = true,
+            }
+        }
+        let rest = if is_over { None } else { Some(scan) };
+        Ok(Some((Bytes::from(text), (rest, list, Vec::new()))))
+    }))
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    delimiter: u8,
+    /// Number of columns of the file.
+    width: usize,
+}
+
+impl List {
+    fn row(self, text: &mut Vec<u8>, mut cells: Vec<String>, line: i64, fault: &Fault) -> Result<()> {
+        cells.resize(self.width, String::new());
+        cells.extend([line.to_string(), fault.kind.as_str().to_owned(), fault.message()]);
+        self.record(text, &cells)
+    }
+
+    fn record(self, text: &mut Vec<u8>, cells: &[String]) -> Result<()> {
+        let mut writer = csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(text);
+        let broken = |error: String| Error::Broken(error);
+        writer
+            .write_record(cells.iter().map(|cell| sheet::escape(cell).into_owned()))
+            .map_err(|error| broken(error.to_string()))?;
+        writer.flush().map_err(|error| broken(error.to_string()))
+    }
+}
