@@ -79,6 +79,7 @@ pub(super) async fn watch_job(
         parts,
         id,
         watch,
+        not_before: job.version,
         last: None,
         in_flight: None,
         is_shared,
@@ -141,6 +142,8 @@ struct Reader {
     parts: Parts,
     id: Uuid,
     watch: Watch,
+    /// Version of the job when the stream was opened: the snapshot is not older.
+    not_before: i64,
     /// Last state sent to this reader.
     last: Option<Arc<TreeState>>,
     /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
@@ -199,7 +202,7 @@ impl Reader {
     fn event(&mut self, state: Arc<TreeState>) -> Option<Event> {
         let event = match &self.last {
             None => {
-                let job: &Job = state.job(self.id)?;
+                let job: &Job = state.job(self.id).filter(|job| job.version >= self.not_before)?;
                 let json = if self.is_shared {
                     serde_json::to_string(&redact_for_share(job.clone()))
                 } else {

@@ -132,7 +132,7 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
             Visible::Is(job) => {
                 record_read(app, caller, "job.read", Object::Job(id)).await?;
                 let watch = app.hub.watch(&app.engine, job.root_id);
-                job_events(JobTopic { topic, id, watch, last: None, in_flight: None }).boxed()
+                job_events(JobTopic { topic, id, watch, not_before: job.version, last: None, in_flight: None }).boxed()
             }
             Visible::Not(event) => once(topic, event),
         },
@@ -339,6 +339,8 @@ struct JobTopic {
     topic: Topic,
     id: Uuid,
     watch: Watch,
+    /// Version of the job when it was subscribed: the snapshot is not older.
+    not_before: i64,
     last: Option<Arc<TreeState>>,
     /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
     in_flight: Option<Event>,
@@ -373,6 +375,9 @@ impl JobTopic {
     }
 
     fn event(&mut self, state: &Arc<TreeState>) -> Option<Event> {
+        if self.last.is_none() && state.job(self.id)?.version < self.not_before {
+            return None;
+        }
         let version = Some(state.version());
         let last = self.last.replace(Arc::clone(state));
         let Some(last) = last else {
