@@ -237,7 +237,7 @@ impl CallbackSender {
         };
         let Some(target) = target else { return Ok(None) };
         #[cfg(feature = "failpoints")]
-        if crate::failpoints::broken("record_first", file!()) {
+        if engine::failpoints::broken("record_first", file!()) {
             self.record_first(taken).await?;
         }
         Ok(Some(self.post(taken, tree, &target).await))
