@@ -106,7 +106,7 @@ async fn main() -> ExitCode {
     let line = Line::parse();
     start_log();
     #[cfg(feature = "failpoints")]
-    server::failpoints::set_up();
+    engine::failpoints::set_up();
     let done = match line.command {
         None => serve(line.config, line.demo).await,
         Some(Command::Migrate { status, app_role }) => migrate(line.config, status, app_role).await,
