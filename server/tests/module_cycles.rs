@@ -161,13 +161,11 @@ fn read_tree<'a>(mut text: &'a str, prefix: &[String], found: &mut Vec<Vec<Strin
         }
         path.push(text[..end].to_owned());
         text = &text[end..];
-        match text.strip_prefix("::") {
-            Some(rest) => text = rest,
-            None => {
-                found.push(path);
-                return text;
-            }
-        }
+        let Some(rest) = text.strip_prefix("::") else {
+            found.push(path);
+            return text;
+        };
+        text = rest;
     }
 }
 
