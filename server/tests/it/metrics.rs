@@ -128,10 +128,11 @@ fn repository() -> PathBuf {
 #[tokio::test]
 async fn every_metric_has_help_and_type() {
     let server = Server::start().await;
-    server.put("/api/v1/job-types/mail", json!({"max_failures": 1})).await.expect(201);
+    // The histograms belong to the process, which is shared with other tests: only this one uses the type.
+    server.put("/api/v1/job-types/metrics_mail", json!({"max_failures": 1})).await.expect(201);
     let items = json!([{"payload": 1}, {"payload": 2}]);
-    server.post("/api/v1/jobs", json!({"type": "mail", "sealed": true, "items": items})).await.expect(201);
-    let claimed = claim(&server, "mail", 2, 5).await;
+    server.post("/api/v1/jobs", json!({"type": "metrics_mail", "sealed": true, "items": items})).await.expect(201);
+    let claimed = claim(&server, "metrics_mail", 2, 5).await;
     finish(&server, &claimed[0]).await;
     let failure = json!({"error": {"message": "no"}});
     server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed[1])), failure).await.expect(200);
@@ -146,7 +147,7 @@ async fn every_metric_has_help_and_type() {
     }
     promtool(&["check", "metrics"], &text);
 
-    let mail = ("type", "mail");
+    let mail = ("type", "metrics_mail");
     assert_eq!(value(&text, "treeline_wait_seconds_count", &[mail]), Some(2.0));
     for outcome in ["succeeded", "failed"] {
         assert_eq!(value(&text, "treeline_run_seconds_count", &[mail, ("outcome", outcome)]), Some(1.0));
