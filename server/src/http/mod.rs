@@ -83,8 +83,8 @@ pub mod trace; // trace contexts of requests
 pub mod tree_events; // live events of all trees
 pub mod ui; // HTML pages
 pub mod uploads; // file upload and download
-pub mod workers;
-mod write_timeout; // write timeout of connections // workers seen within a day
+pub mod workers; // workers seen within a day
+mod write_timeout; // write timeout of connections
 
 /// Routes of the API, with their descriptions.
 fn api() -> OpenApiRouter<App> {

@@ -40,7 +40,7 @@ mod jobs; // job pages
 mod list_request; // list queries in the URL
 mod new_import; // the steps that start an import
 mod oidc; // identity providers
-mod operations;
+mod operations; // overview, workers and types, for staff
 mod people; // accounts
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
@@ -50,7 +50,7 @@ mod services; // services and tokens
 mod shares; // share links of a tree
 mod sign_in; // signing in and out
 mod step_up; // step-up authentication
-mod theme; // theme and sidebar // overview, workers and types, for staff
+mod theme; // theme and sidebar
 
 pub use dead_item_count::DeadItemCount;
 pub use routes::{addresses, router};
