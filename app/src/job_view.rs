@@ -4,7 +4,7 @@
 //! The server builds it for the first rendering and the browser for every later one, with the same functions, so the
 //! two cannot differ. It must not decide anything that the engine decides.
 
-use domain::{Counts, Item, Job, JobStatus, Outcome, Time, id::Uuid, progress::grouped};
+use domain::{Counts, Item, Job, JobStatus, Outcome, Time, dispatch::progress::grouped, id::Uuid};
 use serde::{Deserialize, Serialize};
 
 use crate::meter::Meter;
@@ -186,7 +186,7 @@ impl Head {
 
     /// Sentence on a page for staff.
     pub fn message(&self) -> String {
-        domain::progress::message(self.counts(), self.status, self.outcome, self.meter.percent)
+        domain::dispatch::progress::message(self.counts(), self.status, self.outcome, self.meter.percent)
     }
 }
 

@@ -3,7 +3,7 @@
 //! It is separate from the rendering so that it can be tested without a page, and so that a list row and the
 //! uploader's page cannot differ. It must not round a failure away: one dead item in a million stays visible.
 
-use domain::{Counts, ItemState, Job, progress};
+use domain::{Counts, ItemState, Job, dispatch::progress};
 use serde::{Deserialize, Serialize};
 
 /// Minimum width of a state that has items, in percent of the bar.

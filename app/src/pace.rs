@@ -86,7 +86,7 @@ pub fn range(from: f64, to: f64) -> String {
 /// A rate for people: `410/s`, `3.2/s`, `12/min`.
 pub fn per_time(rate: f64) -> String {
     if rate >= 10.0 {
-        format!("{}/s", domain::progress::grouped(rate.round() as i64))
+        format!("{}/s", domain::dispatch::progress::grouped(rate.round() as i64))
     } else if rate >= 1.0 {
         let tenths = (rate * 10.0).round() as u64;
         format!("{}.{}/s", tenths / 10, tenths % 10)

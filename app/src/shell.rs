@@ -2,7 +2,7 @@
 //!
 //! It consists of links and forms, so it works without scripts; the links depend only on the role.
 
-use domain::progress::grouped;
+use domain::dispatch::progress::grouped;
 use leptos::prelude::*;
 
 use crate::{

@@ -2,13 +2,15 @@
 
 use domain::{
     JobType,
-    alert::{Alert, AlertBody},
     api::{Page, ReasonBody, Series, SeriesMetric, SeriesStep, Stats, Worker},
-    assignment::AssignmentId,
-    audit::AuditEntry,
-    delivery::CallbackDelivery,
+    dispatch::assignment::AssignmentId,
     id::Uuid,
+    identity::audit::AuditEntry,
     job_type::JobTypeSpec,
+    notify::{
+        alert::{Alert, AlertBody},
+        delivery::CallbackDelivery,
+    },
 };
 use reqwest::Method;
 use serde::Serialize;

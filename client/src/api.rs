@@ -14,7 +14,7 @@ use domain::{
         Added, Claim, Claimed, Ended, FailureBody, FinishBody, Finished, Heartbeat, HeartbeatBody, Heartbeats,
         HeartbeatsBody, LogsAdded, LogsBody, Me, NewItem, NewJob, Page, ReleaseBody, ResultBody, StepBody,
     },
-    assignment::AssignmentId,
+    dispatch::assignment::AssignmentId,
     event_wait::WaitBody,
     id::Uuid,
     item::Step,

@@ -14,10 +14,9 @@ use std::{
 
 use domain::{
     Code, Document, JobStatus,
-    access::NewService,
-    account::NewUser,
     api::{JobUpload, LogLevel, NewItem, NewJob, NewLogLine, NewSchedule},
     id::Uuid,
+    identity::{access::NewService, account::NewUser},
     item::ItemProgress,
     job_type::JobTypeSpec,
 };

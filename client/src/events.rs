@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use domain::{
     Job,
-    change::{Change, event},
     id::Uuid,
-    topic::Topic,
+    query::topic::Topic,
+    tree::change::{Change, event},
 };
 use reqwest::{Method, Response, header::HeaderValue};
 use serde::de::DeserializeOwned;

@@ -17,7 +17,7 @@ use domain::{
     Code,
     api::{FailureLine, ResultLine},
     id::Uuid,
-    upload::{Preview, Upload, UploadFormat},
+    import::upload::{Preview, Upload, UploadFormat},
 };
 use futures::TryStreamExt;
 use reqwest::{Body, Method, Response, header::HeaderValue};

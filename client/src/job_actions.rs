@@ -10,7 +10,7 @@ use domain::{
     api::{ItemPatch, JobPatch, Page, ReplayBody, RetryBody},
     event_wait::EventBody,
     id::Uuid,
-    share::{Share, ShareBody, ShareMade},
+    tree::share::{Share, ShareBody, ShareMade},
 };
 use reqwest::Method;
 use serde::Serialize;

@@ -2,10 +2,12 @@
 //! sessions and password.
 
 use domain::{
-    access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
-    account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
     api::Page,
     id::Uuid,
+    identity::{
+        access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
+        account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
+    },
 };
 use reqwest::Method;
 

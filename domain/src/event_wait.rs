@@ -5,7 +5,7 @@ pub mod form;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Document, Time, audit::Actor, limits};
+use crate::{Document, Time, identity::audit::Actor, limits};
 
 pub use form::{EventForm, FieldType, FormField};
 

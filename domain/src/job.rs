@@ -8,7 +8,7 @@ use crate::{
     item::{ItemState, MaxFailures},
 };
 
-pub use crate::owner::{Owner, OwnerKind};
+pub use crate::identity::owner::{Owner, OwnerKind};
 
 /// Number of items in each state. Absolute and exact at any size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

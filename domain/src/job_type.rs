@@ -6,19 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, Time,
-    import::ImportSettings,
+    dispatch::{
+        retry::Backoff,
+        type_limits::{ConcurrencyBy, RateLimit, TypeLimits},
+    },
+    import::settings::ImportSettings,
     item::MaxFailures,
     limits::{
         LONGEST_PUSH_SECONDS, LONGEST_RETENTION_SECONDS, LONGEST_SECONDS, LONGEST_URL, MOST_STEPS, SHORTEST_SECONDS,
         is_text,
     },
-    retry::Backoff,
-    type_limits::{ConcurrencyBy, RateLimit, TypeLimits},
 };
 
 pub use push::{BasicAuth, Headers, LONGEST_VALUE, MOST_HEADERS, PushSecrets, SigningSecret};
 
-pub use crate::retry::Delivery;
+pub use crate::dispatch::retry::Delivery;
 
 /// The lease of a post to a worker where its type says nothing, in seconds.
 pub const PUSH_TIMEOUT_SECONDS: f64 = 300.0;

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{
     Document,
     api::{FailureBody, ReleaseBody},
-    assignment::Capability,
+    dispatch::assignment::Capability,
     event_wait::WaitBody,
 };
 use uuid::Uuid;
 
 use crate::{
+    access::holder::Holder,
     activity_counters::Run,
     ended_attempts::EndedAttempt,
-    holder::Holder,
     store::{
         dispatch::{endings::FinalRow, leases::ClaimCursor},
         tree::job_states::Delta,

@@ -31,11 +31,10 @@
 //! inserts, because it needs sequence numbers of the job; it then only inserts rows that no one can wait for. Cursors
 //! of propagation (`propagation`, `feed_remainder`) are written under the lock of the job state row.
 
+pub mod access;
 pub mod activity_counters; // counts of added and finished items, in process
 pub mod addresses; // addresses that user-given URLs may reach
 pub mod cache; // job types and job definitions in memory
-pub mod caller; // authenticated callers and their permissions
-pub mod channel_target; // sealed receivers of alert channels
 pub mod dispatch;
 pub mod ended_attempts; // attempts that have ended, for traces
 pub mod endings; // endings of attempts as requested, and their rows
@@ -43,7 +42,6 @@ pub mod enqueue;
 pub mod error; // errors of use cases
 pub mod failpoints; // fault injection, in special builds
 pub mod flush; // batches of concurrent requests
-pub mod holder; // holders of assignments
 pub mod import;
 pub mod live; // announcements of changes
 pub mod notify;
@@ -51,7 +49,6 @@ pub mod operator;
 pub mod query;
 pub mod quotas; // quotas and rate limits
 pub mod retention;
-pub mod rights; // current rights of a credential
 pub mod schema; // validation of payloads
 pub mod sealing; // secrets at rest
 pub mod secrets; // generated secrets and their hashes
@@ -59,7 +56,6 @@ pub mod settings;
 pub mod signing; // signatures of outgoing requests
 pub mod store; // the only SQL
 pub mod stored_response; // stored responses of idempotent requests
-pub mod stored_secrets; // sealed secrets of executors and callbacks
 pub mod task; // tasks that survive client disconnects
 pub mod tree;
 pub mod type_refresh; // job types that change while jobs run
@@ -70,8 +66,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
+    access::caller::Caller,
     addresses::Reach,
-    caller::Caller,
     error::Result,
     flush::Coalescer,
     import::files::Files,

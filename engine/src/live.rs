@@ -1,6 +1,6 @@
 //! Announcements of changes to whoever shows them.
 
-use domain::topic::Topic;
+use domain::query::topic::Topic;
 use uuid::Uuid;
 
 /// Receiver of announcements, called after each commit. Calls must not block.

@@ -13,7 +13,7 @@ use base64::{
         general_purpose::{STANDARD, URL_SAFE_NO_PAD},
     },
 };
-use domain::{assignment::Capability, job_type::SigningSecret};
+use domain::{dispatch::assignment::Capability, job_type::SigningSecret};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;

@@ -15,9 +15,9 @@ use client::{Client, RowFormat, WatchEvent};
 use domain::{
     Document, Job, Outcome,
     api::{JobUpload, NewJob},
+    dispatch::progress::grouped,
     id::Uuid,
     job_type::{Builtin, Executor, JobTypeSpec},
-    progress::grouped,
 };
 use serde_json::json;
 

@@ -18,10 +18,10 @@ use client::{Client, CreateOutcome, Document, ItemFilter, Task, Unfinished, Work
 use domain::{
     Code, Item, ItemState, Job, Outcome, Time,
     api::{Claim, NewItem, NewJob, ResultBody},
+    dispatch::retry::Backoff,
     id::Uuid,
     item::{EndedAs, MaxFailures},
     job_type::{Delivery, JobTypeSpec},
-    retry::Backoff,
 };
 use serde::{Deserialize, Serialize};
 use time::Duration;

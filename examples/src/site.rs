@@ -18,10 +18,10 @@ use domain::{
         Assignment, Claim, FailureBody, HeartbeatBody, Inputs, NewItem, NewJob, ReleaseBody, ResultBody, RetryBody,
         WorkError,
     },
+    dispatch::retry::Backoff,
     id::Uuid,
     item::MaxFailures,
     job_type::JobTypeSpec,
-    retry::Backoff,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;

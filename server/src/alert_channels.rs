@@ -8,17 +8,19 @@ pub mod messages; // alerts to be announced
 
 use domain::{
     Code, Problem, Time,
-    alert::AlertKind,
-    alert_channel::{
-        AlertChannel, AlertChannelPatch, ChannelKind, LONGEST_AFTER_SECONDS, LONGEST_CHANNEL_NAME, LONGEST_RECIPIENT,
-        LONGEST_ROUTING_KEY, MOST_CHANNEL_TYPES, MOST_CHANNELS, MOST_RECIPIENTS, NewAlertChannel, QuietHours,
-        minute_of,
-    },
-    delivery::CallbackDelivery,
     id::is_name,
     job_type::SigningSecret,
     limits::{GREATEST_COUNT, LONGEST_URL, is_text},
-    topic::Topic,
+    notify::{
+        alert::AlertKind,
+        alert_channel::{
+            AlertChannel, AlertChannelPatch, ChannelKind, LONGEST_AFTER_SECONDS, LONGEST_CHANNEL_NAME,
+            LONGEST_RECIPIENT, LONGEST_ROUTING_KEY, MOST_CHANNEL_TYPES, MOST_CHANNELS, MOST_RECIPIENTS,
+            NewAlertChannel, QuietHours, minute_of,
+        },
+        delivery::CallbackDelivery,
+    },
+    query::topic::Topic,
 };
 use jiff::tz::TimeZone;
 use time::OffsetDateTime;
@@ -28,10 +30,10 @@ use uuid::Uuid;
 use crate::App;
 use engine::live::LiveUpdates as _;
 use engine::{
+    access::caller::{Caller, Scope},
     addresses::Reach,
-    caller::{Caller, Scope},
-    channel_target::ChannelTarget,
     error::{Error, Result},
+    sealing::channel_target::ChannelTarget,
     store::{
         Tx,
         notify::{

@@ -8,7 +8,7 @@ mod access;
 mod copy; // the log in order, for external copies
 mod repeats; // repetitions within one hour // reads and refusals
 
-use domain::audit::AuditEntry;
+use domain::identity::audit::AuditEntry;
 use sqlx::PgPool;
 
 use engine::{

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::App;
 use engine::{
     ItemFilter, Refused,
-    caller::Caller,
+    access::caller::Caller,
     error::Result,
     import::{
         sheet,

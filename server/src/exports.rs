@@ -17,7 +17,7 @@ use bytes::Bytes;
 use domain::{
     Document, ItemState, Problem, Time,
     api::{FailureLine, ResultLine},
-    export::{ExportFormat, ExportWhat, ItemLine},
+    import::export::{ExportFormat, ExportWhat, ItemLine},
     item::ItemError,
 };
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
@@ -25,8 +25,8 @@ use uuid::Uuid;
 
 use crate::App;
 use engine::{
+    access::caller::Caller,
     after_failed,
-    caller::Caller,
     error::{Error, Result},
     import::{
         sheet,

@@ -8,7 +8,10 @@ mod workbook; // as XLSX
 
 use std::collections::HashSet;
 
-use domain::{Document, JobType, import::ImportSettings, mapping::MOST_MAPPED_COLUMNS};
+use domain::{
+    Document, JobType,
+    import::{mapping::MOST_MAPPED_COLUMNS, settings::ImportSettings},
+};
 use serde_json::{Map, Value, json};
 
 use engine::{

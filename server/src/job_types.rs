@@ -12,24 +12,24 @@ use domain::{
     Code, Document, JobType, Problem,
     job_type::{ExecutorKind, JobTypeSpec, PushSecrets},
     problem::FieldProblem,
-    topic::Topic,
+    query::topic::Topic,
 };
 use serde_json::value::RawValue;
 
 use crate::{App, auth::step_up, outbound::template};
 use engine::{
+    access::caller::{Caller, Scope},
     addresses::Reach,
-    caller::{Caller, Scope},
     error::{Error, Result},
     live::LiveUpdates as _,
     schema::{Schema, SchemaError},
+    sealing::stored_secrets::open_push,
     store::{
         notify::audit::{self as log, AuditRow},
         pagination::NamedPageRange,
         tree::job_types::{self as store, Deleted},
     },
     stored_response::ResponseSlot,
-    stored_secrets::open_push,
     task::{heavy, in_task},
 };
 

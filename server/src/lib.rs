@@ -131,7 +131,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     let public_url = Arc::new(config.public_url(addr));
     let tls = match (&config.transport.tls_cert, &config.transport.tls_key) {
-        (Some(certificate), Some(key)) => Some(http::tls::Tls::open(certificate, key)?),
+        (Some(certificate), Some(key)) => Some(http::connection::tls::Tls::open(certificate, key)?),
         _ => None,
     };
     for (variable, url) in [
@@ -213,11 +213,25 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         app.tasks.spawn(tls.clone().watch(app.shutdown.clone()));
     }
     let stop = app.shutdown.clone();
-    let served = tokio::spawn(http::serve::serve(listener, tls.clone(), router, http_settings, proxies.clone(), stop));
+    let served = tokio::spawn(http::connection::serve::serve(
+        listener,
+        tls.clone(),
+        router,
+        http_settings,
+        proxies.clone(),
+        stop,
+    ));
     let metrics_addr = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     if let Some(listener) = metrics_listener {
         let router = http::metrics::router(&app);
-        app.tasks.spawn(http::serve::serve(listener, tls, router, http_settings, proxies, app.shutdown.clone()));
+        app.tasks.spawn(http::connection::serve::serve(
+            listener,
+            tls,
+            router,
+            http_settings,
+            proxies,
+            app.shutdown.clone(),
+        ));
     }
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
 }

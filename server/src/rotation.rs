@@ -15,14 +15,15 @@ use uuid::Uuid;
 
 use crate::{App, auth::factors::totp, config::Config, outbound::reseal_default_key};
 use engine::{
-    channel_target,
     error::Result,
-    sealing::{KeyFile, Sealer, SealingKey, is_sealed_with},
+    sealing::{
+        KeyFile, Sealer, SealingKey, channel_target, is_sealed_with,
+        stored_secrets::{open_push, reseal_target, seal_push},
+    },
     store::{
         access::{factors, sealed_rows as rows, sealing_keys as keys},
         notify::alert_channels,
     },
-    stored_secrets::{open_push, reseal_target, seal_push},
 };
 
 /// Interval at which a server looks for a new key.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use domain::{api::Assignment, id::Uuid, traceparent::Traceparent};
+use domain::{api::Assignment, dispatch::traceparent::Traceparent, id::Uuid};
 use opentelemetry::{
     Context, Key, KeyValue,
     trace::{

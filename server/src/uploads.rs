@@ -16,7 +16,7 @@ mod sweep; // deletion of unused files
 use bytes::Bytes;
 use domain::{
     Code, Problem,
-    upload::{Upload, UploadFormat},
+    import::upload::{Upload, UploadFormat},
 };
 use futures::{Stream, StreamExt as _};
 use sqlx::PgPool;
@@ -27,7 +27,7 @@ use crate::{
     auth::{Ongoing, still_valid},
 };
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     import::files::{Arrived, Files, ReceiveError},
     notify::audit,

@@ -1,7 +1,10 @@
 //! Architecture rules that a reader of files can check: allowed dependencies between modules, places of SQL, and module
 //! heads. A failure names its file, line and remedy.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// Words that are forbidden in a place, and the reason.
 struct Rule {
@@ -132,6 +135,9 @@ const DOMAIN_MAY_USE: &[&str] = &["serde", "serde_json", "time", "uuid", "utoipa
 /// Maximum lines of a file without a reason in its head.
 const MAX_LINES: usize = 600;
 
+/// Maximum number of files in a folder.
+const MAX_FILES: usize = 20;
+
 #[test]
 fn forbidden_dependencies_between_modules() {
     let mut violations = Vec::new();
@@ -190,6 +196,18 @@ fn modules_have_head_comment_and_bounded_length() {
             violations.push(format!("{}: {lines} lines: divide it, or say `//! Long because …`", display_path(&file)));
         }
     }
+    assert_no_violations(&violations);
+}
+
+#[test]
+fn folders_have_at_most_twenty_files() {
+    let mut files = BTreeMap::<PathBuf, usize>::new();
+    for file in all_sources().into_iter().chain(files_with("style", "css")) {
+        *files.entry(file.parent().expect("a folder").to_owned()).or_default() += 1;
+    }
+    let too_many = files.iter().filter(|(_, count)| **count > MAX_FILES);
+    let violations: Vec<_> =
+        too_many.map(|(folder, count)| format!("{}: {count} files: group them", display_path(folder))).collect();
     assert_no_violations(&violations);
 }
 
@@ -345,13 +363,18 @@ fn all_sources() -> Vec<PathBuf> {
 
 /// Rust files of a folder, at any depth; empty if the folder does not exist.
 fn sources(folder: &str) -> Vec<PathBuf> {
+    files_with(folder, "rs")
+}
+
+/// Files of a folder with this extension, at any depth; empty if the folder does not exist.
+fn files_with(folder: &str, extension: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.path().is_dir() {
                 folders.push(entry.path());
-            } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
+            } else if entry.path().extension().is_some_and(|found| found == extension) {
                 files.push(entry.path());
             }
         }

@@ -77,7 +77,7 @@ fn cited_tests_exist() {
                 missing.push(named.to_owned());
             }
         } else if let Some((place, name)) = named.rsplit_once("::").filter(|(_, name)| *name != "…") {
-            // `domain::retry` is domain/src/retry.rs: the crate's name may lead, folders in between may be left out.
+            // `domain::dispatch::retry` is domain/src/dispatch/retry.rs: the crate's name may lead, folders in between may be left out.
             let parts: Vec<&str> = place.split("::").collect();
             let is = |test: &String| {
                 let Some((file, of_file)) = test.split_once("::") else { return false };

@@ -3,26 +3,31 @@
 use app::{
     frame::Page,
     pages::{
-        account::{self, Account},
         audit::{self, Audit},
-        factors, import,
-        people::{self, NewPerson, People, Person},
-        services::{self, NewTokenForm, Services},
-        share::{self, SharePanel},
-        sign_in::{self, SecondStep, SignIn},
-        step_up::{self, StepUp},
+        identity::{
+            account::{self, Account},
+            factors,
+            people::{self, NewPerson, People, Person},
+            services::{self, NewTokenForm, Services},
+            share::{self, SharePanel},
+            sign_in::{self, SecondStep, SignIn},
+            step_up::{self, StepUp},
+        },
+        import::progress,
     },
 };
 use domain::{
     Code, Job, Problem,
-    access::{Service, Token},
-    account::{Session, User},
     api::ErrorGroup,
-    audit::{Actor, ActorKind, AuditEntry},
-    factors::{Connection, Factors, Passkey, TotpStarted},
     id::Uuid,
+    identity::{
+        access::{Service, Token},
+        account::{Session, User},
+        audit::{Actor, ActorKind, AuditEntry},
+        factors::{Connection, Factors, Passkey, TotpStarted},
+    },
     job::{Owner, OwnerKind},
-    share::Share,
+    tree::share::Share,
 };
 
 use super::{Draw, at};
@@ -140,11 +145,11 @@ pub(super) fn all(running: &Job, partial: Job, groups: Vec<ErrorGroup>) -> Vec<(
         draw("import-share", move || {
             let created = Some("http://127.0.0.1:3000/s/0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce0nce".to_owned());
             let panel = SharePanel { shares: shares(), created, ..SharePanel::default() };
-            import::page_with(&partial, &groups, false, import_context(share::panel(&partial, &panel)))
+            progress::page_with(&partial, &groups, false, import_context(share::panel(&partial, &panel)))
         }),
         draw("import-share-others", move || {
             let panel = SharePanel { shares: shares(), needs_reason: true, ..SharePanel::default() };
-            import::page_with(&again, &[], true, import_context(share::panel(&again, &panel)))
+            progress::page_with(&again, &[], true, import_context(share::panel(&again, &panel)))
         }),
         draw("sign-out-shared", move || share::page(&shared_job, true, &shared_groups)),
         draw("trouble-share", || share::gone(&Problem::new(Code::LinkUsed, ""))),
@@ -293,6 +298,6 @@ fn entries() -> Vec<AuditEntry> {
     ]
 }
 
-fn import_context(panel: leptos::prelude::AnyView) -> import::ImportContext {
-    import::ImportContext { panel: Some(panel), ..import::ImportContext::default() }
+fn import_context(panel: leptos::prelude::AnyView) -> progress::ImportContext {
+    progress::ImportContext { panel: Some(panel), ..progress::ImportContext::default() }
 }

@@ -6,8 +6,8 @@ use app::{
 };
 use domain::{
     Code, Outcome, Problem,
-    delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
     id::Uuid,
+    notify::delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
 };
 
 use crate::{Draw, fixtures::at};

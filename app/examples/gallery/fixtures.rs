@@ -1,14 +1,16 @@
 //! Fixtures: one of everything, with some worst cases.
 
-use app::pages::new_import::ImportForm;
+use app::pages::import::new_import::ImportForm;
 use domain::{
     Counts, Document, Item, ItemState, Job, JobStatus, Outcome, Time,
     api::ErrorGroup,
+    dispatch::{
+        progress,
+        waiting_reason::{WaitingItems, WaitingReason},
+    },
     id::Uuid,
     item::{Attempt, EndedAs, Holder, ItemError, ItemProgress, MaxFailures},
     job::{Owner, OwnerKind, TreeSummary},
-    progress,
-    waiting_reason::{WaitingItems, WaitingReason},
 };
 
 pub(crate) fn at(text: &str) -> Time {

@@ -19,12 +19,15 @@ use std::{fs, path::PathBuf};
 use app::{
     document::html,
     frame::{Assets, Frame, Page, Person, Theme},
-    pages::{self, imports::Imports, new_import::ImportForm},
+    pages::{
+        self,
+        import::{imports::Imports, new_import::ImportForm},
+    },
 };
 use domain::{
     Code, Problem,
     id::Uuid,
-    upload::{Upload, UploadFormat},
+    import::upload::{Upload, UploadFormat},
 };
 use fixtures::{
     at, complete, failed, form, groups, hostile, hostile_groups, in_flight, million, partial, running, tree, waiting,
@@ -75,22 +78,22 @@ fn uploads_of(jobs: Vec<domain::Job>) -> Imports {
 fn all() -> Vec<(&'static str, Draw)> {
     let mut pages: Vec<(&'static str, Draw)> = Vec::new();
     let mut add = |name, draw: Draw| pages.push((name, draw));
-    add("sign-in", Box::new(|| pages::sign_in::page(&pages::sign_in::SignIn::default())));
-    add("sign-in-link", Box::new(|| pages::sign_in::confirm("abc")));
-    add("sign-in-used", Box::new(pages::sign_in::refused));
+    add("sign-in", Box::new(|| pages::identity::sign_in::page(&pages::identity::sign_in::SignIn::default())));
+    add("sign-in-link", Box::new(|| pages::identity::sign_in::confirm("abc")));
+    add("sign-in-used", Box::new(pages::identity::sign_in::refused));
     let ada = Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true };
     add("menu", Box::new(move || pages::menu::page(&ada)));
-    add("share", Box::new(|| pages::share::page(&partial(), true, &groups())));
+    add("share", Box::new(|| pages::identity::share::page(&partial(), true, &groups())));
     add("search-empty", Box::new(|| pages::search::page(&pages::search::Search::default())));
-    add("imports-empty", Box::new(|| pages::imports::page(&uploads_of(Vec::new()))));
+    add("imports-empty", Box::new(|| pages::import::imports::page(&uploads_of(Vec::new()))));
     add(
         "imports",
         Box::new(|| {
             let jobs = vec![running(), partial(), waiting(), complete(), failed(), million(), hostile()];
-            pages::imports::page(&Imports { next: Some("?after=x".to_owned()), ..uploads_of(jobs) })
+            pages::import::imports::page(&Imports { next: Some("?after=x".to_owned()), ..uploads_of(jobs) })
         }),
     );
-    add("new", Box::new(|| pages::new_import::page(&form(), None)));
+    add("new", Box::new(|| pages::import::new_import::page(&form(), None)));
     add(
         "new-refused",
         Box::new(|| {
@@ -106,22 +109,24 @@ fn all() -> Vec<(&'static str, Draw)> {
                 format: UploadFormat::Csv,
                 created_at: at("2026-11-20T14:00:00Z"),
             };
-            pages::new_import::page(&ImportForm { upload: Some(upload), ..form() }, Some(&problem))
+            pages::import::new_import::page(&ImportForm { upload: Some(upload), ..form() }, Some(&problem))
         }),
     );
-    add("import-running", Box::new(|| pages::import::page(&running(), &groups()[..1], true)));
+    add("import-running", Box::new(|| pages::import::progress::page(&running(), &groups()[..1], true)));
     add(
         "import-waiting",
         Box::new(|| {
-            let context =
-                pages::import::ImportContext { waiting: waiting_reasons(), ..pages::import::ImportContext::default() };
-            pages::import::page_with(&waiting(), &[], false, context)
+            let context = pages::import::progress::ImportContext {
+                waiting: waiting_reasons(),
+                ..pages::import::progress::ImportContext::default()
+            };
+            pages::import::progress::page_with(&waiting(), &[], false, context)
         }),
     );
-    add("import-partial", Box::new(|| pages::import::page(&partial(), &groups(), true)));
-    add("import-complete", Box::new(|| pages::import::page(&complete(), &[], false)));
-    add("import-failed", Box::new(|| pages::import::page(&failed(), &groups()[..1], false)));
-    add("import-hostile", Box::new(|| pages::import::page(&hostile(), &hostile_groups(), true)));
+    add("import-partial", Box::new(|| pages::import::progress::page(&partial(), &groups(), true)));
+    add("import-complete", Box::new(|| pages::import::progress::page(&complete(), &[], false)));
+    add("import-failed", Box::new(|| pages::import::progress::page(&failed(), &groups()[..1], false)));
+    add("import-hostile", Box::new(|| pages::import::progress::page(&hostile(), &hostile_groups(), true)));
     add(
         "job-tree",
         Box::new(|| {

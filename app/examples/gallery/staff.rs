@@ -3,20 +3,20 @@
 use app::{
     components::{action_form::RefusedAction, filter_bar::ListFilter},
     pages::{
-        self, bulk,
-        dead_letters::Items,
+        self,
         item::{Actions, Edit},
         jobs::Jobs,
+        operator::{bulk, dead_letters::Items},
     },
 };
 use domain::{
     Code, Document, Item, ItemState, Problem,
     api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup},
     event_wait::EventWait,
-    filter::{Filter, lists::List},
     id::Uuid,
     item::WaitingFor,
     job::{Owner, OwnerKind},
+    query::filter::{Filter, lists::List},
 };
 
 use crate::{
@@ -88,20 +88,28 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         first: true,
         flash: None,
     };
-    add("dead-empty", Box::new(move || pages::dead_letters::page(&dead("", None, Vec::new()))));
-    add("dead-nothing", Box::new(move || pages::dead_letters::page(&dead("type:import row:7", None, Vec::new()))));
+    add("dead-empty", Box::new(move || pages::operator::dead_letters::page(&dead("", None, Vec::new()))));
+    add(
+        "dead-nothing",
+        Box::new(move || pages::operator::dead_letters::page(&dead("type:import row:7", None, Vec::new()))),
+    );
     add(
         "dead",
         Box::new(move || {
             let mut all = groups();
             all.extend(hostile_groups());
             all[0].count = 12_431;
-            pages::dead_letters::page(&Items { next: Some("?".to_owned()), ..dead("", Some(all), dead_items()) })
+            pages::operator::dead_letters::page(&Items {
+                next: Some("?".to_owned()),
+                ..dead("", Some(all), dead_items())
+            })
         }),
     );
     add(
         "dead-filtered",
-        Box::new(move || pages::dead_letters::page(&dead("type:import latitude worker:w-1", None, dead_items()))),
+        Box::new(move || {
+            pages::operator::dead_letters::page(&dead("type:import latitude worker:w-1", None, dead_items()))
+        }),
     );
     add(
         "dead-group",
@@ -109,14 +117,17 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             let mut one = groups();
             one.truncate(1);
             let typed = "error:5f3a99c0 type:import";
-            pages::dead_letters::page(&Items { next: Some("?".to_owned()), ..dead(typed, Some(one), dead_items()) })
+            pages::operator::dead_letters::page(&Items {
+                next: Some("?".to_owned()),
+                ..dead(typed, Some(one), dead_items())
+            })
         }),
     );
     add(
         "items-nothing",
         Box::new(move || {
             let list_filter = list_filter(List::Items, "/items", "4711");
-            pages::dead_letters::items_page(&Items { list_filter, ..dead("", None, Vec::new()) })
+            pages::operator::dead_letters::items_page(&Items { list_filter, ..dead("", None, Vec::new()) })
         }),
     );
     add(
@@ -124,7 +135,7 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         Box::new(move || {
             let list_filter = list_filter(List::Items, "/items", "state:running");
             let running = vec![item(31, 2_042, None), item(32, 2_043, None)];
-            pages::dead_letters::items_page(&Items { list_filter, ..dead("", None, running) })
+            pages::operator::dead_letters::items_page(&Items { list_filter, ..dead("", None, running) })
         }),
     );
     let cancel =

@@ -2,19 +2,23 @@
 
 use app::pages::{
     self,
-    correct::{Correct, CorrectRow},
-    import::{Actions, ImportContext},
-    new_import::{Corrects, ImportForm},
-    share::{SharePanel, panel},
+    identity::share::{SharePanel, panel},
+    import::{
+        correct::{Correct, CorrectRow},
+        new_import::{Corrects, ImportForm},
+        progress::{Actions, ImportContext},
+    },
 };
 use domain::{
     Code, Problem,
-    file_check::{CheckedRow, FileCheck},
     id::Uuid,
-    import::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
-    mapping::ValueKind,
-    row_edit::RowEdit,
-    upload::{ColumnCheck, ColumnFinding, FindingKind, Preview, PreviewRow, Upload, UploadFormat},
+    import::{
+        file_check::{CheckedRow, FileCheck},
+        mapping::ValueKind,
+        row_edit::RowEdit,
+        settings::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
+        upload::{ColumnCheck, ColumnFinding, FindingKind, Preview, PreviewRow, Upload, UploadFormat},
+    },
 };
 
 use crate::{
@@ -23,21 +27,21 @@ use crate::{
 };
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
-    add("new-check", Box::new(|| pages::new_import::page(&checked(), None)));
-    add("new-review", Box::new(|| pages::new_import::page(&reviewed(), None)));
-    add("new-match", Box::new(|| pages::new_import::page(&matched(), None)));
-    add("new-wide", Box::new(|| pages::new_import::page(&wide(), None)));
-    add("new-unreadable", Box::new(|| pages::new_import::page(&unreadable(), None)));
+    add("new-check", Box::new(|| pages::import::new_import::page(&checked(), None)));
+    add("new-review", Box::new(|| pages::import::new_import::page(&reviewed(), None)));
+    add("new-match", Box::new(|| pages::import::new_import::page(&matched(), None)));
+    add("new-wide", Box::new(|| pages::import::new_import::page(&wide(), None)));
+    add("new-unreadable", Box::new(|| pages::import::new_import::page(&unreadable(), None)));
     let again = ImportForm { corrects: Some(first()), ..form() };
-    add("new-again", Box::new(move || pages::new_import::page(&again, None)));
-    add("correct", Box::new(|| pages::correct::page(&partial(), &rows(false))));
-    add("correct-refused", Box::new(|| pages::correct::page(&partial(), &rows(true))));
-    add("correct-empty", Box::new(|| pages::correct::page(&complete(), &Correct::default())));
+    add("new-again", Box::new(move || pages::import::new_import::page(&again, None)));
+    add("correct", Box::new(|| pages::import::correct::page(&partial(), &rows(false))));
+    add("correct-refused", Box::new(|| pages::import::correct::page(&partial(), &rows(true))));
+    add("correct-empty", Box::new(|| pages::import::correct::page(&complete(), &Correct::default())));
     add(
         "import-corrected",
         Box::new(|| {
             let context = ImportContext { corrects: Some(first()), corrected_by: vec![first()], ..mine() };
-            pages::import::page_with(&partial(), &groups(), false, context)
+            pages::import::progress::page_with(&partial(), &groups(), false, context)
         }),
     );
     add(
@@ -45,7 +49,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         Box::new(|| {
             let links = panel(&running(), &SharePanel::default());
             let context = ImportContext { panel: Some(links), ..mine() };
-            pages::import::page_with(&running(), &groups()[..1], false, context)
+            pages::import::progress::page_with(&running(), &groups()[..1], false, context)
         }),
     );
     add(
@@ -55,14 +59,14 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
             let actions = Actions { needs_reason: true, open: Some("cancel".to_owned()), ..Actions::default() };
             let links = panel(&running(), &share_panel);
             let context = ImportContext { own: false, panel: Some(links), actions, ..mine() };
-            pages::import::page_with(&running(), &groups()[..1], true, context)
+            pages::import::progress::page_with(&running(), &groups()[..1], true, context)
         }),
     );
     add(
         "import-canceled",
         Box::new(|| {
             let actions = Actions { may_delete: true, flash: Some("canceled".to_owned()), ..Actions::default() };
-            pages::import::page_with(&cancelled(), &[], false, ImportContext { actions, ..mine() })
+            pages::import::progress::page_with(&cancelled(), &[], false, ImportContext { actions, ..mine() })
         }),
     );
 }

@@ -10,12 +10,12 @@ use app::{
 };
 use domain::{
     Counts, Document, JobType, Problem, Time,
-    alert::{Alert, AlertKind},
     api::{Activity, BrokerStats, QueueStats, Rate, SeriesStep, Stats, TypeStats, Worker},
+    dispatch::retry::Backoff,
     id::Uuid,
     item::MaxFailures,
     job_type::{Builtin, Delivery, Executor},
-    retry::Backoff,
+    notify::alert::{Alert, AlertKind},
 };
 
 use crate::{

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use domain::{
     Time,
     api::{Activity, SeriesStep},
-    histogram::Histogram,
-    progress::grouped,
+    dispatch::progress::grouped,
+    query::histogram::Histogram,
 };
 use leptos::prelude::*;
 

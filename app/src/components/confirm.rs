@@ -3,7 +3,7 @@
 //!
 //! These forms work without JavaScript. They check nothing; the server checks the request again.
 
-use domain::{Counts, progress::grouped};
+use domain::{Counts, dispatch::progress::grouped};
 use leptos::prelude::*;
 
 use super::{

@@ -3,7 +3,7 @@
 //! It is a GET form with links: the filter is part of the URL, so a page can be shared. An error in the
 //! filter is shown below the field with its position, and the list is empty.
 
-use domain::filter::{Fault, Filter, Term, Test, lists::List};
+use domain::query::filter::{Fault, Filter, Term, Test, lists::List};
 use leptos::prelude::*;
 
 use super::state::icon;

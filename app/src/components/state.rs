@@ -1,6 +1,6 @@
 //! States for display: always a shape and a word; color is only an addition.
 
-use domain::{Counts, ItemState, JobStatus, Outcome, progress::grouped};
+use domain::{Counts, ItemState, JobStatus, Outcome, dispatch::progress::grouped};
 use leptos::prelude::*;
 
 use crate::job_view::{job_shape, job_word};

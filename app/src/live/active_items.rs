@@ -1,6 +1,6 @@
 //! Active items, each with its own bar.
 
-use domain::progress::grouped;
+use domain::dispatch::progress::grouped;
 use leptos::prelude::*;
 
 use super::signals::{KeyedSignal, LiveSignals};

@@ -3,7 +3,7 @@
 //! A progress bar is not a live region: reading every number aloud would overwhelm the listener. Changes within
 //! the pause are announced as their latest state; nothing important is dropped.
 
-use domain::{JobStatus, progress::grouped};
+use domain::{JobStatus, dispatch::progress::grouped};
 
 use super::liveness::Liveness;
 use crate::job_view::Head;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use domain::change::event;
+use domain::tree::change::event;
 use leptos::prelude::*;
 use wasm_bindgen::{JsCast, JsValue, closure::Closure};
 use web_sys::{EventSource, MessageEvent, VisibilityState};

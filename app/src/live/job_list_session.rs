@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use domain::{Job, change::Roots, filter::job_match::matches_job, id::Uuid};
+use domain::{Job, id::Uuid, query::filter::job_match::matches_job, tree::change::Roots};
 use leptos::prelude::*;
 
 use super::{

@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use domain::{Item, Job, change::Change, id::Uuid};
+use domain::{Item, Job, id::Uuid, tree::change::Change};
 use leptos::prelude::*;
 
 use super::{

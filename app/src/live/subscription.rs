@@ -5,8 +5,8 @@
 
 use domain::{
     Job,
-    change::{Change, Roots, event},
     id::Uuid,
+    tree::change::{Change, Roots, event},
 };
 use leptos::prelude::window;
 use wasm_bindgen::{JsCast as _, JsValue};

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use domain::{id::Uuid, progress::grouped};
+use domain::{dispatch::progress::grouped, id::Uuid};
 use leptos::{ev::KeyboardEvent, prelude::*, tachys::html::attribute::custom::custom_attribute};
 
 use super::signals::{KeyedSignal, LiveSignals};

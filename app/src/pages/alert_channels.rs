@@ -4,7 +4,7 @@
 
 mod form; // the form of a channel
 
-use domain::alert_channel::{AlertChannel, ChannelKind};
+use domain::notify::alert_channel::{AlertChannel, ChannelKind};
 use leptos::prelude::*;
 
 use self::form::form;

@@ -3,7 +3,7 @@
 mod verbs; // actions in words
 
 use domain::{
-    audit::{ActorKind, AuditEntry},
+    identity::audit::{ActorKind, AuditEntry},
     job::{Owner, OwnerKind},
 };
 use leptos::prelude::*;
@@ -17,7 +17,7 @@ use crate::{
     frame::{NavSection, Page},
 };
 
-use super::people::encoded;
+use crate::pages::identity::people::encoded;
 
 /// Fields of the filter as in the URL, not validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

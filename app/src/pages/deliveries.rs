@@ -4,8 +4,10 @@
 
 use domain::{
     JobStatus, Outcome,
-    alert_channel::AlertEvent,
-    delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
+    notify::{
+        alert_channel::AlertEvent,
+        delivery::{CallbackDelivery, DeliveryState, DeliveryTry},
+    },
 };
 use leptos::prelude::*;
 

@@ -12,9 +12,9 @@ mod path;
 
 use domain::{
     Document, Item, ItemState,
+    dispatch::progress::grouped,
     item::{Attempt, EndedAs, MaxFailures},
-    progress::grouped,
-    topic::Topic,
+    query::topic::Topic,
 };
 use leptos::prelude::*;
 

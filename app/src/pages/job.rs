@@ -6,14 +6,18 @@ pub mod holds;
 mod timeline;
 
 use domain::{
-    Item, Job, JobStatus, api::ErrorGroup, delivery::CallbackDelivery, filter::lists::List, progress::grouped,
-    waiting_reason::WaitingItems,
+    Item, Job, JobStatus,
+    api::ErrorGroup,
+    dispatch::{progress::grouped, waiting_reason::WaitingItems},
+    notify::delivery::CallbackDelivery,
+    query::filter::lists::List,
 };
 use leptos::prelude::*;
 
 pub use actions::Actions;
 
-use super::{dead_letters, deliveries, error_groups};
+use super::deliveries;
+use crate::pages::operator::{dead_letters, error_groups};
 use crate::{
     components::{action_form::flash, breadcrumbs::breadcrumbs, copyable_id::copyable_id, timestamp::clock},
     frame::{NavSection, Page},
@@ -30,7 +34,7 @@ pub fn page(
     callbacks: &[CallbackDelivery],
     actions: &Actions,
 ) -> Page {
-    let name = super::import::name(job);
+    let name = crate::pages::import::progress::name(job);
     let completed = job.tree.status == JobStatus::Completed;
     let file = job.upload_id.is_some();
     let (lines, left_out) = Line::of_tree(job);
@@ -60,7 +64,7 @@ pub fn page(
                 </div>
             </LiveJob>
             <div class="job-side stack gap-4">
-                <div id="downloads-part" data-refresh="">{super::import::downloads_card(job, file, completed)}</div>
+                <div id="downloads-part" data-refresh="">{crate::pages::import::progress::downloads_card(job, file, completed)}</div>
                 <div id="facts" data-refresh="">{details(job)}</div>
             </div>
             <div class="job-when stack gap-4">

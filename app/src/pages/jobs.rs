@@ -1,6 +1,6 @@
 //! `/jobs`: root jobs by filter, newest first. The filter is part of the URL.
 
-use domain::{Job, Time, filter::Term, progress::grouped};
+use domain::{Job, Time, dispatch::progress::grouped, query::filter::Term};
 use leptos::prelude::*;
 
 use crate::{
@@ -200,7 +200,7 @@ fn table(jobs: &[Job]) -> impl IntoView + use<> {
 
 /// A row. On a live page, `live::job_row` finds its parts by class and label.
 fn row(job: &Job) -> impl IntoView + use<> {
-    let name = super::import::name(job);
+    let name = crate::pages::import::progress::name(job);
     let meter = Meter::of_tree(job);
     let state = (job.tree.status, job.tree.outcome);
     let counts = meter.counts;

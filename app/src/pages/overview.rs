@@ -4,14 +4,14 @@
 //! while it is visible.
 
 use domain::{
-    alert::{Alert, AlertKind},
     api::{BrokerStats, Stats, TypeStats, Worker},
-    filter::{Term, lists::List},
-    progress::grouped,
+    dispatch::progress::grouped,
+    notify::alert::{Alert, AlertKind},
+    query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;
 
-use super::dead_letters::rows_of;
+use crate::pages::operator::dead_letters::rows_of;
 use crate::{
     components::{
         chart::{self, History},

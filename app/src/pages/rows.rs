@@ -4,7 +4,7 @@
 use domain::{Item, ItemState};
 use leptos::prelude::*;
 
-use super::dead_letters::Items;
+use crate::pages::operator::dead_letters::Items;
 use crate::{
     components::{
         json,

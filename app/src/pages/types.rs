@@ -5,15 +5,15 @@
 
 use domain::{
     JobType, Problem,
-    filter::{Term, lists::List},
+    dispatch::type_limits::{ConcurrencyBy, RateLimit},
     item::MaxFailures,
     job_type::ExecutorKind,
-    type_limits::{ConcurrencyBy, RateLimit},
+    query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;
 
-use super::dead_letters::rows_of;
-use super::new_import::templates;
+use crate::pages::import::new_import::templates;
+use crate::pages::operator::dead_letters::rows_of;
 use crate::{
     components::{
         action_form::{field_fault, flash, problem_notice},

@@ -384,7 +384,7 @@ fn refusal(reply: &Reply) -> String {
     )
 }
 
-/// Needed fields of a stored [`domain::upload::Upload`]; parsing all of them costs more.
+/// Needed fields of a stored [`domain::import::upload::Upload`]; parsing all of them costs more.
 #[derive(serde::Deserialize)]
 struct Stored {
     id: String,

@@ -6,9 +6,9 @@ use client::{Client, Events};
 use domain::{
     Code, Document, Item, ItemState, Job,
     api::{BulkAction, BulkOperation, BulkState, BulkTarget, NewBulk, ReplayBody, RetryBody},
+    dispatch::progress::grouped,
     id::Uuid,
-    progress::grouped,
-    topic::Topic,
+    query::topic::Topic,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;

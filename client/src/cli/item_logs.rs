@@ -1,7 +1,7 @@
 //! `treeline logs`: prints the log of an item's attempt, and follows it.
 
 use client::{Client, Events, PageQuery};
-use domain::{Item, api::LogLine, id::Uuid, topic::Topic};
+use domain::{Item, api::LogLine, id::Uuid, query::topic::Topic};
 
 use super::{Exit, jobs::PAGE, show};
 

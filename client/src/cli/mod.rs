@@ -26,7 +26,7 @@ use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, 
 use clap::{Args as Options, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use client::{Client, PageQuery};
-use domain::{Outcome, api::Page, id::Uuid, upload::UploadFormat};
+use domain::{Outcome, api::Page, id::Uuid, import::upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
 
 /// Time for which the command line retries calls.

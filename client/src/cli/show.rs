@@ -8,7 +8,7 @@ use std::{
 };
 
 use client::{Client, Watch, WatchEvent};
-use domain::{Item, Job, JobStatus, id::Uuid, progress::grouped};
+use domain::{Item, Job, JobStatus, dispatch::progress::grouped, id::Uuid};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

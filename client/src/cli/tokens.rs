@@ -3,8 +3,8 @@
 use client::{Client, PageQuery};
 use domain::{
     Time,
-    access::{NewToken, Token},
     id::Uuid,
+    identity::access::{NewToken, Token},
 };
 
 use super::{Exit, all, show};

@@ -4,7 +4,7 @@ use client::{Client, Result};
 use domain::{
     Job,
     api::{JobUpload, NewJob},
-    upload::Upload,
+    import::upload::Upload,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;

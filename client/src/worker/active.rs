@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use domain::{api::Assignment, assignment::MISSED_HEARTBEATS};
+use domain::{api::Assignment, dispatch::assignment::MISSED_HEARTBEATS};
 use tokio::{task::AbortHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 

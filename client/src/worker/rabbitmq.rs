@@ -14,8 +14,8 @@ use std::{
 };
 
 use domain::{
-    broker_messages::{self, WakeUp},
     id::Uuid,
+    notify::broker_messages::{self, WakeUp},
 };
 use futures::{
     StreamExt,

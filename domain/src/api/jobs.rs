@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Document, Time, bounded, id::Uuid, item::MaxFailures, job_type::SigningSecret, mapping::Mapping, row_edit::RowEdit,
-    upload::UploadFormat,
+    Document, Time, bounded,
+    id::Uuid,
+    import::{mapping::Mapping, row_edit::RowEdit, upload::UploadFormat},
+    item::MaxFailures,
+    job_type::SigningSecret,
 };
 
 /// An item to be added. An absent payload is `null`.

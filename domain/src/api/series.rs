@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use crate::{Counts, Time, histogram::Histogram};
+use crate::{Counts, Time, query::histogram::Histogram};
 
 /// Length of one point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, ItemState, Time,
-    assignment::AssignmentId,
+    dispatch::{assignment::AssignmentId, traceparent::Traceparent},
     event_wait::ReceivedEvent,
     id::Uuid,
     item::{EndedAs, ItemProgress, MaxFailures, Step},
     problem::Code,
-    traceparent::Traceparent,
 };
 
 /// `POST /assignments`: a claim.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Code, ItemState, Problem, Time, api::Ended, assignment::AssignmentId, item::EndedAs};
+use domain::{Code, ItemState, Problem, Time, api::Ended, dispatch::assignment::AssignmentId, item::EndedAs};
 use uuid::Uuid;
 
 use crate::{

@@ -13,10 +13,12 @@ use std::{
 use domain::{
     Problem,
     api::Ended,
-    assignment::{AssignmentId, lease_seconds},
+    dispatch::{
+        assignment::{AssignmentId, lease_seconds},
+        waiting_reason::WaitingReason,
+    },
     job::OwnerKind,
     job_type::{ExecutorKind, PUSH_TIMEOUT_SECONDS},
-    waiting_reason::WaitingReason,
 };
 use sqlx::PgExecutor;
 use tokio::sync::oneshot;
@@ -24,10 +26,12 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::{
+        caller::{Caller, Scope},
+        holder::{BUILTIN, Holder, PUSH},
+    },
     endings::EndCommand,
     error::Result,
-    holder::{BUILTIN, Holder, PUSH},
     store::{dispatch::push_assignments, tree::definitions::TypeInfo},
 };
 

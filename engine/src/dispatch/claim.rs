@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     store::{
         Tx,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use domain::{
     Code, Document, ItemState, Problem, Time,
-    audit::Actor,
     event_wait::{EventBody, EventForm, name_fault},
+    identity::audit::Actor,
 };
 use uuid::Uuid;
 
 use crate::{
     Core, Engine, KeyedCall,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     endings::EndingRows,
     enqueue::low_water_marks,
     error::{Error, Result},

@@ -4,11 +4,11 @@
 use domain::{
     Document, ItemState,
     api::{FailureBody, ReleaseBody},
+    dispatch::retry::{FailedAttempt, Verdict, verdict},
     event_wait::WaitBody,
     fingerprint::fingerprint,
     item::EndedAs,
     job_type::Delivery,
-    retry::{FailedAttempt, Verdict, verdict},
 };
 use time::{Duration, OffsetDateTime};
 
@@ -76,7 +76,7 @@ pub(crate) fn decide_outcome<'a>(
     cause: &EndCause<'a>,
     delivery: Delivery,
     max_failures: domain::item::MaxFailures,
-    backoff: &domain::retry::Backoff,
+    backoff: &domain::dispatch::retry::Backoff,
     now: OffsetDateTime,
 ) -> FailureOutcome<'a> {
     let later = |seconds: f64| {

@@ -8,7 +8,7 @@ use std::{
 use domain::{
     Code, Document, ItemState, Problem, Time,
     api::{HeartbeatAnswer, HeartbeatOf, StepBody},
-    assignment::AssignmentId,
+    dispatch::assignment::AssignmentId,
     item::{EndedAs, Step},
     limits,
 };
@@ -16,10 +16,12 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::{
+        caller::{Caller, Scope},
+        holder::{Holder, PUSH},
+    },
     error::{Error, Result},
     flush::Batch,
-    holder::{Holder, PUSH},
     store::dispatch::{
         endings::{self, ClosedAssignmentRow},
         leases::{self, Heartbeat, RenewedLease},

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use domain::{
     Code, Document, Problem, Time,
     api::{LogLevel, LogLine, LogTail, LogsAdded, LogsBody, NewLogLine},
-    assignment::AssignmentId,
+    dispatch::assignment::AssignmentId,
     limits,
 };
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,11 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::{
+        caller::{Caller, Scope},
+        holder::{Holder, PUSH},
+    },
     error::{Error, Result},
-    holder::{Holder, PUSH},
     store::dispatch::logs::{self, LinesRow},
     task::in_task,
 };

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use domain::{
     Problem,
     api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
-    assignment::AssignmentId,
+    dispatch::assignment::AssignmentId,
     limits,
 };
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::{
+        caller::{Caller, Scope},
+        holder::Holder,
+    },
     endings::{EndCommand, EndingKind, EndingRows},
     error::{Error, Result},
     flush::Batch,
-    holder::Holder,
     tree::{
         feed,
         finish_batch::{self, CommitEffects, FedItems},

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     store::{
         dispatch::workers::{self, SeenRow},

@@ -22,8 +22,8 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
+    access::caller::Caller,
     activity_counters::AddedCounts,
-    caller::Caller,
     error::{Error, Result},
     flush::Batch,
     notify::error_groups,

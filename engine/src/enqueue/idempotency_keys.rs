@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use domain::{
     Code, Problem,
     api::{Added, NewItem},
-    traceparent::Traceparent,
+    dispatch::traceparent::Traceparent,
 };
 use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     enqueue::key_locks::KeyGuard,
     error::{Error, Result},
     notify::audit,

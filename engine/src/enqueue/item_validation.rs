@@ -1,6 +1,6 @@
 //! Validation of requested items against their job before they are added: sizes, keys, schema.
 
-use domain::{Code, Document, Problem, api::NewItem, id::is_key, limits, traceparent::Traceparent};
+use domain::{Code, Document, Problem, api::NewItem, dispatch::traceparent::Traceparent, id::is_key, limits};
 use time::OffsetDateTime;
 use uuid::Uuid;
 

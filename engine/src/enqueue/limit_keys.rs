@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use domain::type_limits::{TypeLimits, key_value};
+use domain::dispatch::type_limits::{TypeLimits, key_value};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -195,7 +195,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use domain::type_limits::ConcurrencyBy;
+    use domain::dispatch::type_limits::ConcurrencyBy;
 
     use super::*;
 

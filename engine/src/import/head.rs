@@ -3,7 +3,7 @@
 use domain::{
     Problem,
     api::JobUpload,
-    upload::{Upload, UploadFormat},
+    import::upload::{Upload, UploadFormat},
 };
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use super::{
     stage,
 };
 use crate::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     store::import::uploads,
 };

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use domain::{
     Problem, Time,
-    alert::{Alert, AlertKind, LONGEST_MESSAGE},
-    assignment::AssignmentId,
-    limits, progress,
+    dispatch::{assignment::AssignmentId, progress},
+    limits,
+    notify::alert::{Alert, AlertKind, LONGEST_MESSAGE},
 };
 use serde::Serialize;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::{
+        caller::{Caller, Scope},
+        holder::{Holder, PUSH},
+    },
     error::{Error, Result},
-    holder::{Holder, PUSH},
     store::{
         notify::{
             alerts::{self, AlertQuery, RaiseRow},

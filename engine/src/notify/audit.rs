@@ -6,12 +6,16 @@
 
 use std::sync::Arc;
 
-use domain::{Code, Problem, audit::AuditEntry, audit::LONGEST_REASON, limits::is_text};
+use domain::{
+    Code, Problem,
+    identity::audit::{AuditEntry, LONGEST_REASON},
+    limits::is_text,
+};
 use uuid::Uuid;
 
 use crate::{
     Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     store::{
         notify::audit::{self, AuditQuery, AuditRow},
@@ -84,7 +88,7 @@ mod tests {
     use domain::job::OwnerKind;
 
     use super::*;
-    use crate::caller::Role;
+    use crate::access::caller::Role;
 
     fn caller(role: Option<Role>) -> Caller {
         Caller {

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use domain::{
-    audit::{ActorKind, LONGEST_DETAIL},
+    identity::audit::{ActorKind, LONGEST_DETAIL},
     job::OwnerKind,
 };
 use uuid::Uuid;
 
-use crate::{caller::Caller, store::notify::audit::AuditRow};
+use crate::{access::caller::Caller, store::notify::audit::AuditRow};
 
 impl AuditRow {
     /// Action of this caller.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{
     Outcome,
-    broker_messages::{TreeCompleted, WakeUp},
+    notify::broker_messages::{TreeCompleted, WakeUp},
 };
 use uuid::Uuid;
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use domain::{
     Code, Problem,
-    delivery::{CallbackDelivery, DeliveryState},
-    topic::Topic,
+    notify::delivery::{CallbackDelivery, DeliveryState},
+    query::topic::Topic,
 };
 use uuid::Uuid;
 
 use crate::{
     Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     store::{
         notify::{

@@ -16,14 +16,14 @@ use domain::{
     api::{BulkAction, BulkOperation, BulkSkipped, BulkState, BulkTarget, NewBulk},
     job::{Owner, OwnerKind},
     limits,
-    topic::Topic,
+    query::topic::Topic,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
     Core, Engine, ItemFilter, JobFilter, KeyedCall,
-    caller::{Caller, Role, Scope},
+    access::caller::{Caller, Role, Scope},
     error::{Error, Result},
     notify::audit,
     store::{

@@ -9,9 +9,11 @@ use domain::{Code, job::OwnerKind, job_type::Builtin};
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Role, Scope},
+    access::{
+        caller::{Caller, Role, Scope},
+        rights::rights_of,
+    },
     error::{Error, Result},
-    rights::rights_of,
     store::{access::credentials::CredentialKind, import::exports, tree::definitions::JobInfo},
 };
 

@@ -20,18 +20,18 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
+    access::caller::{Caller, Scope},
     addresses::display_url,
-    caller::{Caller, Scope},
     error::{Error, Result},
     notify::audit,
     query,
+    sealing::stored_secrets::{open_target, seal_target},
     store::{
         notify::{audit as audit_log, deliveries},
         operator::patch::{self, EditableItem, EditableJob},
         query::{item_views, job_views},
         tree::definitions,
     },
-    stored_secrets::{open_target, seal_target},
     task::in_task,
 };
 

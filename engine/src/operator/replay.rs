@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine, KeyedCall,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     notify::audit,
     store::{

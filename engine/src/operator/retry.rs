@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     enqueue::{
         add::{AddedRows, rows::PendingItem},
         item_intake::Intake,

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use domain::{
     Problem, Time,
     job::Owner,
-    share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade},
+    tree::share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade},
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
     Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     notify::audit,
     secrets::{hash_of, new_secret},

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{
     Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     notify::audit,
     store::{

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use domain::{
     Code, Document, Item, Problem, Time,
+    dispatch::waiting_reason::WaitingItems,
     item::{Attempt, EndedAs, Step},
-    waiting_reason::WaitingItems,
 };
 use uuid::Uuid;
 
 use crate::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     store::query::item_views,
 };

@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     store::{
         enqueue::idempotency,

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use domain::{Time, rate_window::RateWindow, type_limits::RateLimit, waiting_reason::WaitingReason};
+use domain::{
+    Time,
+    dispatch::{rate_window::RateWindow, type_limits::RateLimit, waiting_reason::WaitingReason},
+};
 use time::OffsetDateTime;
 use uuid::Uuid;
 

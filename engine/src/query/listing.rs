@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     store::{
         operator::item_retries,

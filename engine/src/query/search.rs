@@ -6,13 +6,13 @@
 use domain::{
     Item, Job, Problem,
     api::{SearchGroup, SearchHit, SearchKind, SearchResults},
+    dispatch::progress::grouped,
     limits::LONGEST_KEY,
-    progress::grouped,
 };
 use uuid::Uuid;
 
 use crate::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     store::{
         pagination::{NamedOrder, NamedPageRange},

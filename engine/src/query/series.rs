@@ -8,7 +8,7 @@ use domain::{
 };
 use time::OffsetDateTime;
 
-use crate::{caller::Caller, error::Result, store::query::history};
+use crate::{access::caller::Caller, error::Result, store::query::history};
 
 use super::super::Engine;
 

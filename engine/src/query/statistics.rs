@@ -8,7 +8,7 @@ use domain::{
 };
 
 use crate::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::Result,
     store::{
         dispatch::workers,

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use domain::{Job, change::Roots};
+use domain::{Job, tree::change::Roots};
 use uuid::Uuid;
 
 use crate::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     store::query::{
         item_views,

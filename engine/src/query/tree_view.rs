@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use domain::{
     Counts, Document, Job, JobStatus, Outcome, Time,
+    dispatch::progress,
     job::{OpenBecause, TreeSummary},
-    progress,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use time::OffsetDateTime;

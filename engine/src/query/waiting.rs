@@ -10,9 +10,9 @@ use std::{
 
 use domain::{
     ItemState, Job, Time,
+    dispatch::waiting_reason::{WaitingItems, WaitingReason},
     item::WaitingFor,
     job_type::ExecutorKind,
-    waiting_reason::{WaitingItems, WaitingReason},
 };
 use uuid::Uuid;
 

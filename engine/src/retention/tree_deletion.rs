@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     notify::audit::{self, Recorded},
     store::{

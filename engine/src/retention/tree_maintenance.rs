@@ -7,7 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use domain::alert::AlertKind;
+use domain::notify::alert::AlertKind;
 use time::OffsetDateTime;
 use uuid::Uuid;
 

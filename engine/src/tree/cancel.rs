@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{dependency_graph::DependencyGraph, finish_batch::finish_batch};
 use crate::{
     Core, Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     endings::EndingRows,
     enqueue::{add::rows::final_row, serialize_queues},
     error::{Error, Result},

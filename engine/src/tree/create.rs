@@ -15,13 +15,13 @@ use std::sync::Arc;
 use domain::{
     Code, Document, Job, Problem,
     api::{NewItem, NewJob},
-    traceparent::Traceparent,
+    dispatch::traceparent::Traceparent,
 };
 use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    caller::{Caller, Role, Scope},
+    access::caller::{Caller, Role, Scope},
     error::{Error, Result},
     notify::audit,
     store::{access::quotas::Usage, enqueue::idempotency::KeyName, notify::audit::AuditRow},

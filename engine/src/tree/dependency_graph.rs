@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use domain::{Document, feed::Feed};
+use domain::{Document, tree::feed::Feed};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 

@@ -8,8 +8,8 @@ use std::{
 
 use domain::{
     Document, Problem,
-    feed::{Feed, FeedFault, Source},
     fingerprint::fingerprint,
+    tree::feed::{Feed, FeedFault, Source},
 };
 use uuid::Uuid;
 

@@ -15,14 +15,14 @@ use domain::{
     job::{Owner, OwnerKind},
     limits::is_text,
     problem::FieldProblem,
-    topic::Topic,
+    query::topic::Topic,
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
     Engine,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     notify::audit,
     store::{

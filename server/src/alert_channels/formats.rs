@@ -6,8 +6,10 @@
 
 use domain::{
     Document, Time,
-    alert::{Alert, AlertKind},
-    alert_channel::AlertEvent,
+    notify::{
+        alert::{Alert, AlertKind},
+        alert_channel::AlertEvent,
+    },
 };
 use serde::Serialize;
 use serde_json::{Value, json};

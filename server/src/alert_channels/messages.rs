@@ -6,9 +6,11 @@
 
 use domain::{
     Document,
-    alert::Alert,
-    alert_channel::{AlertEvent, ChannelKind, QuietHours, Weekday},
-    topic::Topic,
+    notify::{
+        alert::Alert,
+        alert_channel::{AlertEvent, ChannelKind, QuietHours, Weekday},
+    },
+    query::topic::Topic,
 };
 use jiff::{Timestamp, tz::TimeZone};
 use time::OffsetDateTime;

@@ -6,13 +6,13 @@
 
 use std::net::IpAddr;
 
-use domain::{audit::ActorKind, export::ExportOrder};
+use domain::{identity::audit::ActorKind, import::export::ExportOrder};
 use uuid::Uuid;
 
 use super::{record, repeats::Kind};
 use crate::App;
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::Result,
     store::{
         import::{exports, uploads},

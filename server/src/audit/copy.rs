@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Problem, audit::AuditEntry};
+use domain::{Problem, identity::audit::AuditEntry};
 use futures::Stream;
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::line;
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     store::notify::audit::{self as store, AuditQuery},
 };

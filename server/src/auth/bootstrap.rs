@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use engine::{
-    caller::Scope,
+    access::caller::Scope,
     secrets::{Hash, hash_of},
     settings::Secret,
     store::access::identity,

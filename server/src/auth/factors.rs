@@ -8,13 +8,13 @@ pub mod passkeys;
 pub mod recovery;
 pub mod totp;
 
-use domain::{Code, Problem, Time, factors::Factors};
+use domain::{Code, Problem, Time, identity::factors::Factors};
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{look_for_changes, people::audit_row, step_up};
 use crate::App;
-use engine::caller::{Caller, Role, Scope};
+use engine::access::caller::{Caller, Role, Scope};
 use engine::{
     error::{Error, Result},
     notify::audit::reason_for,

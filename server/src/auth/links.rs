@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{App, audit, config::PublicUrl};
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     secrets::{hash_of, new_secret},
     store::{

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 use super::{BOOTSTRAP_SERVICE, sessions};
 use crate::App;
 use engine::{
-    caller::{Caller, Role, Scope},
+    access::caller::{Caller, Role, Scope},
     error::Result,
     secrets::Hash,
     store::access::identity,

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use crate::App;
-use engine::{caller::Caller, error::Result, flush::Coalescer, secrets::Hash, store::access::people as store};
+use engine::{access::caller::Caller, error::Result, flush::Coalescer, secrets::Hash, store::access::people as store};
 
 mod attempts;
 mod bootstrap;

@@ -34,7 +34,7 @@ use super::{
     step_up, throttle,
 };
 use crate::{App, audit, config::identity::Provider};
-use engine::{caller::Caller, secrets::hash_of};
+use engine::{access::caller::Caller, secrets::hash_of};
 use engine::{
     error::{Error, Result},
     store::access::factors,

@@ -13,7 +13,7 @@ use argon2::{
 };
 use domain::{
     Code, Problem,
-    account::{LONGEST_PASSWORD, password_problem},
+    identity::account::{LONGEST_PASSWORD, password_problem},
 };
 use tokio::sync::Semaphore;
 

@@ -7,7 +7,7 @@ mod change; // changes of one person, in a transaction
 
 use domain::{
     Code, Problem, Time,
-    account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, email_problem, name_problem},
+    identity::account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, email_problem, name_problem},
 };
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
@@ -21,7 +21,7 @@ use super::{
 };
 use change::Change;
 use engine::{
-    caller::{Caller, Role, Scope},
+    access::caller::{Caller, Role, Scope},
     error::{Error, Result},
     notify::audit::reason_for,
     store::{

@@ -11,7 +11,7 @@ use axum::{
 };
 use domain::{
     Code, Problem,
-    account::{email_problem, name_problem},
+    identity::account::{email_problem, name_problem},
 };
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::App;
 use engine::{
-    caller::{Caller, Role},
+    access::caller::{Caller, Role},
     error::{Error, Result},
     store::{
         Tx,

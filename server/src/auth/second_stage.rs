@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::{Code, Problem, factors::PasskeyAnswer, job::OwnerKind};
+use domain::{Code, Problem, identity::factors::PasskeyAnswer, job::OwnerKind};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{App, audit};
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     secrets::{Hash, hash_of},
     store::access::{

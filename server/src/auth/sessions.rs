@@ -7,14 +7,14 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use domain::{Code, Problem, Time, account};
+use domain::{Code, Problem, Time, identity::account};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{ClientAddress, look_for_changes, people};
 use crate::{App, audit};
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     secrets::{hash_of, new_secret},
     store::{

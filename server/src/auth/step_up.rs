@@ -3,7 +3,7 @@
 //! Applies to tokens, services, roles, people, job types and own factors. Services are exempt: a token has no session
 //! and nothing else to prove. A person with a second factor must use it, because it proves more than a password.
 
-use domain::{Code, Problem, factors::StepUp};
+use domain::{Code, Problem, identity::factors::StepUp};
 
 use super::{
     Key, Queue,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::App;
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     store::{
         access::{factors as store, people as accounts},

@@ -19,10 +19,9 @@ use uuid::Uuid;
 use super::Auth;
 use crate::App;
 use engine::{
-    caller::Caller,
+    access::{caller::Caller, rights::Rights},
     error::{Error, Result},
     flush::Batch,
-    rights::Rights,
     store::access::credentials::{self, CredentialRow},
 };
 
@@ -148,7 +147,7 @@ impl Ongoing {
     }
 }
 
-impl engine::rights::Ongoing for Ongoing {
+impl engine::access::rights::Ongoing for Ongoing {
     async fn check(&self) -> Result<()> {
         Self::check(self).await
     }

@@ -5,8 +5,8 @@
 
 use domain::{
     Code, Problem, Time,
-    access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     id::is_name,
+    identity::access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
     limits,
 };
 use time::OffsetDateTime;
@@ -15,16 +15,12 @@ use uuid::Uuid;
 use super::{BOOTSTRAP_SERVICE, look_for_changes, people::audit_row, step_up};
 use crate::App;
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     notify::audit::reason_for,
     secrets::{hash_of, new_secret},
     store::{
-        access::{
-            identity::{self},
-            identity_lists::{self},
-            people::count_change,
-        },
+        access::{identity, identity_lists, people::count_change},
         notify::audit as log,
         pagination::{NamedPageRange, PageRange},
     },

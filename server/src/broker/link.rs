@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use domain::broker_messages;
+use domain::notify::broker_messages;
 use futures::{StreamExt as _, stream::BoxStream};
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, Event, PublisherConfirm,

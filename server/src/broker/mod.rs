@@ -16,7 +16,7 @@ use std::{
 use anyhow::anyhow;
 use domain::{
     Time,
-    broker_messages::{TreeCompleted, WakeUp},
+    notify::broker_messages::{TreeCompleted, WakeUp},
 };
 use lapin::uri::{AMQPScheme, AMQPUri};
 use time::OffsetDateTime;

@@ -3,7 +3,7 @@
 //! Everything is declared repeatedly, which is free if it exists and restores what was deleted. Arguments of an
 //! existing name must never change: the broker would refuse the declaration.
 
-use domain::broker_messages;
+use domain::notify::broker_messages;
 use lapin::{
     Channel, ExchangeKind,
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},

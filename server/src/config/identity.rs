@@ -9,7 +9,7 @@ use anyhow::ensure;
 use axum::http::HeaderName;
 use url::{Host, Url};
 
-use engine::{caller::Role, settings::Secret};
+use engine::{access::caller::Role, settings::Secret};
 
 /// Settings of sign-in.
 #[derive(Clone, Debug, Default, clap::Args)]

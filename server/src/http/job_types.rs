@@ -7,18 +7,20 @@ use domain::{JobType, Time, api::Page, job_type::JobTypeSpec};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::{
-    cursor::{Paged, cut},
-    extract::{IfMatch, Json, Path, Query},
-    idempotency::{self, Key, ResponseStorage, Text, once},
-    sort::Named,
+use super::extract::{IfMatch, Json, Path, Query};
+use crate::http::{
+    enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
+    query::{
+        cursor::{Paged, cut},
+        sort::Named,
+    },
 };
 use crate::{
     App,
     http::error::Result,
     job_types::{self, Fields},
 };
-use engine::caller::{Caller, Scope};
+use engine::access::caller::{Caller, Scope};
 
 /// Query parameters of the list of job types.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

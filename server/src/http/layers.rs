@@ -21,7 +21,8 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::{admission::Admission, body_log, extract::BodyTimeout, trace};
+use super::{admission::Admission, extract::BodyTimeout, trace};
+use crate::http::connection::body_log;
 use crate::{App, auth::ClientAddress, config::log_http::LogHttp, http::error::problem_response};
 
 /// Header with a request's id, in both directions.

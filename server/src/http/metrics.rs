@@ -21,7 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use domain::{ItemState, alert::AlertKind};
+use domain::{ItemState, notify::alert::AlertKind};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     http::error::{Error, Result},
 };
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     store::{
         notify::{alerts, deliveries},
         query::statistics,

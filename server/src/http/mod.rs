@@ -25,66 +25,30 @@ use crate::{
 };
 use openapi::Described;
 
-pub mod access; // services and tokens
 mod access_audit; // audit entries of reads and refusals
-pub mod actions; // cancel and retry
-mod activity; // activity of an HTTP/2 connection
-pub mod add_items; // adding items, as an array or as a stream
 pub mod admission; // request counters and rate limits
-pub mod alert_channels; // receivers of alerts
-pub mod alerts; // alerts, listed and raised
 pub mod assets; // files of the site
-pub mod assignments; // claims, heartbeats and outcomes of workers
-pub mod audit; // listing and export of the audit log
-mod body_log; // bodies in the log
-pub mod bulk; // operations on all rows of a filter
-mod byte_range; // range requests
 pub mod callers; // callers of requests
-mod connections; // connection limits
-pub mod cursor; // cursors of lists
-pub mod deliveries; // callbacks of complete trees
+pub mod connection; // accept loop, TLS, limits of connections
+pub mod dispatch; // routes of workers
 mod docs; // API description as a page
+pub mod enqueue; // adding items
 pub mod error; // errors of handlers
-pub mod event_waits; // waits of items for events, and the events
-pub mod events; // live events of a job
 pub mod extract; // request extractors
-pub mod factors; // second factors
-pub mod file_check; // all rows of an upload
-pub mod idempotency; // idempotent requests
-pub mod import_template; // template files of job types
-pub mod items; // items and dead letters
+pub mod identity; // people, services, sign-in
+pub mod import; // files
 pub mod job_types; // definitions of job types
-pub mod jobs; // creating, reading and sealing jobs
 pub mod layers; // middleware of every request
-pub mod logs; // log lines of attempts
-pub mod me; // the caller's own account
+pub mod live; // event streams
 pub mod metrics; // Prometheus metrics
-mod multipart; // forms with a file
+pub mod notify; // alerts, deliveries, audit log
 pub mod openapi; // API description
+pub mod operator; // cancel, retry, replay, edits, bulk operations
 pub mod ops; // liveness and readiness
-pub mod patch; // partial updates
-pub mod people; // accounts
-pub mod remove; // deleting and pinning trees
-pub mod replay; // replay of trees and items
-pub mod results; // results and failures as streams
-pub mod resumable; // resumable uploads
-pub mod schedules; // schedules and their ticks
-pub mod search; // search over all kinds of objects
-pub mod series; // activity of job types over time
-pub mod serve; // accept loop
-pub mod session; // signing in and out
-pub mod shares; // share links of a tree
-mod sort; // sort orders of lists
-pub mod stats; // statistics of every job type
-pub mod suggestion; // suggested column mappings
-pub mod tls; // TLS of the server itself
-mod topics; // topics over one connection
+pub mod query; // lists, statistics, search
 pub mod trace; // trace contexts of requests
-pub mod tree_events; // live events of all trees
+pub mod tree; // jobs, schedules, shares
 pub mod ui; // HTML pages
-pub mod uploads; // file upload and download
-pub mod workers; // workers seen within a day
-mod write_timeout; // write timeout of connections
 
 /// Routes of the API, with their descriptions.
 fn api() -> OpenApiRouter<App> {
@@ -96,115 +60,121 @@ fn api() -> OpenApiRouter<App> {
             job_types::patch_job_type,
             job_types::delete_job_type
         ))
-        .routes(routes!(import_template::get_import_template))
+        .routes(routes!(import::import_template::get_import_template))
         .routes(routes!(job_types::pause_job_type))
         .routes(routes!(job_types::resume_job_type))
-        .routes(routes!(uploads::create_upload))
-        .routes(routes!(uploads::get_upload, uploads::delete_upload))
-        .routes(routes!(uploads::get_upload_content))
-        .routes(routes!(uploads::preview_upload))
-        .routes(routes!(suggestion::suggest_mapping))
-        .routes(routes!(file_check::check_upload))
-        .routes(routes!(resumable::create_resumable_upload, resumable::describe_resumable_uploads))
+        .routes(routes!(import::uploads::create_upload))
+        .routes(routes!(import::uploads::get_upload, import::uploads::delete_upload))
+        .routes(routes!(import::uploads::get_upload_content))
+        .routes(routes!(import::uploads::preview_upload))
+        .routes(routes!(import::suggestion::suggest_mapping))
+        .routes(routes!(import::file_check::check_upload))
+        .routes(routes!(import::resumable::create_resumable_upload, import::resumable::describe_resumable_uploads))
         .routes(routes!(
-            resumable::get_resumable_upload,
-            resumable::append_to_upload,
-            resumable::delete_resumable_upload
+            import::resumable::get_resumable_upload,
+            import::resumable::append_to_upload,
+            import::resumable::delete_resumable_upload
         ))
-        .routes(routes!(jobs::create_job, jobs::list_jobs))
-        .routes(routes!(jobs::get_job, jobs::put_job))
-        .routes(routes!(jobs::seal_job))
-        .routes(routes!(actions::cancel_job))
-        .routes(routes!(results::stream_results))
-        .routes(routes!(results::stream_failures))
-        .routes(routes!(add_items::add_items))
-        .routes(routes!(items::list_items))
-        .routes(routes!(items::get_item))
-        .routes(routes!(items::list_attempts))
-        .routes(routes!(logs::list_logs))
-        .routes(routes!(actions::cancel_item))
-        .routes(routes!(actions::retry_item))
-        .routes(routes!(replay::replay_job))
-        .routes(routes!(replay::replay_item))
-        .routes(routes!(event_waits::send_event))
-        .routes(routes!(bulk::create_bulk, bulk::list_bulk))
-        .routes(routes!(bulk::get_bulk))
-        .routes(routes!(bulk::cancel_bulk))
-        .routes(routes!(items::list_dead_letters))
-        .routes(routes!(items::list_groups))
-        .routes(routes!(patch::patch_job))
-        .routes(routes!(patch::patch_item))
-        .routes(routes!(schedules::create_schedule, schedules::list_schedules))
-        .routes(routes!(schedules::get_schedule, schedules::patch_schedule, schedules::delete_schedule))
-        .routes(routes!(schedules::list_schedule_runs))
-        .routes(routes!(schedules::run_schedule))
-        .routes(routes!(schedules::pause_schedule))
-        .routes(routes!(schedules::resume_schedule))
-        .routes(routes!(search::search))
-        .routes(routes!(stats::get_stats))
-        .routes(routes!(series::get_series))
-        .routes(routes!(workers::list_workers))
-        .routes(routes!(assignments::claim_items))
-        .routes(routes!(assignments::heartbeat_assignment))
-        .routes(routes!(assignments::step_assignment))
-        .routes(routes!(logs::log_assignment))
-        .routes(routes!(assignments::succeed_assignment))
-        .routes(routes!(assignments::fail_assignment))
-        .routes(routes!(assignments::release_assignment))
-        .routes(routes!(event_waits::wait_assignment))
-        .routes(routes!(assignments::finish_assignments))
-        .routes(routes!(assignments::heartbeat_assignments))
-        .routes(routes!(session::create_session, session::delete_session))
-        .routes(routes!(session::get_me))
-        .routes(routes!(me::list_sessions, me::end_other_sessions))
-        .routes(routes!(me::end_session))
-        .routes(routes!(me::set_password))
-        .routes(routes!(session::start_passkey_sign_in))
-        .routes(routes!(factors::get_factors))
-        .routes(routes!(factors::start_totp, factors::patch_totp, factors::delete_totp))
-        .routes(routes!(factors::confirm_totp))
-        .routes(routes!(factors::create_recovery_codes))
-        .routes(routes!(factors::start_passkey))
-        .routes(routes!(factors::create_passkey))
-        .routes(routes!(factors::patch_passkey, factors::delete_passkey))
-        .routes(routes!(factors::create_step_up))
-        .routes(routes!(factors::list_connections))
-        .routes(routes!(factors::delete_connection))
-        .routes(routes!(factors::reset_factors))
-        .routes(routes!(people::create_user, people::list_users))
-        .routes(routes!(people::get_user, people::patch_user))
-        .routes(routes!(people::create_sign_in_link))
-        .routes(routes!(people::list_user_sessions, people::end_user_sessions))
-        .routes(routes!(people::end_user_session))
-        .routes(routes!(shares::share_job))
-        .routes(routes!(shares::list_shares))
-        .routes(routes!(shares::list_all_shares))
-        .routes(routes!(shares::delete_share))
-        .routes(routes!(access::create_service, access::list_services))
-        .routes(routes!(access::get_service, access::patch_service))
-        .routes(routes!(access::create_token, access::list_tokens))
-        .routes(routes!(access::delete_token))
-        .routes(routes!(audit::list_audit))
-        .routes(routes!(alert_channels::create_alert_channel, alert_channels::list_alert_channels))
+        .routes(routes!(tree::jobs::create_job, tree::jobs::list_jobs))
+        .routes(routes!(tree::jobs::get_job, tree::jobs::put_job))
+        .routes(routes!(tree::jobs::seal_job))
+        .routes(routes!(operator::actions::cancel_job))
+        .routes(routes!(query::results::stream_results))
+        .routes(routes!(query::results::stream_failures))
+        .routes(routes!(enqueue::add_items::add_items))
+        .routes(routes!(query::items::list_items))
+        .routes(routes!(query::items::get_item))
+        .routes(routes!(query::items::list_attempts))
+        .routes(routes!(dispatch::logs::list_logs))
+        .routes(routes!(operator::actions::cancel_item))
+        .routes(routes!(operator::actions::retry_item))
+        .routes(routes!(operator::replay::replay_job))
+        .routes(routes!(operator::replay::replay_item))
+        .routes(routes!(dispatch::event_waits::send_event))
+        .routes(routes!(operator::bulk::create_bulk, operator::bulk::list_bulk))
+        .routes(routes!(operator::bulk::get_bulk))
+        .routes(routes!(operator::bulk::cancel_bulk))
+        .routes(routes!(query::items::list_dead_letters))
+        .routes(routes!(query::items::list_groups))
+        .routes(routes!(operator::patch::patch_job))
+        .routes(routes!(operator::patch::patch_item))
+        .routes(routes!(tree::schedules::create_schedule, tree::schedules::list_schedules))
         .routes(routes!(
-            alert_channels::get_alert_channel,
-            alert_channels::patch_alert_channel,
-            alert_channels::delete_alert_channel
+            tree::schedules::get_schedule,
+            tree::schedules::patch_schedule,
+            tree::schedules::delete_schedule
         ))
-        .routes(routes!(alert_channels::test_alert_channel))
-        .routes(routes!(alerts::list_alerts))
-        .routes(routes!(alerts::alert_assignment))
-        .routes(routes!(deliveries::list_deliveries))
-        .routes(routes!(deliveries::list_job_deliveries))
-        .routes(routes!(deliveries::resend_delivery))
-        .routes(routes!(remove::delete_job))
-        .routes(routes!(remove::pin_job, remove::unpin_job))
+        .routes(routes!(tree::schedules::list_schedule_runs))
+        .routes(routes!(tree::schedules::run_schedule))
+        .routes(routes!(tree::schedules::pause_schedule))
+        .routes(routes!(tree::schedules::resume_schedule))
+        .routes(routes!(query::search::search))
+        .routes(routes!(query::stats::get_stats))
+        .routes(routes!(query::series::get_series))
+        .routes(routes!(dispatch::workers::list_workers))
+        .routes(routes!(dispatch::assignments::claim_items))
+        .routes(routes!(dispatch::assignments::heartbeat_assignment))
+        .routes(routes!(dispatch::assignments::step_assignment))
+        .routes(routes!(dispatch::logs::log_assignment))
+        .routes(routes!(dispatch::assignments::succeed_assignment))
+        .routes(routes!(dispatch::assignments::fail_assignment))
+        .routes(routes!(dispatch::assignments::release_assignment))
+        .routes(routes!(dispatch::event_waits::wait_assignment))
+        .routes(routes!(dispatch::assignments::finish_assignments))
+        .routes(routes!(dispatch::assignments::heartbeat_assignments))
+        .routes(routes!(identity::session::create_session, identity::session::delete_session))
+        .routes(routes!(identity::session::get_me))
+        .routes(routes!(identity::me::list_sessions, identity::me::end_other_sessions))
+        .routes(routes!(identity::me::end_session))
+        .routes(routes!(identity::me::set_password))
+        .routes(routes!(identity::session::start_passkey_sign_in))
+        .routes(routes!(identity::factors::get_factors))
+        .routes(routes!(identity::factors::start_totp, identity::factors::patch_totp, identity::factors::delete_totp))
+        .routes(routes!(identity::factors::confirm_totp))
+        .routes(routes!(identity::factors::create_recovery_codes))
+        .routes(routes!(identity::factors::start_passkey))
+        .routes(routes!(identity::factors::create_passkey))
+        .routes(routes!(identity::factors::patch_passkey, identity::factors::delete_passkey))
+        .routes(routes!(identity::factors::create_step_up))
+        .routes(routes!(identity::factors::list_connections))
+        .routes(routes!(identity::factors::delete_connection))
+        .routes(routes!(identity::factors::reset_factors))
+        .routes(routes!(identity::people::create_user, identity::people::list_users))
+        .routes(routes!(identity::people::get_user, identity::people::patch_user))
+        .routes(routes!(identity::people::create_sign_in_link))
+        .routes(routes!(identity::people::list_user_sessions, identity::people::end_user_sessions))
+        .routes(routes!(identity::people::end_user_session))
+        .routes(routes!(tree::shares::share_job))
+        .routes(routes!(tree::shares::list_shares))
+        .routes(routes!(tree::shares::list_all_shares))
+        .routes(routes!(tree::shares::delete_share))
+        .routes(routes!(identity::access::create_service, identity::access::list_services))
+        .routes(routes!(identity::access::get_service, identity::access::patch_service))
+        .routes(routes!(identity::access::create_token, identity::access::list_tokens))
+        .routes(routes!(identity::access::delete_token))
+        .routes(routes!(notify::audit::list_audit))
+        .routes(routes!(notify::alert_channels::create_alert_channel, notify::alert_channels::list_alert_channels))
+        .routes(routes!(
+            notify::alert_channels::get_alert_channel,
+            notify::alert_channels::patch_alert_channel,
+            notify::alert_channels::delete_alert_channel
+        ))
+        .routes(routes!(notify::alert_channels::test_alert_channel))
+        .routes(routes!(notify::alerts::list_alerts))
+        .routes(routes!(notify::alerts::alert_assignment))
+        .routes(routes!(notify::deliveries::list_deliveries))
+        .routes(routes!(notify::deliveries::list_job_deliveries))
+        .routes(routes!(notify::deliveries::resend_delivery))
+        .routes(routes!(tree::remove::delete_job))
+        .routes(routes!(tree::remove::pin_job, tree::remove::unpin_job))
 }
 
 /// Event streams, separate from the compressed routes: a compressible response holds the compressor's 5 kB for as long
 /// as it is open, and thousands are open.
 fn streams() -> OpenApiRouter<App> {
-    let streams = OpenApiRouter::default().routes(routes!(events::watch_job)).routes(routes!(tree_events::watch_roots));
+    let streams = OpenApiRouter::default()
+        .routes(routes!(live::events::watch_job))
+        .routes(routes!(live::tree_events::watch_roots));
     OpenApiRouter::default().nest("/api/v1", streams)
 }
 
@@ -230,7 +200,7 @@ pub fn router(app: &App) -> Router {
     routes
         .route(
             "/api/v1/uploads/resumable/{id}",
-            post(resumable::override_method).options(resumable::describe_resumable_uploads),
+            post(import::resumable::override_method).options(import::resumable::describe_resumable_uploads),
         )
         .route("/api/v1/openapi.json", get(openapi::get_document))
         .route("/api/v1/openapi-3.0.json", get(openapi::get_older_document))
@@ -247,7 +217,7 @@ pub fn router(app: &App) -> Router {
         .layer(from_fn_with_state(app.clone(), access_audit::watch))
         .layer(from_fn_with_state(app.clone(), origin::check))
         .layer(from_fn_with_state(app.clone(), origin::check_host))
-        .layer(from_fn(resumable::speak_tus))
+        .layer(from_fn(import::resumable::speak_tus))
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), layers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))

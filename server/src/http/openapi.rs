@@ -34,7 +34,7 @@ use utoipa::{
 
 use super::docs;
 use crate::{App, http::callers::MaybeCaller};
-use engine::caller::Caller;
+use engine::access::caller::Caller;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -55,11 +55,11 @@ use engine::caller::Caller;
     // Schemas that only parameters and events refer to.
     components(schemas(
         domain::Problem,
-        domain::change::Change,
-        domain::change::Roots,
-        domain::export::ExportFormat,
-        super::file_check::CheckFormat,
-        super::import_template::TemplateFormat
+        domain::tree::change::Change,
+        domain::tree::change::Roots,
+        domain::import::export::ExportFormat,
+        crate::http::import::file_check::CheckFormat,
+        crate::http::import::import_template::TemplateFormat
     )),
     tags(
         (name = "job types", description = "The contract shared by all jobs of a kind"),

@@ -8,7 +8,7 @@ use axum::{
     extract::{FromRequestParts, MatchedPath, Request},
     http::{HeaderMap, HeaderName, StatusCode, request::Parts},
 };
-use domain::traceparent::Traceparent;
+use domain::dispatch::traceparent::Traceparent;
 use opentelemetry::KeyValue;
 
 use crate::{App, traces::OpenSpan};

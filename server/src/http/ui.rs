@@ -19,37 +19,25 @@ use time::OffsetDateTime;
 use super::{assets, layers::RequestId};
 use crate::{App, http::callers::MaybeCaller};
 use engine::{
-    caller::{Caller, Role},
+    access::caller::{Caller, Role},
     error::Error,
     secrets::new_secret,
 };
 
-mod account; // the caller's own account
 mod alert_channels; // receivers of alerts
 mod audit; // audit log
-mod bulk; // bulk operations
-mod correct; // correction of failed rows
 mod dead_item_count; // number of dead items in the sidebar
 mod deliveries; // callbacks of complete trees
-mod edits; // payload edits as typed
-mod factors; // second factors
 mod form; // form fields
-mod imports; // uploads and their jobs
-mod items; // items, failures first
+pub mod identity; // people, services, sign-in
+pub mod import; // imports and corrections
 mod jobs; // job pages
 mod list_request; // list queries in the URL
-mod new_import; // the steps that start an import
-mod oidc; // identity providers
-mod operations; // overview, workers and types, for staff
-mod people; // accounts
+pub mod operator; // items, edits, bulk operations
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
 mod schedules; // schedules and their runs
 mod search; // search page
-mod services; // services and tokens
-mod shares; // share links of a tree
-mod sign_in; // signing in and out
-mod step_up; // step-up authentication
 mod theme; // theme and sidebar
 
 pub use dead_item_count::DeadItemCount;
@@ -182,7 +170,7 @@ impl Visit {
         let (code, wait, methods) = (problem.code, problem.retry_after_seconds, problem.methods.clone());
         let mut response = self.page(status(&problem), move || pages::error_page::page(&problem));
         if code == Code::StepUpRequired {
-            response.extensions_mut().insert(step_up::StepUpNeeded(methods));
+            response.extensions_mut().insert(identity::step_up::StepUpNeeded(methods));
         }
         if let Some(seconds) = wait {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use domain::topic::Topic;
+use domain::query::topic::Topic;
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgListener;
 use tokio_util::sync::CancellationToken;

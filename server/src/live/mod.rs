@@ -16,12 +16,12 @@ use std::{
     time::Duration,
 };
 
-use domain::{Job, topic::Topic};
+use domain::{Job, query::topic::Topic};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use engine::{Engine, caller::Caller, error::Error, live::LiveUpdates};
+use engine::{Engine, access::caller::Caller, error::Error, live::LiveUpdates};
 
 pub use hints::listen;
 pub use roots::{Next, RootsWatch};

@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use domain::{Job, JobStatus, change::Roots};
+use domain::{Job, JobStatus, tree::change::Roots};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
 use uuid::Uuid;
 
-use engine::{Engine, caller::Caller, error::Result, query::TreeSummary};
+use engine::{Engine, access::caller::Caller, error::Result, query::TreeSummary};
 
 use super::{Hub, LONGEST, SHORTEST};
 

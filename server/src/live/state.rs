@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Item, Job, change::Change};
+use domain::{Item, Job, tree::change::Change};
 use uuid::Uuid;
 
 /// State of a tree, with the items in progress.

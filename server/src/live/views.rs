@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use domain::topic::Topic;
+use domain::query::topic::Topic;
 use futures::future::BoxFuture;
 use tokio::{
     sync::{Notify, Semaphore, watch},

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use domain::{Time, audit::AuditEntry};
+use domain::{Time, identity::audit::AuditEntry};
 use reqwest::{
     Client,
     header::{CONTENT_TYPE, HeaderMap, HeaderValue},

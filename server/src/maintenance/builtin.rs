@@ -17,7 +17,7 @@ use super::driver::backoff;
 use crate::App;
 use engine::{
     Engine,
-    caller::Caller,
+    access::caller::Caller,
     error::Result,
     schema::{self, Schema},
     store::tree::definitions,

@@ -14,11 +14,13 @@ use std::{
 use bytes::Bytes;
 use domain::{
     Counts, Document, Outcome, Time,
-    alert::AlertKind,
     api::OnCompleted,
-    delivery::{DeliveryState, NextStep, RetrySchedule, TryOutcome},
-    topic::Topic,
-    traceparent::Traceparent,
+    dispatch::traceparent::Traceparent,
+    notify::{
+        alert::AlertKind,
+        delivery::{DeliveryState, NextStep, RetrySchedule, TryOutcome},
+    },
+    query::topic::Topic,
 };
 use opentelemetry::KeyValue;
 use reqwest::{
@@ -40,12 +42,12 @@ use crate::{
 use engine::{
     error::{Error, Result},
     live::LiveUpdates as _,
+    sealing::stored_secrets::open_target,
     signing::{Key, keys_of, stamp},
     store::notify::{
         alerts::RaiseRow,
         deliveries::{self, DeliveryCapacity, DeliveryContent, DeliveryResult, TakenDelivery, TreeContent},
     },
-    stored_secrets::open_target,
 };
 
 /// Maximum concurrent callbacks of this server: in total, per host, per owner. A host or an owner above half of its

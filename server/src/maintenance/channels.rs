@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Time, alert::Alert, alert_channel::ChannelKind, delivery::TryOutcome};
+use domain::{
+    Time,
+    notify::{alert::Alert, alert_channel::ChannelKind, delivery::TryOutcome},
+};
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -21,8 +24,8 @@ use crate::{
 };
 use engine::{
     ALERTS,
-    channel_target::ChannelTarget,
     error::{Error, Result},
+    sealing::channel_target::ChannelTarget,
     signing::keys_of,
     store::notify::deliveries::{AlertContent, TakenDelivery},
 };

@@ -13,10 +13,12 @@ use bytes::Bytes;
 use domain::{
     Code, Document, Problem,
     api::{Assignment, Claim, FailureBody, HeartbeatOf, ReleaseBody, WorkError},
-    export::{ExportFormat, ExportOrder, Exported},
+    import::{
+        export::{ExportFormat, ExportOrder, Exported},
+        upload::UploadFormat,
+    },
     item::ItemProgress,
     job_type::Builtin,
-    upload::UploadFormat,
 };
 use futures::StreamExt as _;
 use tokio::task::JoinSet;
@@ -30,7 +32,7 @@ use crate::{
 };
 use engine::{
     EndingKind, Engine, Requester,
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     import::files::ReceiveError,
     store::{import::uploads::NewUpload, tree::definitions},

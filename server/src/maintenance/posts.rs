@@ -8,7 +8,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use domain::delivery::{NextStep, RetrySchedule, TryOutcome};
+use domain::notify::delivery::{NextStep, RetrySchedule, TryOutcome};
 use reqwest::{
     StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue},

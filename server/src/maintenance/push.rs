@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use domain::{Time, job_type::ExecutorKind, waiting_reason::WaitingReason};
+use domain::{Time, dispatch::waiting_reason::WaitingReason, job_type::ExecutorKind};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 

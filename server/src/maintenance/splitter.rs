@@ -9,8 +9,8 @@ use std::time::Duration;
 use domain::{
     Document,
     api::WorkError,
+    import::upload::UploadFormat,
     job_type::{Executor, ExecutorKind},
-    upload::UploadFormat,
 };
 
 use super::driver::{IDLE, Tasks};

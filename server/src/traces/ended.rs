@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use domain::{ItemState, id::Uuid, item::EndedAs, traceparent::Traceparent};
+use domain::{ItemState, dispatch::traceparent::Traceparent, id::Uuid, item::EndedAs};
 use opentelemetry::{
     KeyValue,
     trace::{Span as _, SpanBuilder, SpanKind, Status},

@@ -5,7 +5,7 @@
 
 use domain::{
     Document,
-    upload::{ColumnCheck, ColumnFinding, FindingKind},
+    import::upload::{ColumnCheck, ColumnFinding, FindingKind},
 };
 
 use engine::schema::{Schema, display_value};

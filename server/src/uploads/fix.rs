@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     Document,
-    mapping::{Conversion, DateFormat, NumberFormat},
+    import::mapping::{Conversion, DateFormat, NumberFormat},
 };
 use serde_json::value::RawValue;
 

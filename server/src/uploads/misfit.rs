@@ -1,6 +1,6 @@
 //! Rows of a file against the schema of their type.
 
-use domain::upload::UploadFormat;
+use domain::import::upload::UploadFormat;
 
 use engine::{
     import::split::{Fault, FaultKind, Head, Row},

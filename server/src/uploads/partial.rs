@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use domain::{
     Code, Problem,
-    upload::{ResumableUpload, Upload, UploadFormat},
+    import::upload::{ResumableUpload, Upload, UploadFormat},
 };
 use futures::{Stream, StreamExt as _};
 use uuid::Uuid;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::{admit, clean_filename, limit_of, no_room, not_of, refusal_of, too_large};
 use crate::App;
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     import::files::{Arrived, ReceiveError},
     store::{

@@ -7,14 +7,16 @@ use std::{borrow::Cow, sync::Arc};
 use domain::{
     Code, JobType, Problem,
     api::JobUpload,
-    mapping::Mapping,
-    upload::{Preview, PreviewRow, UploadFormat},
+    import::{
+        mapping::Mapping,
+        upload::{Preview, PreviewRow, UploadFormat},
+    },
 };
 
 use super::{check, find};
 use crate::{App, job_types};
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     import::{
         head::{Reading, inspect, want},

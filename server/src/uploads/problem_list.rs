@@ -1,14 +1,14 @@
 //! Rows of a file that would fail, as CSV: corrected and uploaded again, they can be imported by themselves.
 
 use bytes::Bytes;
-use domain::{file_check::FileCheckBody, upload::UploadFormat};
+use domain::import::{file_check::FileCheckBody, upload::UploadFormat};
 use futures::{Stream, stream};
 use uuid::Uuid;
 
 use super::rows::Scan;
 use crate::App;
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     import::{
         sheet,

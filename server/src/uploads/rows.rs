@@ -7,10 +7,12 @@ use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 use domain::{
     Document, Problem,
     api::JobUpload,
-    file_check::{CheckedRow, FileCheck, FileCheckBody, MOST_LISTED_ROWS},
-    mapping::Mapping,
-    row_edit::RowEdit,
-    upload::UploadFormat,
+    import::{
+        file_check::{CheckedRow, FileCheck, FileCheckBody, MOST_LISTED_ROWS},
+        mapping::Mapping,
+        row_edit::RowEdit,
+        upload::UploadFormat,
+    },
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
@@ -18,7 +20,7 @@ use uuid::Uuid;
 use super::{find, fix::Fixes, misfit::misfit, preview::known_type};
 use crate::App;
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     fit_head,
     import::{

@@ -8,10 +8,12 @@ use std::{
 use domain::{
     Code,
     api::JobUpload,
-    import::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
-    mapping::ValueKind,
-    remembered_mapping::RememberedMapping,
-    upload::Upload,
+    import::{
+        mapping::ValueKind,
+        remembered_mapping::RememberedMapping,
+        settings::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
+        upload::Upload,
+    },
 };
 use serde_json::value::RawValue;
 
@@ -21,7 +23,7 @@ use super::{
 };
 use crate::App;
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     import::{
         head::{Reading, inspect, want},

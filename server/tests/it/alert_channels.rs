@@ -1,7 +1,7 @@
 //! Alert channels: each alert that matches a rule reaches each receiver once when it is raised and once when it is over
 //! (`alert-channels`). Mail is in `alert_mail`, pages are in `alert_channel_pages`.
 
-use domain::alert::AlertKind;
+use domain::notify::alert::AlertKind;
 use engine::store::notify::alerts::RaiseRow;
 use serde_json::{Value, json};
 use server::config::Config;

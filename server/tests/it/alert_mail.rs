@@ -1,6 +1,6 @@
 //! Mail of alert channels, through a real SMTP server: one message for each receiver, retried, over TLS.
 
-use domain::alert::AlertKind;
+use domain::notify::alert::AlertKind;
 use serde_json::{Value, json};
 use server::config::Config;
 

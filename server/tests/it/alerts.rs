@@ -234,7 +234,7 @@ async fn alert_raised_before_crash_is_still_sent() {
     ];
     // Raised by a server that has nobody to tell, as one that dies before it has told anybody.
     let row = engine::store::notify::alerts::RaiseRow {
-        kind: domain::alert::AlertKind::DeliveryFailed,
+        kind: domain::notify::alert::AlertKind::DeliveryFailed,
         subject: "a".to_owned(),
         message: "out of paper".to_owned(),
         owner_id: None,
@@ -260,7 +260,7 @@ async fn alert_raised_before_crash_is_still_sent() {
     assert_eq!(again.header("webhook-id"), webhook, "tried until it is taken");
     again.status(204);
 
-    engine.clear_alert(domain::alert::AlertKind::DeliveryFailed, "a").await.expect("cleared");
+    engine.clear_alert(domain::notify::alert::AlertKind::DeliveryFailed, "a").await.expect("cleared");
     let cleared = receiver.next().await;
     assert_eq!(
         (&cleared.json()["type"], &cleared.json()["data"]["id"]),

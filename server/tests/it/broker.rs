@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use client::{Client, Document, Summary, Worker};
-use domain::broker_messages;
+use domain::notify::broker_messages;
 use futures::StreamExt as _;
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties, Consumer,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::broker_messages;
+use domain::notify::broker_messages;
 use futures::StreamExt as _;
 use lapin::{
     BasicProperties,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::alert::AlertKind;
+use domain::notify::alert::AlertKind;
 use engine::settings::Secret;
 use serde_json::{Value, json};
 

@@ -12,9 +12,11 @@ use crate::{
     Bench, PAYLOAD,
     drains::hundred,
     pages::TypedJob,
-    plot::{Line, Plot},
     report::{Table, Threshold},
-    times::{Times, short},
+    statistics::{
+        plot::{Line, Plot},
+        times::{Times, short},
+    },
     transport::{self, Transport},
 };
 

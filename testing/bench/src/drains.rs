@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::{
     Bench, PAYLOAD, bare,
     peers::PEERS,
-    ratios::{APART, BARE_DRAINS, FUSED, HTTP_DRAIN},
+    statistics::ratios::{APART, BARE_DRAINS, FUSED, HTTP_DRAIN},
     transport::DrainMode,
 };
 

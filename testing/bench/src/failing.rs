@@ -9,9 +9,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use domain::{
     api::{FinishBody, WorkError},
-    assignment::lease_seconds,
+    dispatch::{assignment::lease_seconds, retry::Backoff},
     job_type::JobTypeSpec,
-    retry::Backoff,
 };
 use futures::future::try_join_all;
 use tokio::time::timeout;
@@ -21,7 +20,7 @@ use crate::{
     Bench, PAYLOAD,
     drains::hundred,
     report::{Table, Threshold, thousands},
-    times::{Times, short},
+    statistics::times::{Times, short},
     transport::{self, Transport},
 };
 

@@ -9,9 +9,11 @@ use uuid::Uuid;
 use crate::{
     Bench, TOKEN,
     drains::hundred,
-    plot::{Line, Plot},
     report::Threshold,
-    times::{Times, short},
+    statistics::{
+        plot::{Line, Plot},
+        times::{Times, short},
+    },
 };
 
 /// Items per page of the list, and number of measured pages at its beginning and end.

@@ -8,10 +8,12 @@ use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use crate::{
     Bench, PAYLOAD, memory,
-    plot::{Line, Plot},
     report::{Table, Threshold},
     serve::SeparateServer,
-    times::{COLUMNS, Times, short},
+    statistics::{
+        plot::{Line, Plot},
+        times::{COLUMNS, Times, short},
+    },
     transport::{self, Transport},
 };
 

@@ -17,9 +17,11 @@ use uuid::Uuid;
 
 use crate::{
     Bench,
-    ratios::HTTP_DRAIN,
     report::{Table, Threshold, thousands},
-    times::{COLUMNS, Times, short},
+    statistics::{
+        ratios::HTTP_DRAIN,
+        times::{COLUMNS, Times, short},
+    },
     transport::{self, Transport},
 };
 

@@ -12,20 +12,14 @@ mod failing; // failures and dead workers
 mod growth; // costs that must not grow
 mod idle; // latency and cost of an idle server
 mod load; // latency at a steady load
-mod machine; // the machine and its settings
 mod memory; // memory of a server and of the worker program
-mod meter; // cost of work
 mod pages; // latency of pages
 mod peers; // other queues
-mod plot; // plots
 mod push; // push delivery
-mod ratios; // pairs of figures to compare
 mod report; // the report
 mod serve; // a separate server process
-mod sizes; // amounts of work
 mod spread; // one job, many jobs, trees
-mod statements; // slowest statements
-mod times; // percentiles
+pub mod statistics; // times, cost, ratios, plots, the machine
 mod transport; // access to the engine, in process and over HTTP
 mod watchers; // event streams
 mod workers; // growing numbers of workers
@@ -37,7 +31,7 @@ use clap::Parser;
 use client::Client;
 use domain::job_type::JobTypeSpec;
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     store::access::identity,
 };
 use server::{Running, auth::BOOTSTRAP_SERVICE, config::Config, postgres::Throwaway};
@@ -46,10 +40,12 @@ use uuid::Uuid;
 
 use crate::{
     bare::Bare,
-    meter::Meter,
     pages::TypedJob,
     report::Report,
-    sizes::{FULL, Length, QUICK, Sizes},
+    statistics::{
+        meter::Meter,
+        sizes::{FULL, Length, QUICK, Sizes},
+    },
     transport::{DrainMode, Transport},
 };
 
@@ -125,7 +121,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let admin = arguments.postgres.as_deref().or(throwaway.as_ref().map(Throwaway::url)).unwrap_or_default().to_owned();
     let url = fresh_database(&admin, "bench").await?;
     let data = tempfile::tempdir()?;
-    let machine = machine::facts(&url).await?;
+    let machine = statistics::machine::facts(&url).await?;
     let running = start(&url, &data.path().to_string_lossy()).await?;
     let listens = format!("http://{}", running.addr);
     let client = Client::new(&listens, Some(TOKEN))?;
@@ -259,12 +255,12 @@ impl Bench {
     }
 
     async fn begin_statements(&self) -> Result<()> {
-        if self.arguments.statements { statements::begin(self.meter.pool()).await } else { Ok(()) }
+        if self.arguments.statements { statistics::statements::begin(self.meter.pool()).await } else { Ok(()) }
     }
 
     async fn end_statements(&self, round: usize, what: &str) -> Result<()> {
         if self.arguments.statements && round + 1 == self.sizes.rounds {
-            eprintln!("\nstatements, {what}:\n{}", statements::top(self.meter.pool()).await?);
+            eprintln!("\nstatements, {what}:\n{}", statistics::statements::top(self.meter.pool()).await?);
         }
         Ok(())
     }

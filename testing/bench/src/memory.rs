@@ -16,10 +16,9 @@ use tokio::{
 use crate::{
     Bench, PAYLOAD, TOKEN,
     drains::hundred,
-    meter,
     report::{Table, Threshold, thousands},
     serve::SeparateServer,
-    times::short,
+    statistics::{meter, times::short},
     transport::Transport,
 };
 

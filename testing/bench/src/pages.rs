@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     PAYLOAD,
-    times::Times,
+    statistics::times::Times,
     transport::{self, Transport},
 };
 

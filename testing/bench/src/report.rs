@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::{
-    meter::Cost,
     pages::PageTime,
     peers::{self, Peer},
-    plot::Plot,
-    ratios::RATIOS,
+    statistics::{meter::Cost, plot::Plot, ratios::RATIOS},
 };
 
 /// Threshold of a ratio.

@@ -11,7 +11,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{TOKEN, fresh_database, meter};
+use crate::{TOKEN, fresh_database, statistics::meter};
 
 /// Serves a database until standard input ends. Prints its address.
 pub(crate) async fn serve(url: &str) -> Result<()> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     Bench, PAYLOAD,
     drains::hundred,
-    plot::{Line, Plot},
+    statistics::plot::{Line, Plot},
     transport::Transport,
 };
 

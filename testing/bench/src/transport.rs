@@ -11,7 +11,7 @@ use domain::{
     Document,
     api::{Assignment, Claim, Ending, FinishBody, Finished, NewItem, NewJob},
 };
-use engine::{AddOptions, Engine, caller::Caller};
+use engine::{AddOptions, Engine, access::caller::Caller};
 use futures::future::try_join_all;
 use uuid::Uuid;
 

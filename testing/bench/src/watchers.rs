@@ -17,10 +17,12 @@ use uuid::Uuid;
 
 use crate::{
     Bench, PAYLOAD, TOKEN,
-    plot::{Line, Plot},
     report::{Table, Threshold},
     serve::SeparateServer,
-    times::{Times, short},
+    statistics::{
+        plot::{Line, Plot},
+        times::{Times, short},
+    },
     transport::{self, Transport},
 };
 

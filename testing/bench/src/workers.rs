@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use crate::{
     Bench, PAYLOAD,
-    plot::{Line, Plot},
     report::{Table, Threshold, thousands},
+    statistics::plot::{Line, Plot},
     transport::DrainMode,
 };
 

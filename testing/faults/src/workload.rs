@@ -15,10 +15,10 @@ use client::{Client, Document};
 use domain::{
     Code, JobType,
     api::{NewItem, NewJob, OnCompleted},
+    dispatch::retry::Backoff,
     id::Uuid,
     item::MaxFailures,
     job_type::{Delivery, JobTypeSpec},
-    retry::Backoff,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use domain::{Document, upload::UploadFormat};
+use domain::{Document, import::upload::UploadFormat};
 use engine::import::split::{Encoding, Head, HeadError, Place, Reader, Row, Rules, Want, find_header, inspect};
 use futures::executor::block_on;
 

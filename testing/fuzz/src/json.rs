@@ -3,14 +3,14 @@
 use domain::{
     Document,
     api::{NewItem, NewJob},
-    broker_messages::{TreeCompleted, WakeUp},
     document::{
         canonical::canonical,
         pointer::{Pointer, elements, find, members},
     },
     event_wait::EventForm,
-    feed::{Feed, FeedFault, Source},
     id::Uuid,
+    notify::broker_messages::{TreeCompleted, WakeUp},
+    tree::feed::{Feed, FeedFault, Source},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -93,7 +93,7 @@ pub fn body(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && Document::parse(text.to_owned()).is_ok()
     {
-        use server::http::idempotency::{chained, fingerprint, fingerprint_without_id};
+        use server::http::enqueue::idempotency::{chained, fingerprint, fingerprint_without_id};
         assert_eq!(fingerprint(text), fingerprint(&canonical(text)), "equal JSON is equal");
         assert_eq!(chained([0; 32], text), chained([0; 32], &canonical(text)));
         fingerprint_without_id(text);

@@ -1,6 +1,6 @@
 //! Column mappings: the mapping of a request, and cells in the notations of people.
 
-use domain::mapping::{Conversion, DateFormat, Mapping, NumberFormat};
+use domain::import::mapping::{Conversion, DateFormat, Mapping, NumberFormat};
 use engine::import::split::{CellKind, convert};
 
 /// A mapping as JSON, or else a cell: in each notation it is refused or becomes JSON.

@@ -5,20 +5,24 @@ use std::net::IpAddr;
 use client::{Frame, Parser};
 use domain::{
     Time,
-    filter::{Filter, lists::List},
     id::{Uuid, is_key},
-    topic::{MOST_TOPICS, Topic},
+    query::{
+        filter::{Filter, lists::List},
+        topic::{MOST_TOPICS, Topic},
+    },
 };
 use engine::signing::Key;
 use serde::Serialize;
 use server::{
     config::trusted_proxies::TrustedProxies,
     http::{
-        cursor::Paged,
+        enqueue::idempotency::Key as IdempotencyKey,
         extract::read_query,
-        idempotency::Key as IdempotencyKey,
-        items::{AttemptList, ItemList},
-        jobs::JobList,
+        query::{
+            cursor::Paged,
+            items::{AttemptList, ItemList},
+        },
+        tree::jobs::JobList,
     },
     outbound::template as urls,
 };
@@ -207,6 +211,6 @@ pub fn events(data: &[u8]) {
         assert_eq!(read(size), whole, "in pieces of {size}");
     }
     for frame in &whole {
-        let _ = serde_json::from_str::<domain::change::Change>(&frame.data);
+        let _ = serde_json::from_str::<domain::tree::change::Change>(&frame.data);
     }
 }

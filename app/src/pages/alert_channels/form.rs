@@ -2,8 +2,10 @@
 
 use domain::{
     Problem,
-    alert::AlertKind,
-    alert_channel::{AlertChannel, ChannelKind, Weekday},
+    notify::{
+        alert::AlertKind,
+        alert_channel::{AlertChannel, ChannelKind, Weekday},
+    },
 };
 use leptos::prelude::*;
 

@@ -191,7 +191,7 @@ fn note(event: &ReceivedEvent) -> String {
 mod tests {
     use domain::{
         Document, Time,
-        audit::{Actor, ActorKind},
+        identity::audit::{Actor, ActorKind},
     };
 
     use super::*;

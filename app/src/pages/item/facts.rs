@@ -2,15 +2,15 @@
 
 use domain::{
     Item,
-    filter::{Term, lists::List},
-    progress::grouped,
+    dispatch::progress::grouped,
+    query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;
 
 use super::Actions;
 use crate::{
     components::{copyable_id::copyable_id, json, timestamp::clock},
-    pages::dead_letters::rows_of,
+    pages::operator::dead_letters::rows_of,
 };
 
 pub(super) fn card(item: &Item, actions: &Actions) -> AnyView {

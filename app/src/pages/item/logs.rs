@@ -2,8 +2,8 @@
 
 use domain::{
     api::{LogLevel, LogLine, LogTail},
+    dispatch::progress::grouped,
     id::Uuid,
-    progress::grouped,
 };
 use leptos::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Actions on a job, in the header of its page: cancel, replay, pin, delete. Each form shows its effect in current
 //! numbers.
 
-use domain::{Job, JobStatus, filter::Term, progress::grouped};
+use domain::{Job, JobStatus, dispatch::progress::grouped, query::filter::Term};
 use leptos::prelude::*;
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
         action_form::RefusedAction,
         confirm::{Confirm, canceling},
     },
-    pages::{dead_letters::preview_as, import::name},
+    pages::{import::progress::name, operator::dead_letters::preview_as},
 };
 
 /// Rights of the reader, and the state of the forms.

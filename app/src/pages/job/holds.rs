@@ -1,6 +1,6 @@
 //! Reasons why a job does not progress, as sentences. An estimate would be wrong too often.
 
-use domain::{
+use domain::dispatch::{
     progress::grouped,
     waiting_reason::{WaitingItems, WaitingReason},
 };

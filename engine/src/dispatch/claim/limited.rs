@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::{
+use domain::dispatch::{
     rate_window::RateWindow,
     type_limits::{RateLimit, TypeLimits},
 };

@@ -8,9 +8,8 @@ use tokio::time::Instant;
 use super::{super::work_batch::WorkCommand, ClaimCommand};
 use crate::{
     Engine,
-    caller::Caller,
+    access::{caller::Caller, rights::Ongoing},
     error::{Error, Result},
-    rights::Ongoing,
 };
 
 /// Claims without a watched credential; there is no value.

@@ -4,7 +4,7 @@
 
 use domain::{
     Document,
-    mapping::{Conversion, DateFormat, NumberFormat},
+    import::mapping::{Conversion, DateFormat, NumberFormat},
 };
 use jiff::{Span, civil::Date};
 

@@ -1,6 +1,6 @@
 //! Cutter of each format.
 
-use domain::upload::UploadFormat;
+use domain::import::upload::UploadFormat;
 
 use super::{
     Encoding, Place,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use domain::{Code, Problem, upload::UploadFormat};
+use domain::{Code, Problem, import::upload::UploadFormat};
 use futures::{Stream, StreamExt};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
-use domain::mapping::Mapping;
+use domain::import::mapping::Mapping;
 
 use super::Head;
 

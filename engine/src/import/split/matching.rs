@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::{import::MatchKind, mapping::MappedColumn, remembered_mapping::RememberedMapping};
+use domain::import::{mapping::MappedColumn, remembered_mapping::RememberedMapping, settings::MatchKind};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Similarity from which a name is suggested.

@@ -28,7 +28,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use domain::{mapping::Mapping, upload::UploadFormat};
+use domain::import::{mapping::Mapping, upload::UploadFormat};
 use serde::{Deserialize, Serialize};
 
 pub use convert::convert;

@@ -1,6 +1,6 @@
 //! Notation of the values of a column, guessed from its first values.
 
-use domain::mapping::{Conversion, DateFormat, NumberFormat, ValueKind};
+use domain::import::mapping::{Conversion, DateFormat, NumberFormat, ValueKind};
 
 use super::{convert::convert, row::CellKind};
 

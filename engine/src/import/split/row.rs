@@ -10,7 +10,7 @@ mod value; // JSON values and lines
 
 use std::fmt::Write as _;
 
-use domain::{Document, upload::UploadFormat};
+use domain::{Document, import::upload::UploadFormat};
 use serde::Serialize;
 
 pub use edited::CellEdits;

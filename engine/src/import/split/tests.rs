@@ -9,7 +9,7 @@ mod others; // lines, and converted workbooks
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use domain::{Code, upload::UploadFormat};
+use domain::{Code, import::upload::UploadFormat};
 use futures::executor::block_on;
 use proptest::prelude::*;
 

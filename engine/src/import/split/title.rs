@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 
-use domain::upload::UploadFormat;
+use domain::import::upload::UploadFormat;
 
 use super::{
     Place,

@@ -12,7 +12,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     store::{
         operator::bulk::{self, BulkRow, members},

@@ -6,9 +6,11 @@ use domain::Code;
 
 use crate::{
     Core,
-    caller::{Caller, Role, Scope},
+    access::{
+        caller::{Caller, Role, Scope},
+        rights::rights_of,
+    },
     error::{Error, Result},
-    rights::rights_of,
     store::operator::bulk::{self, BulkRow},
 };
 

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::{
     Core,
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     notify::audit::{self, Recorded},
     store::{

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine, KeyedCall,
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     enqueue::{
         add::AddedRows,
         item_intake::{Intake, JobItems},

@@ -193,7 +193,7 @@ pub struct PasskeyRow {
     pub last_used_at: Option<OffsetDateTime>,
 }
 
-impl From<PasskeyRow> for domain::factors::Passkey {
+impl From<PasskeyRow> for domain::identity::factors::Passkey {
     fn from(row: PasskeyRow) -> Self {
         Self {
             id: row.id,

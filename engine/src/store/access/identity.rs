@@ -225,7 +225,7 @@ pub struct ServiceRow {
     pub created_at: OffsetDateTime,
 }
 
-impl From<ServiceRow> for domain::access::Service {
+impl From<ServiceRow> for domain::identity::access::Service {
     fn from(row: ServiceRow) -> Self {
         Self { id: row.id, name: row.name, disabled: row.disabled, created_at: row.created_at.into() }
     }

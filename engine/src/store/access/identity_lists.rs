@@ -45,7 +45,7 @@ pub struct TokenRow {
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-impl From<TokenRow> for domain::access::Token {
+impl From<TokenRow> for domain::identity::access::Token {
     fn from(row: TokenRow) -> Self {
         Self {
             id: row.id,

@@ -26,7 +26,7 @@ pub struct PersonRow {
     pub last_seen_at: Option<OffsetDateTime>,
 }
 
-impl From<PersonRow> for domain::account::User {
+impl From<PersonRow> for domain::identity::account::User {
     fn from(row: PersonRow) -> Self {
         Self {
             id: row.id,

@@ -5,8 +5,8 @@
 
 use domain::{
     Document, Time,
-    audit::{Actor, ActorKind},
     event_wait::ReceivedEvent,
+    identity::audit::{Actor, ActorKind},
 };
 use time::OffsetDateTime;
 use uuid::Uuid;

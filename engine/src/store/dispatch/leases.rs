@@ -3,7 +3,7 @@
 //! Every write names the assignment id and, for requests of workers, the token that claimed it; assignments that are
 //! not returned were not open.
 
-use domain::{id::Uuid, type_limits::TypeLimits};
+use domain::{dispatch::type_limits::TypeLimits, id::Uuid};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 

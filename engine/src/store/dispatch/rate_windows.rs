@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::rate_window::RateWindow;
+use domain::dispatch::rate_window::RateWindow;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;

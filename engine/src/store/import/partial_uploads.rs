@@ -2,7 +2,7 @@
 
 use domain::{
     Time,
-    upload::{ResumableUpload, UploadFormat},
+    import::upload::{ResumableUpload, UploadFormat},
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! Stored files, and the progress of their imports.
 
-use domain::upload::{Upload, UploadFormat};
+use domain::import::upload::{Upload, UploadFormat};
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;

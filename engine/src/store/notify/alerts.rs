@@ -5,7 +5,7 @@ mod checks; // checks of current conditions
 
 use domain::{
     Time,
-    alert::{Alert, AlertKind},
+    notify::alert::{Alert, AlertKind},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;

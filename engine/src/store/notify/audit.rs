@@ -4,7 +4,7 @@
 
 use domain::{
     Time,
-    audit::{Actor, ActorKind, AuditEntry},
+    identity::audit::{Actor, ActorKind, AuditEntry},
     job::{Owner, OwnerKind},
 };
 use sqlx::{PgConnection, PgPool};

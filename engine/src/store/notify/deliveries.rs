@@ -10,8 +10,10 @@ use std::collections::HashMap;
 
 use domain::{
     Counts, Outcome, Time,
-    alert_channel::AlertEvent,
-    delivery::{AlertDelivery, CallbackDelivery, DeliveryState, DeliveryTry},
+    notify::{
+        alert_channel::AlertEvent,
+        delivery::{AlertDelivery, CallbackDelivery, DeliveryState, DeliveryTry},
+    },
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -20,10 +22,12 @@ use uuid::Uuid;
 
 use crate::{
     addresses::display_url,
-    channel_target::ChannelTarget,
-    sealing::Sealer,
+    sealing::{
+        Sealer,
+        channel_target::ChannelTarget,
+        stored_secrets::{host_of, open_target},
+    },
     store::Tx,
-    stored_secrets::{host_of, open_target},
 };
 
 pub use due::{

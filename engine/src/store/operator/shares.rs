@@ -1,7 +1,11 @@
 //! Links that show one tree without sign-in. Their secrets arrive as SHA-256 and are not stored otherwise; the tree
 //! itself says whether it still exists.
 
-use domain::{Time, job::Owner, job::OwnerKind, share::Share};
+use domain::{
+    Time,
+    job::{Owner, OwnerKind},
+    tree::share::Share,
+};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;

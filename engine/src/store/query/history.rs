@@ -3,7 +3,7 @@
 use domain::{
     Counts,
     api::{Activity, SeriesStep},
-    histogram::Histogram,
+    query::histogram::Histogram,
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;

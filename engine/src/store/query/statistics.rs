@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     api::Activity,
-    histogram::{self, Histogram},
+    query::histogram::{self, Histogram},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;

@@ -2,18 +2,16 @@
 //! creation).
 
 use domain::{
-    import::ImportSettings,
+    dispatch::{retry::Backoff, traceparent::Traceparent, type_limits::TypeLimits},
+    import::settings::ImportSettings,
     item::MaxFailures,
     job_type::{Delivery, Executor, PushSecrets},
-    retry::Backoff,
-    traceparent::Traceparent,
-    type_limits::TypeLimits,
 };
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::jobs::{FrozenSettings, NewJobRow};
-use crate::{sealing::Sealer, stored_secrets::open_push};
+use crate::sealing::{Sealer, stored_secrets::open_push};
 
 /// A job type as claims and failures see it now.
 #[derive(Clone, Debug)]

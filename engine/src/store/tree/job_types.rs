@@ -2,19 +2,17 @@
 
 use domain::{
     Document, JobType,
+    dispatch::{retry::Backoff, type_limits::TypeLimits},
     item::MaxFailures,
     job_type::{Delivery, JobTypeSpec, PushSecrets},
-    retry::Backoff,
-    type_limits::TypeLimits,
 };
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 
 use super::definitions::{read_import, read_limits, whole_executor};
 use crate::{
-    sealing::Sealer,
+    sealing::{Sealer, stored_secrets::seal_push},
     store::pagination::{NamedPageRange, in_named_order},
-    stored_secrets::seal_push,
 };
 
 struct Row {

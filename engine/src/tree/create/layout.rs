@@ -8,14 +8,13 @@ use std::{collections::HashMap, collections::HashSet, sync::Arc};
 use domain::{
     Code, Problem, Time,
     api::{JobUpload, NewJob},
-    feed::Feed,
     id::{Uuid, is_key, is_name},
+    import::{mapping::Mapping, row_edit::RowEdit},
     item::MaxFailures,
     job_type::{Delivery, SigningSecret},
     limits::{self, MOST_ITEMS, MOST_JOBS, is_text},
-    mapping::Mapping,
     problem::FieldProblem,
-    row_edit::RowEdit,
+    tree::feed::Feed,
 };
 
 use crate::{

@@ -2,7 +2,11 @@
 
 use std::collections::HashSet;
 
-use domain::{Code, Problem, mapping::Mapping, problem::FieldProblem, row_edit::RowEdit};
+use domain::{
+    Code, Problem,
+    import::{mapping::Mapping, row_edit::RowEdit},
+    problem::FieldProblem,
+};
 
 use crate::{
     import::split::{Head, MappingError},

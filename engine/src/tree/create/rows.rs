@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use domain::{Document, remembered_mapping::RememberedMapping};
+use domain::{Document, import::remembered_mapping::RememberedMapping};
 use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
-    sealing::Sealer,
+    sealing::{Sealer, stored_secrets::seal_target},
     store::tree::jobs::{JobDedupeKey, NewImportCursor, NewJobRow, NewJobStateRow},
-    stored_secrets::seal_target,
 };
 
 use super::{CreateCommand, KeyState, Node, Tree};

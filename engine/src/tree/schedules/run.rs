@@ -8,7 +8,7 @@ use domain::{
     Code, JobStatus, Problem, Time,
     api::{CatchUp, NewJob, Overlap, RunState, Schedule},
     job::OwnerKind,
-    topic::Topic,
+    query::topic::Topic,
 };
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
@@ -16,10 +16,12 @@ use uuid::Uuid;
 
 use crate::{
     Creation, Engine,
-    caller::{Caller, Role, Scope},
+    access::{
+        caller::{Caller, Role, Scope},
+        rights::rights_of,
+    },
     error::{Error, Result},
     notify::audit,
-    rights::rights_of,
     store::{
         Tx,
         tree::{

@@ -6,7 +6,7 @@
 
 use domain::{
     Code, Document, Problem,
-    factors::{NewPasskey, Passkey, PasskeyAnswer, PasskeyMade, PasskeyOptions, passkey_name_problem},
+    identity::factors::{NewPasskey, Passkey, PasskeyAnswer, PasskeyMade, PasskeyOptions, passkey_name_problem},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use url::Url;
@@ -26,7 +26,7 @@ use crate::{
     config::PublicUrl,
 };
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     secrets::{Hash, hash_of},
     store::{

@@ -5,7 +5,7 @@
 
 use domain::{
     Problem,
-    factors::{RECOVERY_CODES, RecoveryCodes},
+    identity::factors::{RECOVERY_CODES, RecoveryCodes},
 };
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ use crate::{
     auth::{people::audit_row, step_up},
 };
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::Result,
     secrets::{Hash, hash_of},
     store::{Tx, access::factors as store, notify::audit as log},

@@ -5,7 +5,7 @@
 
 use domain::{
     Code, Problem,
-    factors::{RecoveryCodes, TotpStarted, passkey_name_problem},
+    identity::factors::{RecoveryCodes, TotpStarted, passkey_name_problem},
 };
 use qrcode::{EcLevel, QrCode, render::svg};
 use totp_rs::{Algorithm, Builder, Totp};
@@ -17,7 +17,7 @@ use crate::{
     auth::{look_for_changes, people::audit_row, step_up},
 };
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     store::{access::factors as store, notify::audit as log},
     task::in_task,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use domain::{
     Code,
-    account::{email_problem, name_problem},
+    identity::account::{email_problem, name_problem},
 };
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::{
     config::identity::Provider,
 };
 use engine::{
-    caller::{Caller, Role},
+    access::caller::{Caller, Role},
     error::{Error, Result},
     store::{
         Tx,

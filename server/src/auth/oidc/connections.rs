@@ -5,7 +5,7 @@
 
 use domain::{
     Time,
-    factors::{Connection, Connections},
+    identity::factors::{Connection, Connections},
 };
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     error::Result,
     store::{access::federated_accounts as store, notify::audit as log},
     task::in_task,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::audit_row;
 use crate::auth::proxy_header;
 use engine::{
-    caller::{Caller, Role},
+    access::caller::{Caller, Role},
     error::{Error, Result},
     store::{
         Tx,

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 use engine::{
-    caller::Caller,
+    access::caller::Caller,
     secrets::{Hash, hash_of},
 };
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{App, audit, auth::ClientAddress};
 use engine::{
-    caller::{Caller, Scope},
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     secrets::hash_of,
     store::operator::shares,

@@ -9,7 +9,7 @@ use crate::{
     App,
     http::error::{Error, Result},
 };
-use engine::caller::{Caller, Scope};
+use engine::access::caller::{Caller, Scope};
 
 /// Caller with the scope `work`. All others get 403 `forbidden`.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use domain::{
     Problem,
-    audit::{LONGEST_REASON, ReasonBody},
+    identity::audit::{LONGEST_REASON, ReasonBody},
     limits::is_text,
 };
 use serde::Deserialize;

@@ -5,19 +5,15 @@
 //! validated here; requests are validated where they are read.
 
 use domain::{
-    ItemState, account,
-    alert::{AlertKind, LONGEST_MESSAGE},
-    alert_channel::{
-        LONGEST_AFTER_SECONDS, LONGEST_CHANNEL_NAME, LONGEST_RECIPIENT, LONGEST_ROUTING_KEY, MOST_CHANNEL_TYPES,
-        MOST_RECIPIENTS, TIME_OF_DAY_PATTERN, Weekday,
+    ItemState,
+    api::{LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE, SeriesMetric, SeriesStep},
+    dispatch::{assignment::ASSIGNMENT_ID_PATTERN, retry, type_limits},
+    identity::{account, audit::LONGEST_REASON, factors},
+    import::{
+        mapping::{DateFormat, LONGEST_COLUMN, MOST_MAPPED_COLUMNS, NumberFormat},
+        row_edit::{LONGEST_EDITED_CELL, MOST_ROW_EDITS},
+        settings::{MOST_ALIASED, MOST_ALIASES, MOST_EXAMPLES, ROLES},
     },
-    api::{LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE},
-    api::{SeriesMetric, SeriesStep},
-    assignment::ASSIGNMENT_ID_PATTERN,
-    audit::LONGEST_REASON,
-    delivery::DeliveryState,
-    factors,
-    import::{MOST_ALIASED, MOST_ALIASES, MOST_EXAMPLES, ROLES},
     job_type,
     limits::{
         DEFAULT_PAGE, FASTEST_BULK, GREATEST_COUNT, GREATEST_PRIORITY, LARGEST_LOG, LARGEST_PAGE, LEAST_PRIORITY,
@@ -28,16 +24,20 @@ use domain::{
         MOST_FORM_FIELDS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_LOG_LINES, MOST_STEPS, NAME_PATTERN,
         SHORTEST_SECONDS,
     },
-    mapping::{DateFormat, LONGEST_COLUMN, MOST_MAPPED_COLUMNS, NumberFormat},
-    retry,
-    row_edit::{LONGEST_EDITED_CELL, MOST_ROW_EDITS},
-    type_limits,
+    notify::{
+        alert::{AlertKind, LONGEST_MESSAGE},
+        alert_channel::{
+            LONGEST_AFTER_SECONDS, LONGEST_CHANNEL_NAME, LONGEST_RECIPIENT, LONGEST_ROUTING_KEY, MOST_CHANNEL_TYPES,
+            MOST_RECIPIENTS, TIME_OF_DAY_PATTERN, Weekday,
+        },
+        delivery::DeliveryState,
+    },
 };
 use serde_json::{Value, json};
 
-use crate::http::sort;
+use crate::http::query::sort;
 use engine::{
-    caller::{Role, Scope},
+    access::caller::{Role, Scope},
     import::{
         head::{HEADER_ROWS, LONGEST_SHEET},
         split::LONGEST_LABEL,
@@ -277,7 +277,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
     })
 }
 
-/// Pattern of a [`domain::topic::Topic`].
+/// Pattern of a [`domain::query::topic::Topic`].
 const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries|schedules\
     |(job|item):[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
 

@@ -93,7 +93,7 @@ fn an_email_address_is_the_same_to_the_document_and_the_server() {
         "a@-b.de",
         "a@b@c.de",
     ] {
-        let is_taken = domain::account::email_problem(address).is_none();
+        let is_taken = domain::identity::account::email_problem(address).is_none();
         assert_eq!(schema.is_valid(&json!(address)), is_taken, "{address}");
     }
 }

@@ -11,11 +11,13 @@ use axum::{
 };
 use domain::{
     Problem,
-    alert::AlertKind,
-    alert_channel::{
-        AlertChannel, AlertChannelPatch, ChannelKind, MOST_CHANNELS, NewAlertChannel, QuietHours, Weekday,
-    },
     job_type::SigningSecret,
+    notify::{
+        alert::AlertKind,
+        alert_channel::{
+            AlertChannel, AlertChannelPatch, ChannelKind, MOST_CHANNELS, NewAlertChannel, QuietHours, Weekday,
+        },
+    },
 };
 use uuid::Uuid;
 
@@ -29,7 +31,7 @@ use crate::{
     http::extract::{Path, TriedPath},
 };
 use engine::{
-    caller::Role,
+    access::caller::Role,
     error::{Error, Result},
     store::pagination::PageRange,
     stored_response::ResponseSlot,

@@ -13,10 +13,10 @@ use uuid::Uuid;
 use super::{Signed, address, pairs};
 use crate::{
     App,
-    http::cursor::{Paged, cut},
+    http::query::cursor::{Paged, cut},
 };
 use engine::{
-    caller::{Caller, Role},
+    access::caller::{Caller, Role},
     error::{Error, Result},
     store::notify::audit::AuditQuery,
 };

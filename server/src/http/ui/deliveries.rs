@@ -21,13 +21,13 @@ use super::{
 use crate::{
     App,
     http::{
-        cursor::{Paged, cut},
-        deliveries::states,
         extract::{Path, TriedPath},
+        notify::deliveries::states,
+        query::cursor::{Paged, cut},
     },
 };
 use engine::{
-    caller::{Caller, Role},
+    access::caller::{Caller, Role},
     error::{Error, Result},
     store::notify::deliveries::DeliveryQuery,
 };

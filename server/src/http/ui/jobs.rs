@@ -10,7 +10,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use domain::{Job, filter::lists::List, job::OwnerKind};
+use domain::{Job, job::OwnerKind, query::filter::lists::List};
 use uuid::Uuid;
 
 use super::{
@@ -22,12 +22,12 @@ use super::{
 use crate::{
     App,
     http::{
-        cursor::Paged as _,
         extract::{Path, TriedPath},
-        jobs::JobList,
+        query::cursor::Paged as _,
+        tree::jobs::JobList,
     },
 };
-use engine::{caller::Caller, error::Result, store::notify::deliveries::DeliveryQuery};
+use engine::{access::caller::Caller, error::Result, store::notify::deliveries::DeliveryQuery};
 
 /// Maximum number of callbacks on the page of a job, newest first.
 const CALLBACKS: i64 = 10;

@@ -4,13 +4,13 @@ use app::components::filter_bar::ListFilter;
 use axum::http::StatusCode;
 use domain::{
     Time,
-    filter::{Fault, Filter, lists::List},
+    query::filter::{Fault, Filter, lists::List},
 };
 use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::pairs;
-use crate::http::cursor::Paged;
+use crate::http::query::cursor::Paged;
 use engine::error::{Error, Result};
 
 /// Number of rows on a page.

@@ -24,12 +24,16 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, account, address, alert_channels, audit, bulk, correct, deliveries, factors, imports, items, jobs,
-    new_import, oidc, operations, people,
+    Signed, Visit, address, alert_channels, audit, deliveries, jobs,
     render::{page, render, render_forms},
-    schedules, search, see_other, services, shares, sign_in, step_up, theme,
+    schedules, search, see_other, theme,
 };
 use crate::App;
+use crate::http::ui::{
+    identity::{account, factors, oidc, people, services, shares, sign_in, step_up},
+    import::{correct, imports, new_import},
+    operator::{bulk, items, operations},
+};
 use engine::error::Error;
 
 /// Pages with their loaders.

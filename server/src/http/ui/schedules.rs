@@ -28,13 +28,13 @@ use super::{
 use crate::{
     App,
     http::{
-        cursor::{Paged, cut},
         extract::{Path, TriedPath},
+        query::cursor::{Paged, cut},
     },
 };
 use engine::{
     JobFilter,
-    caller::Caller,
+    access::caller::Caller,
     error::{Error, Result},
     store::pagination::PageRange,
     stored_response::ResponseSlot,

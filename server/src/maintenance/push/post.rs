@@ -7,11 +7,10 @@ use bytes::Bytes;
 use domain::{
     Document,
     api::{Assignment, Ending, FailureBody, Inputs, ReleaseBody},
-    assignment::AssignmentId,
+    dispatch::{assignment::AssignmentId, retry::Backoff},
     event_wait::ReceivedEvent,
     item::Step,
     job_type::{Delivery, PUSH_TIMEOUT_SECONDS},
-    retry::Backoff,
 };
 use opentelemetry::KeyValue;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

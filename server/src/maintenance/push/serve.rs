@@ -26,7 +26,7 @@ use super::{
     target::{Allowance, Target},
 };
 use crate::App;
-use engine::{Engine, caller::Caller, error::Result};
+use engine::{Engine, access::caller::Caller, error::Result};
 
 /// Maximum items per claim and endings per call.
 const BATCH: u32 = 200;

@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use domain::broker_messages;
+use domain::notify::broker_messages;
 use futures::{FutureExt as _, StreamExt as _};
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties, Consumer,

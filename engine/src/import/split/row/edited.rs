@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{row_edit::RowEdit, upload::UploadFormat};
+use domain::import::{row_edit::RowEdit, upload::UploadFormat};
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, FaultKind, Head};

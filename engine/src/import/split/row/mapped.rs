@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Document, mapping::Conversion};
+use domain::{Document, import::mapping::Conversion};
 
 use super::{
     super::{convert, cut::Cut},
@@ -26,7 +26,7 @@ pub(super) fn mapped_cells(head: &Head, kinds: &[CellKind]) -> Option<Vec<Mapped
     let mapping = head.mapping.as_ref()?;
     let names = head.data_columns().unwrap_or_default().iter().enumerate();
     let sources: HashMap<&str, usize> = names.map(|(at, name)| (name.as_str(), at)).collect();
-    let cell = |(place, column): (usize, &domain::mapping::MappedColumn)| {
+    let cell = |(place, column): (usize, &domain::import::mapping::MappedColumn)| {
         Some(MappedCell {
             source: *sources.get(column.from.as_str())?,
             key: Document::of(&column.to).text().to_owned(),

@@ -1,6 +1,6 @@
 //! Records with a single value: JSON, or a line of text.
 
-use domain::{Document, upload::UploadFormat};
+use domain::{Document, import::upload::UploadFormat};
 
 use super::{
     super::{

@@ -1,6 +1,6 @@
 //! Rows with edits: changed cells and rows that are left out.
 
-use domain::row_edit::RowEdit;
+use domain::import::row_edit::RowEdit;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! All of these need the lock of the channel's row. Deliveries are written last.
 
-use domain::alert::Alert;
+use domain::notify::alert::Alert;
 use uuid::Uuid;
 
 use super::{ChannelRow, Tx};

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use domain::{
     Counts, Outcome,
-    alert_channel::{AlertEvent, ChannelKind},
-    delivery::DeliveryState,
+    notify::{
+        alert_channel::{AlertEvent, ChannelKind},
+        delivery::DeliveryState,
+    },
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;

@@ -1,0 +1,181 @@
+//! HTTP handlers for services and their tokens, for admins.
+
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
+use domain::{
+    Time,
+    api::Page,
+    identity::access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::http::{
+    enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
+    extract::{Json, Path, Query},
+    query::{
+        cursor::{Paged, cut},
+        sort::{ByAge, Named},
+    },
+};
+use crate::{App, auth::tokens, http::error::Result};
+use engine::access::caller::{Caller, Scope};
+
+/// Query parameters of a list without filters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PlainList {
+    /// `-created_at` (default): newest first; `created_at`: oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub(crate) sort: ByAge,
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    pub(crate) limit: Option<i64>,
+    /// `next_cursor` of the previous page
+    #[serde(skip_serializing)]
+    pub(crate) cursor: Option<String>,
+}
+
+/// Query parameters of a list of named objects, without filters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NamedList {
+    /// `-created_at` (default): newest first; `created_at`: oldest first; `name` and `-name`: by name
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub(crate) sort: Named,
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    pub(crate) limit: Option<i64>,
+    /// `next_cursor` of the previous page
+    #[serde(skip_serializing)]
+    pub(crate) cursor: Option<String>,
+}
+
+macro_rules! plain_list {
+    ($name:ident, $query:ident, $word:literal) => {
+        #[derive(Serialize)]
+        struct $name<'a>(&'a $query);
+        impl Paged for $name<'_> {
+            const LIST: &'static str = $word;
+            fn cursor(&self) -> Option<&str> {
+                self.0.cursor.as_deref()
+            }
+            fn limit(&self) -> Option<i64> {
+                self.0.limit
+            }
+        }
+    };
+}
+
+pub(crate) use plain_list;
+
+plain_list!(Services, NamedList, "services");
+plain_list!(Tokens, PlainList, "tokens");
+
+/// Create a service
+///
+/// Admins only. A service owns the jobs that its tokens create.
+#[utoipa::path(post, path = "/services", tag = "people", request_body = NewService,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    responses((status = 201, body = Service)))]
+pub async fn create_service(
+    State(app): State<App>,
+    caller: Caller,
+    key: Key,
+    Text { value: body, text }: Text<NewService>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
+    let make = |response_slot| async move { tokens::create_service(&inner, &caller, body, response_slot).await };
+    once(&app, name, ResponseStorage::Plain, "POST /services", fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List services
+///
+/// Admins only. Newest first.
+#[utoipa::path(get, path = "/services", tag = "people", params(NamedList),
+    responses((status = 200, body = Page<Service>)))]
+pub async fn list_services(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<NamedList>,
+) -> Result<Answer<Page<Service>>> {
+    let list = Services(&query);
+    let (limit, behind) = (list.rows()?, list.place::<(Time, String)>()?);
+    let found = tokens::list_services(&app, &caller, &query.sort.part(behind, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |service| (service.created_at, service.name.clone()));
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Get a service
+///
+/// Includes the time at which it was disabled, if it is disabled. Admins only.
+#[utoipa::path(get, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 200, body = Service)))]
+pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Service>> {
+    Ok(Answer(tokens::find_service(&app, &caller, id).await?))
+}
+
+/// Enable or disable a service
+///
+/// While a service is disabled, every request with its tokens is refused within a second. Admins only.
+#[utoipa::path(patch, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
+    request_body = ServicePatch, responses((status = 200, body = Service)))]
+pub async fn patch_service(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Json(patch): Json<ServicePatch>,
+) -> Result<Answer<Service>> {
+    Ok(Answer(tokens::change_service(&app, &caller, id, patch).await?))
+}
+
+/// Create a token
+///
+/// Admins only. The response contains the secret, which is not shown again. Clients send it as
+/// `Authorization: Bearer …`. The scope `work` can be restricted to job types.
+#[utoipa::path(post, path = "/tokens", tag = "people", request_body = NewToken,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    responses((status = 201, body = TokenMade)))]
+pub async fn create_token(
+    State(app): State<App>,
+    caller: Caller,
+    key: Key,
+    Text { value: body, text }: Text<NewToken>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
+    let make = |response_slot| async move { tokens::create_token(&inner, &caller, body, response_slot).await };
+    once(&app, name, ResponseStorage::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List tokens
+///
+/// Newest first. Admins only. Secrets are not shown; revoked tokens stay listed.
+#[utoipa::path(get, path = "/tokens", tag = "people", params(PlainList),
+    responses((status = 200, body = Page<Token>)))]
+pub async fn list_tokens(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Token>>> {
+    let list = Tokens(&query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let found = tokens::list_tokens(&app, &caller, query.sort.part(before, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |token| token.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Revoke a token
+///
+/// Takes effect at once on this server and within a second on others. Open requests with the token end. Idempotent.
+#[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "Revoked, or was so before")))]
+pub async fn delete_token(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+    tokens::revoke_token(&app, &caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,64 @@
+//! HTTP handlers for the caller's own account: sessions and password.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use domain::{
+    api::Page,
+    identity::account::{NewPassword, Session, SessionsEnded},
+};
+use uuid::Uuid;
+
+use super::{access::PlainList, people::page_of_sessions, session::with_cookies};
+use crate::http::extract::{Json, Path, Query};
+use crate::{
+    App,
+    auth::{people, sessions},
+    http::error::Result,
+};
+use engine::access::caller::Caller;
+
+/// List the caller's sessions
+///
+/// Newest first; the session of this request is `current`. A session is a browser or a program that signed in.
+#[utoipa::path(get, path = "/me/sessions", tag = "people", params(PlainList),
+    responses((status = 200, body = Page<Session>)))]
+pub async fn list_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Session>>> {
+    page_of_sessions(&app, &caller, caller.owner_id, &query).await
+}
+
+/// End all other sessions of the caller
+///
+/// The session of this request continues.
+#[utoipa::path(delete, path = "/me/sessions", tag = "people", responses((status = 200, body = SessionsEnded)))]
+pub async fn end_other_sessions(State(app): State<App>, caller: Caller) -> Result<Answer<SessionsEnded>> {
+    Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, caller.owner_id, None).await? }))
+}
+
+/// End one session of the caller
+///
+/// Ending the session of this request signs out.
+#[utoipa::path(delete, path = "/me/sessions/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 204, description = "Ended, or was so before")))]
+pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+    sessions::end_some(&app, &caller, caller.owner_id, Some(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Set the caller's password
+///
+/// Ends the caller's other sessions. Requires the current password, unless the caller has none or signed in with a
+/// one-time link within the hour.
+#[utoipa::path(post, path = "/me/password", tag = "people", request_body = NewPassword,
+    responses((status = 204, description = "It holds from now on; the cookie carries a new secret of the session")))]
+pub async fn set_password(State(app): State<App>, caller: Caller, Json(body): Json<NewPassword>) -> Result<Response> {
+    let cookies = people::set_password(&app, &caller, body).await?;
+    Ok((StatusCode::NO_CONTENT, with_cookies(cookies)).into_response())
+}

@@ -1,0 +1,172 @@
+//! HTTP handlers for accounts, for admins: create, list, change, sign-in links, sessions.
+
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
+use domain::{
+    Document, Time,
+    api::Page,
+    identity::{
+        account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
+        audit::ReasonBody,
+    },
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::access::{NamedList, PlainList, plain_list};
+use crate::http::{
+    enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
+    extract::{Json, JsonOrDefault, Path, Query},
+    query::cursor::{Paged, cut},
+};
+use crate::{
+    App,
+    auth::{people, sessions},
+    http::error::Result,
+};
+use engine::access::caller::{Caller, Scope};
+
+plain_list!(Users, NamedList, "users");
+plain_list!(Sessions, PlainList, "sessions");
+
+/// Create a person
+///
+/// With an initial password or a one-time sign-in link. Admins only. A name or address in use is 409 `duplicate`.
+#[utoipa::path(post, path = "/users", tag = "people", request_body = NewUser,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    responses((status = 201, body = UserMade)))]
+pub async fn create_user(
+    State(app): State<App>,
+    caller: Caller,
+    key: Key,
+    Text { value: body, text }: Text<NewUser>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let (name, fingerprint, inner) =
+        (key.name(&caller), idempotency::fingerprint_without(&text, "password"), app.clone());
+    let make = |response_slot| async move { people::create(&inner, &caller, body, response_slot).await };
+    once(&app, name, ResponseStorage::Sealed, "POST /users", fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List people
+///
+/// Admins only. Newest first.
+#[utoipa::path(get, path = "/users", tag = "people", params(NamedList),
+    responses((status = 200, body = Page<User>)))]
+pub async fn list_users(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<NamedList>,
+) -> Result<Answer<Page<User>>> {
+    let list = Users(&query);
+    let (limit, behind) = (list.rows()?, list.place::<(Time, String)>()?);
+    let found = people::list(&app, &caller, &query.sort.part(behind, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |user| (user.created_at, user.name.clone()));
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Get a person
+///
+/// Admins only, except for the caller's own account.
+#[utoipa::path(get, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 200, body = User)))]
+pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<User>> {
+    caller.require(Scope::Admin)?;
+    Ok(Answer(people::find(&app, &caller, id).await?))
+}
+
+/// Change a person's role or address, or disable them
+///
+/// Permissions end at once on this server and within a second on others: disabling ends every session and link. The
+/// last admin must stay an admin: 409 `last_admin`.
+#[utoipa::path(patch, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)), request_body = UserPatch,
+    responses((status = 200, body = User)))]
+pub async fn patch_user(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Json(patch): Json<UserPatch>,
+) -> Result<Answer<User>> {
+    Ok(Answer(people::change(&app, &caller, id, patch).await?))
+}
+
+/// Create a one-time sign-in link
+///
+/// For a person who forgot the password, for example. Admins only. The link works once, within an hour.
+#[utoipa::path(post, path = "/users/{id}/sign-in-link", tag = "people",
+    params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    request_body = Option<ReasonBody>, responses((status = 201, body = LinkMade)))]
+pub async fn create_sign_in_link(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    key: Key,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Response> {
+    caller.require(Scope::Admin)?;
+    let fingerprint = idempotency::fingerprint(Document::of(&body).text());
+    let (name, inner) = (key.name(&caller), app.clone());
+    let call = format!("POST /users/{id}/sign-in-link");
+    let make = move |response_slot| async move {
+        people::make_link(&inner, &caller, id, body.reason.as_deref(), response_slot).await
+    };
+    once(&app, name, ResponseStorage::Sealed, &call, fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List the sessions of a person
+///
+/// Newest first. Admins only, except for the caller's own account.
+#[utoipa::path(get, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path), PlainList),
+    responses((status = 200, body = Page<Session>)))]
+pub async fn list_user_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Session>>> {
+    caller.require(Scope::Admin)?;
+    page_of_sessions(&app, &caller, id, &query).await
+}
+
+/// End all sessions of a person
+///
+/// For the caller's own account, all but the current one. Admins only. Their open requests end within a second.
+#[utoipa::path(delete, path = "/users/{id}/sessions", tag = "people", params(("id" = Uuid, Path)),
+    responses((status = 200, body = SessionsEnded)))]
+pub async fn end_user_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<SessionsEnded>> {
+    caller.require(Scope::Admin)?;
+    Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, id, None).await? }))
+}
+
+/// End one session of a person
+///
+/// Admins only. Open requests of the session end within a second.
+#[utoipa::path(delete, path = "/users/{id}/sessions/{session_id}", tag = "people",
+    params(("id" = Uuid, Path), ("session_id" = Uuid, Path)),
+    responses((status = 204, description = "Ended, or was so before")))]
+pub async fn end_user_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, session)): Path<(Uuid, Uuid)>,
+) -> Result<StatusCode> {
+    caller.require(Scope::Admin)?;
+    sessions::end_some(&app, &caller, id, Some(session)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Page of a person's sessions.
+pub(crate) async fn page_of_sessions(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    query: &PlainList,
+) -> Result<Answer<Page<Session>>> {
+    let list = Sessions(query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let found = sessions::list(app, caller, id, query.sort.part(before, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |session| session.id);
+    Ok(Answer(list.page(data, next)))
+}

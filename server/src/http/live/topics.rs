@@ -1,0 +1,397 @@
+//! `GET /events?topics=…`: any set of topics over one connection.
+//!
+//! Each topic is a stream of its own that begins with its snapshot. Here they are merged, and they end together with
+//! the credential. Content depends on the caller's scope and is read once for all callers with the same scope. Rights
+//! are checked when the connection opens and again every 30 seconds; a caller with changed rights must reconnect.
+
+use std::{convert::Infallible, pin::Pin, sync::Arc};
+
+use axum::{
+    extract::FromRequestParts as _,
+    http::request::Parts,
+    response::{Response, sse::Event},
+};
+use domain::{
+    Code,
+    query::topic::Topic,
+    tree::change::{Roots, event},
+};
+use futures::{
+    Stream, StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream, SelectAll},
+};
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{Duration, Instant};
+use uuid::Uuid;
+
+use crate::{
+    App,
+    audit::{self, AuditedRead, Object},
+    auth::Ongoing,
+    http::error::{Error, Result},
+    job_types,
+    live::{self, Latest, Next, OpenStream, Read, RootsWatch, State, TreeState, View, Watch},
+};
+use engine::{
+    Engine, JobFilter,
+    access::caller::{Caller, Scope},
+    quotas,
+    store::{
+        notify::{alerts::AlertQuery, deliveries::DeliveryQuery},
+        pagination::{NamedOrder, NamedPageRange, PageRange},
+    },
+};
+
+use super::events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
+use crate::http::query::stats;
+
+/// Shortest time between two events of one topic.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// Delay before a failed snapshot is read again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Number of rows of a list that a topic shows: the first page.
+const ROWS: i64 = 50;
+/// Number of workers and job types that a topic shows.
+const MANY: i64 = 1_000;
+
+/// Opens a connection for these topics.
+pub(crate) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &Parts) -> Result<Response> {
+    caller.require(Scope::JobsRead)?;
+    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
+    let Some(open) = app.hub.open_stream(STREAMS) else {
+        return Ok(stream_response(stream::iter([Ok(busy())])));
+    };
+    let mut all: SelectAll<BoxStream<'static, Event>> = SelectAll::new();
+    for topic in topics {
+        all.push(topic_events(&app, &caller, topic).await?);
+    }
+    let credential_parts = credentials(&app, parts);
+    let ending = Box::pin(end(app, caller, credential_parts));
+    let connection = Connection { topics: all, ending, is_over: false, _open: (open, counted) };
+    Ok(stream_response(stream::unfold(connection, Connection::next)))
+}
+
+/// State of one open connection.
+struct Connection {
+    topics: SelectAll<BoxStream<'static, Event>>,
+    /// Resolves when the connection ends, with the last event.
+    ending: Pin<Box<dyn Future<Output = Option<Event>> + Send>>,
+    is_over: bool,
+    _open: (OpenStream, quotas::OpenStream),
+}
+
+impl Connection {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        if self.is_over {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            last = &mut self.ending => {
+                self.is_over = true;
+                last.map(|last| (Ok(last), self))
+            }
+            // The connection stays open even if every topic is over or forbidden: a browser would keep reconnecting.
+            Some(event) = self.topics.next() => Some((Ok(event), self)),
+        }
+    }
+}
+
+/// Waits for the end of the credential, of its permissions, or of the server.
+async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
+    let mut ongoing = Ongoing::of(&app, &caller);
+    loop {
+        tokio::select! {
+            _ = ongoing.ended() => return None,
+            () = app.shutdown.cancelled() => return Some(bye()),
+            () = tokio::time::sleep(RECHECK) => {}
+        }
+        match Caller::from_request_parts(&mut parts, &app).await {
+            Ok(now) => {
+                let same = now.visible_owner() == caller.visible_owner() && now.is_admin() == caller.is_admin();
+                if !same || now.require(Scope::JobsRead).is_err() {
+                    return None;
+                }
+            }
+            Err(Error(engine::error::Error::Problem(problem))) if problem.status < 500 => return None,
+            // An unavailable database does not end the stream.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Events of one topic.
+async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
+    Ok(match topic {
+        Topic::Roots => roots(app.clone(), caller.clone()).boxed(),
+        Topic::Job(id) => match visible(app.engine.job(caller, id, false).await)? {
+            Visible::Is(job) => {
+                record_read(app, caller, "job.read", Object::Job(id)).await?;
+                let watch = app.hub.watch(&app.engine, job.root_id);
+                job_events(JobTopic { topic, id, watch, not_before: job.version, last: None, in_flight: None }).boxed()
+            }
+            Visible::Not(event) => once(topic, event),
+        },
+        Topic::Item(id) => match visible(app.engine.item(caller, id).await)? {
+            Visible::Is(item) => {
+                record_read(app, caller, "item.read", Object::Item(id)).await?;
+                let engine = app.engine.clone();
+                let read = reading(move || {
+                    let engine = engine.clone();
+                    async move { Ok(item_with_log(&engine, id).await?) }
+                });
+                view(app, View { topic, owner: None, is_admin: false }, Some(item.root_id), read)
+            }
+            Visible::Not(event) => once(topic, event),
+        },
+        // The statistics of GET /stats cover all work.
+        Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
+        _ => {
+            // Always the caller's own uploads, like the page.
+            let owner = if topic == Topic::Imports { Some(caller.owner_id) } else { caller.visible_owner() };
+            let is_admin = topic == Topic::Types && caller.is_admin();
+            let (app_of_view, reader) = (app.clone(), caller.clone());
+            let read = reading(move || {
+                let (app, caller) = (app_of_view.clone(), reader.clone());
+                async move { Ok(Some(list(&app, &caller, topic).await?)) }
+            });
+            view(app, View { topic, owner, is_admin }, None, read)
+        }
+    })
+}
+
+/// State of a list, in the scope of the caller.
+async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
+    let engine = &app.engine;
+    match topic {
+        Topic::Failures => {
+            let (groups, dead) = engine.failures_of(caller.visible_owner()).await?;
+            let items = if dead > 0 { engine.newest_dead(caller.visible_owner()).await? } else { Vec::new() };
+            text(&json!({"groups": groups, "dead": dead, "items": items}))
+        }
+        Topic::Imports => {
+            let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
+            let (jobs, _) = engine.list_jobs(caller, &filter, false, None, ROWS).await?;
+            text(&Roots { jobs, removed: Vec::new() })
+        }
+        Topic::Operations => text(&ListBody { data: engine.list_bulk(caller, PageRange::newest(None, ROWS)).await? }),
+        Topic::Workers => {
+            let workers = engine.workers(caller, NamedOrder::ByName, None, MANY).await?;
+            text(&ListBody { data: workers.into_iter().map(|(_, worker)| worker).collect::<Vec<_>>() })
+        }
+        Topic::Types => {
+            let types = job_types::list(app, &NamedPageRange::by_name(MANY)).await?;
+            text(&ListBody { data: types.into_iter().map(|it| job_types::visible_to(caller, it)).collect::<Vec<_>>() })
+        }
+        Topic::Overview => {
+            let query = AlertQuery { owner_id: None, kind: None, all: false, part: PageRange::newest(None, ROWS) };
+            let alerts = engine.alerts(caller, query).await?;
+            text(&json!({"stats": stats::stats(app, caller).await?, "alerts": alerts}))
+        }
+        Topic::Deliveries => {
+            let query = DeliveryQuery { limit: ROWS, ..DeliveryQuery::default() };
+            text(&ListBody { data: engine.deliveries(caller, query).await? })
+        }
+        Topic::Schedules => text(&ListBody { data: engine.schedules(caller, PageRange::newest(None, ROWS)).await? }),
+        Topic::Roots | Topic::Job(_) | Topic::Item(_) => {
+            Err(Error(engine::error::Error::Broken(format!("{topic} is not a list"))))
+        }
+    }
+}
+
+/// List in the shape of API responses.
+#[derive(Serialize)]
+struct ListBody<T> {
+    data: Vec<T>,
+}
+
+fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error(engine::error::Error::Broken(e.to_string())))
+}
+
+/// An item with the last lines of its newest log as `log`. Written as text: exact numbers survive no `flatten`.
+async fn item_with_log(engine: &Engine, id: Uuid) -> Result<Option<String>> {
+    let (item, log) = futures::try_join!(engine.item_now(id), engine.log_tail(id, None))?;
+    let Some(item) = item else { return Ok(None) };
+    let mut json = text(&item)?;
+    if let Some(log) = log {
+        json.truncate(json.len() - 1);
+        json.push_str(",\"log\":");
+        json.push_str(&text(&log)?);
+        json.push('}');
+    }
+    Ok(Some(json))
+}
+
+/// Wraps a function that reads a view, for any number of calls.
+fn reading<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Read
+where
+    F: Future<Output = engine::error::Result<Option<String>>> + Send + 'static,
+{
+    Arc::new(move || -> BoxFuture<'static, _> { Box::pin(read()) })
+}
+
+/// Object as a caller sees it: itself, or the event for a missing or forbidden one.
+enum Visible<T> {
+    Is(T),
+    Not(&'static str),
+}
+
+/// Maps a deleted object to `removed`, and other refusals to `forbidden`: other people's objects look missing.
+fn visible<T>(found: engine::error::Result<T>) -> Result<Visible<T>> {
+    match found {
+        Ok(it) => Ok(Visible::Is(it)),
+        Err(engine::error::Error::Problem(problem)) if problem.code == Code::JobRemoved => {
+            Ok(Visible::Not(event::REMOVED))
+        }
+        Err(engine::error::Error::Problem(problem)) if problem.status < 500 => Ok(Visible::Not(event::FORBIDDEN)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Records in the audit log that staff read an object.
+async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
+    if caller.sees_all() {
+        audit::record_read(app, caller, AuditedRead { action, object }).await?;
+    }
+    Ok(())
+}
+
+fn event_of(name: &str, data: impl AsRef<str>) -> Event {
+    Event::default().event(name).data(data)
+}
+
+/// Event with only its topic.
+fn only(topic: Topic, name: &str) -> Event {
+    event_of(name, live::of_topic(topic, None, "{}"))
+}
+
+fn once(topic: Topic, name: &'static str) -> BoxStream<'static, Event> {
+    stream::iter([only(topic, name)]).boxed()
+}
+
+/// Events of a topic that is one document.
+fn view(app: &App, view: View, root_id: Option<Uuid>, read: Read) -> BoxStream<'static, Event> {
+    let topic = view.topic;
+    let watch = app.hub.follow(&app.engine, view, root_id, read);
+    stream::unfold(Some((watch, event::SNAPSHOT)), move |watching| async move {
+        let (mut watch, name) = watching?;
+        Some(match watch.next().await {
+            State::Is(data) => (event_of(name, data), Some((watch, event::CHANGE))),
+            State::Gone | State::Unread => (only(topic, event::REMOVED), None),
+        })
+    })
+    .boxed()
+}
+
+/// State of the topic of all trees.
+struct RootsTopic {
+    app: App,
+    caller: Caller,
+    watch: RootsWatch,
+    is_new: bool,
+    version: i64,
+    sent_at: Instant,
+}
+
+fn roots(app: App, caller: Caller) -> impl Stream<Item = Event> {
+    let watch = app.hub.watch_roots(&app.engine, caller.visible_owner());
+    let roots = RootsTopic { app, caller, watch, is_new: true, version: 0, sent_at: Instant::now() };
+    stream::unfold(roots, |mut roots| async move { Some((roots.next().await, roots)) })
+}
+
+impl RootsTopic {
+    async fn next(&mut self) -> Event {
+        if !self.is_new {
+            tokio::time::sleep_until(self.sent_at + SHORTEST).await;
+        }
+        loop {
+            let next_step = if std::mem::take(&mut self.is_new) { Next::Restart } else { self.watch.next_step() };
+            let (name, json) = match next_step {
+                Next::Change(json) => (event::CHANGE, json),
+                Next::Restart => match self.watch.snapshot(&self.app.engine, &self.caller).await {
+                    Ok(json) => (event::SNAPSHOT, json),
+                    Err(error) => {
+                        tracing::debug!(%error, "reading watched trees failed, will retry");
+                        self.is_new = true;
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                },
+                Next::Nothing => {
+                    self.watch.changed().await;
+                    continue;
+                }
+            };
+            self.version = live::next_version(self.version);
+            self.sent_at = Instant::now();
+            return event_of(name, live::of_topic(Topic::Roots, Some(self.version), &json));
+        }
+    }
+}
+
+/// State of the topic of one job with its subtree.
+struct JobTopic {
+    topic: Topic,
+    id: Uuid,
+    watch: Watch,
+    /// Version of the job when it was subscribed: the snapshot is not older.
+    not_before: i64,
+    last: Option<Arc<TreeState>>,
+    /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
+    in_flight: Option<Event>,
+}
+
+fn job_events(job: JobTopic) -> impl Stream<Item = Event> {
+    stream::unfold(Some(job), |job| async move {
+        let mut job = job?;
+        let (event, continues) = job.next().await;
+        Some((event, continues.then_some(job)))
+    })
+}
+
+impl JobTopic {
+    /// Next event; the flag is true if more follow.
+    async fn next(&mut self) -> (Event, bool) {
+        if let Some(event) = self.in_flight.take() {
+            return (event, true);
+        }
+        loop {
+            match self.watch.latest() {
+                Latest::Is(state) => {
+                    if let Some(event) = self.event(&state) {
+                        return (event, true);
+                    }
+                }
+                Latest::Removed => return (only(self.topic, event::REMOVED), false),
+                Latest::Unread => {}
+            }
+            self.watch.changed().await;
+        }
+    }
+
+    fn event(&mut self, state: &Arc<TreeState>) -> Option<Event> {
+        if self.last.is_none() && state.job(self.id)?.version < self.not_before {
+            return None;
+        }
+        let version = Some(state.version());
+        let last = self.last.replace(Arc::clone(state));
+        let Some(last) = last else {
+            // A job has its own version.
+            let job = text(state.job(self.id)?).ok()?;
+            let flights = state.items_below(self.id);
+            if !flights.items.is_empty() {
+                let flights = text(&flights).ok()?;
+                self.in_flight = Some(event_of(event::CHANGE, live::of_topic(self.topic, version, &flights)));
+            }
+            return Some(event_of(event::SNAPSHOT, live::of_topic(self.topic, None, &job)));
+        };
+        if Arc::ptr_eq(&last, state) {
+            return None;
+        }
+        let change = state.change_since(&last, self.id)?;
+        Some(event_of(event::CHANGE, live::of_topic(self.topic, version, &change)))
+    }
+}

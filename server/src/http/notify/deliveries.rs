@@ -1,0 +1,172 @@
+//! HTTP handlers for callbacks of complete trees: their status, and resending them (`completion-webhook`).
+
+use axum::{Json as Answer, extract::State};
+use domain::{
+    Problem, Time,
+    api::{Page, ReasonBody},
+    notify::delivery::{CallbackDelivery, DeliveryState},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::http::{
+    extract::{JsonOrDefault, Path, Query},
+    query::{
+        cursor::{Paged, cut},
+        sort::ByAge,
+    },
+};
+use crate::{App, http::error::Result};
+use engine::{access::caller::Caller, store::notify::deliveries::DeliveryQuery};
+
+/// Filters of the delivery list; all given filters must match.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DeliveryList {
+    /// Any of these states, separated by commas: `pending`, `delivered`, `failed`, `abandoned`, `superseded`
+    state: Option<String>,
+    /// Deliveries of the tree with this root
+    job: Option<Uuid>,
+    /// Deliveries of this alert channel
+    channel: Option<Uuid>,
+    /// Deliveries of trees of this owner, by name
+    owner: Option<String>,
+    /// Deliveries of this time or later
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Time>,
+    /// Deliveries before this time
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Time>,
+    /// `-created_at` (default): newest first; `created_at`: oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// `next_cursor` of the previous page
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for DeliveryList {
+    const LIST: &'static str = "deliveries";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+impl DeliveryList {
+    fn query(&self) -> Result<DeliveryQuery> {
+        Ok(DeliveryQuery {
+            owner_id: None,
+            owner: self.owner.clone(),
+            job_id: self.job,
+            channel_id: self.channel,
+            states: states(self.state.as_deref())?,
+            created_after: self.created_after.map(|at| at.0),
+            created_before: self.created_before.map(|at| at.0),
+            oldest_first: self.sort.oldest_first(),
+            behind: self.place::<Uuid>()?,
+            limit: self.rows()? + 1,
+        })
+    }
+}
+
+/// Parses a `state` parameter.
+pub(crate) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem> {
+    let state = |word: &str| {
+        DeliveryState::parse(word.trim()).ok_or_else(|| {
+            let all = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
+            Problem::parameter("state", &format!("expected any of {all}, with commas between them"))
+        })
+    };
+    words.map_or_else(|| Ok(Vec::new()), |words| words.split(',').map(state).collect())
+}
+
+/// List deliveries
+///
+/// Newest first. Staff see all deliveries, other callers those of their own trees. A delivery is one completion of a tree
+/// that names a receiver, or one event of an alert for a receiver of an alert channel. It lists every attempt. The former
+/// outlives its tree by 30 days, the latter is kept for 30 days.
+#[utoipa::path(get, path = "/deliveries", tag = "deliveries", params(DeliveryList),
+    responses((status = 200, body = Page<CallbackDelivery>)))]
+pub async fn list_deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Query(list): Query<DeliveryList>,
+) -> Result<Answer<Page<CallbackDelivery>>> {
+    let found = app.engine.deliveries(&caller, list.query()?).await?;
+    let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Query parameters of the list of a tree's deliveries.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobDeliveryList {
+    /// `-created_at` (default): newest first; `created_at`: oldest first
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    sort: ByAge,
+    /// Maximum number of rows on the page, 1 to 1,000; default 50
+    #[serde(skip_serializing)]
+    limit: Option<i64>,
+    /// `next_cursor` of the previous page
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for JobDeliveryList {
+    const LIST: &'static str = "deliveries of a job";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.limit
+    }
+}
+
+/// List the callbacks of a job's tree
+///
+/// Newest first, one for each completion of the tree with a receiver. They outlive the tree by 30 days.
+#[utoipa::path(get, path = "/jobs/{id}/deliveries", tag = "deliveries", params(("id" = Uuid, Path), JobDeliveryList),
+    responses((status = 200, body = Page<CallbackDelivery>)))]
+pub async fn list_job_deliveries(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(list): Query<JobDeliveryList>,
+) -> Result<Answer<Page<CallbackDelivery>>> {
+    let query = DeliveryQuery {
+        oldest_first: list.sort.oldest_first(),
+        behind: list.place::<Uuid>()?,
+        limit: list.rows()? + 1,
+        ..DeliveryQuery::default()
+    };
+    let found = app.engine.job_deliveries(&caller, id, query).await?;
+    let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Resend a delivery
+///
+/// Keeps the `webhook-id`. Sends now, then follows the whole retry schedule; a pending delivery becomes due now. 409
+/// `not_resendable` if the tree has completed again since (`id` is the newest delivery), if the alert was cleared before it
+/// arrived, or if there is no receiver anymore.
+#[utoipa::path(post, path = "/deliveries/{id}/resend", tag = "deliveries", params(("id" = Uuid, Path)),
+    request_body = Option<ReasonBody>, responses((status = 200, body = CallbackDelivery)))]
+pub async fn resend_delivery(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    JsonOrDefault(body): JsonOrDefault<ReasonBody>,
+) -> Result<Answer<CallbackDelivery>> {
+    Ok(Answer(app.engine.resend(&caller, id, body.reason.as_deref()).await?))
+}

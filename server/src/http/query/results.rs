@@ -1,0 +1,85 @@
+//! Results and failures of a tree as a stream: NDJSON for programs, CSV for people.
+//!
+//! The content is written by `exports`. A stream that cannot continue breaks its connection, so a partial response
+//! never looks complete.
+
+use axum::{body::Body, extract::State, response::Response};
+use domain::{
+    api::{FailureLine, ResultLine},
+    import::export::{ExportFormat, ExportWhat},
+};
+use futures::TryStreamExt as _;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::http::{
+    extract::{Path, Query},
+    import::uploads::attachment,
+};
+use crate::{
+    App,
+    auth::Ongoing,
+    exports::Export,
+    http::{callers::Viewer, error::Result},
+};
+
+/// Query parameters for the start and the format of a stream.
+#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Streaming {
+    /// Format of the stream, default ndjson
+    #[serde(default)]
+    format: ExportFormat,
+    /// Id of the last item received; the stream resumes after it
+    after: Option<Uuid>,
+}
+
+/// Stream the results of a tree
+///
+/// In order: the items of its final stage, or of its leaf jobs if no stage is marked final. One line for each succeeded
+/// item, as NDJSON or CSV. `after` resumes a broken stream; an incomplete stream is cut off, never ended normally.
+#[utoipa::path(get, path = "/jobs/{id}/results", tag = "jobs", params(("id" = Uuid, Path), Streaming),
+    security(("token" = []), ("session" = []), ("share" = [])),
+    responses((status = 200, description = "One result a line; a stream that breaks is cut off",
+        content((ResultLine = "application/x-ndjson"), (String = "text/csv")))))]
+pub async fn stream_results(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<Uuid>,
+    Query(streaming): Query<Streaming>,
+) -> Result<Response> {
+    stream_tree(app, &viewer, id, streaming, ExportWhat::Results).await
+}
+
+/// Stream the failed items of a tree
+///
+/// In order. One line for each item that is dead, expired or canceled, with its error, as NDJSON or as CSV. CSV has the
+/// columns of the uploaded file and three more for the error. `after` resumes a broken stream.
+#[utoipa::path(get, path = "/jobs/{id}/failures", tag = "jobs", params(("id" = Uuid, Path), Streaming),
+    security(("token" = []), ("session" = []), ("share" = [])),
+    responses((status = 200, description = "One item a line; as CSV the original columns and what went wrong",
+        content((FailureLine = "application/x-ndjson"), (String = "text/csv")))))]
+pub async fn stream_failures(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<Uuid>,
+    Query(streaming): Query<Streaming>,
+) -> Result<Response> {
+    stream_tree(app, &viewer, id, streaming, ExportWhat::Failures).await
+}
+
+async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
+    let (caller, _) = viewer.caller_for(&app, id).await?;
+    let export = Export::open(&app, &caller, id, what, streaming.format, streaming.after).await?;
+    let media_type = match streaming.format {
+        ExportFormat::Ndjson => "application/x-ndjson",
+        ExportFormat::Csv => "text/csv; charset=utf-8",
+    };
+    let filename = export.filename.clone();
+    let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(|error| {
+        tracing::warn!(%error, "result stream failed");
+    });
+    Ok(attachment(&filename, media_type, Body::from_stream(pages)))
+}

@@ -1,0 +1,33 @@
+//! `GET /search`: one search over everything that the caller may see.
+
+use axum::{Json as Answer, extract::State};
+use domain::api::SearchResults;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::http::extract::Query;
+use crate::{App, http::error::Result};
+use engine::access::caller::Caller;
+
+/// Query parameters of a search.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Search {
+    /// 1 to 255 characters: an id, a name, a key, or part of the name of a file or worker, or of an error
+    q: String,
+}
+
+/// Search jobs, items, errors, files, workers and job types
+///
+/// Ids and dedupe, serialize and idempotency keys must match as a whole; names, files, workers and errors match in
+/// part. Returns at most ten results of each kind that the caller may see, newest first. Names, keys and metadata are
+/// searched in the newest 20,000 jobs, files in the newest 5,000.
+#[utoipa::path(get, path = "/search", tag = "watch", params(Search), responses((status = 200, body = SearchResults)))]
+pub async fn search(
+    State(app): State<App>,
+    caller: Caller,
+    Query(search): Query<Search>,
+) -> Result<Answer<SearchResults>> {
+    Ok(Answer(app.engine.search(&caller, &search.q).await?))
+}

@@ -1,0 +1,178 @@
+//! HTTP handlers for schedules, which create trees by a cron expression.
+
+use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
+use domain::{
+    Document, Problem,
+    api::{NewSchedule, Page, Schedule, SchedulePatch, ScheduleRun},
+    identity::audit::ReasonBody,
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::http::{
+    enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
+    extract::{Path, Query, Reason, ReasonParameter},
+    identity::access::{PlainList, plain_list},
+    query::cursor::{Paged, cut},
+};
+use crate::{App, http::error::Result};
+use engine::access::caller::Caller;
+
+plain_list!(Schedules, PlainList, "schedules");
+plain_list!(Runs, PlainList, "runs of a schedule");
+
+/// The job of a body, as text.
+#[derive(Deserialize)]
+struct JobText {
+    job: Option<Document>,
+}
+
+impl JobText {
+    fn of(text: &str) -> Result<Option<String>, Problem> {
+        let read = serde_json::from_str::<Self>(text);
+        let fault = |error: serde_json::Error| Problem::invalid_body([("/job".to_owned(), error.to_string())]);
+        Ok(read.map_err(fault)?.job.map(|job| job.text().to_owned()))
+    }
+}
+
+/// Create a schedule
+///
+/// Each tick of the cron expression creates one tree from `job`, with the current rights of this credential; for a person,
+/// of the account. `job` is checked as `POST /jobs` would. A time that daylight saving skips runs at the first moment after
+/// the gap; a time that occurs twice runs once. An expression with `*` as its hour counts elapsed time.
+#[utoipa::path(post, path = "/schedules", tag = "schedules", request_body = NewSchedule,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
+    responses((status = 201, body = Schedule)))]
+pub async fn create_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    key: Key,
+    Text { value: new, text }: Text<NewSchedule>,
+) -> Result<Response> {
+    let job = JobText::of(&text)?.unwrap_or_default();
+    let (name, inner) = (key.name(&caller), app.clone());
+    let make = move |response_slot| async move { inner.engine.create_schedule(&caller, new, job, response_slot).await };
+    let fingerprint = idempotency::fingerprint(&text);
+    once(&app, name, ResponseStorage::Plain, "POST /schedules", fingerprint, make).await.map(idempotency::answer)
+}
+
+/// List schedules
+///
+/// Newest first. Callers see their own schedules, staff see all.
+#[utoipa::path(get, path = "/schedules", tag = "schedules", params(PlainList),
+    responses((status = 200, body = Page<Schedule>)))]
+pub async fn list_schedules(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Schedule>>> {
+    let list = Schedules(&query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let found = app.engine.schedules(&caller, query.sort.part(before, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |schedule| schedule.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Get a schedule
+///
+/// With its next five ticks and its last run.
+#[utoipa::path(get, path = "/schedules/{id}", tag = "schedules", params(("id" = Uuid, Path)),
+    responses((status = 200, body = Schedule)))]
+pub async fn get_schedule(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Schedule>> {
+    Ok(Answer(app.engine.schedule(&caller, id).await?))
+}
+
+/// List the runs of a schedule
+///
+/// Newest first: each tick with its tree, or with the reason why it has none. The newest thousand are kept. A tree may have
+/// been deleted since.
+#[utoipa::path(get, path = "/schedules/{id}/runs", tag = "schedules", params(("id" = Uuid, Path), PlainList),
+    responses((status = 200, body = Page<ScheduleRun>)))]
+pub async fn list_schedule_runs(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<ScheduleRun>>> {
+    let list = Runs(&query);
+    let (limit, before) = (list.rows()?, list.place::<i64>()?);
+    let found = app.engine.schedule_runs(&caller, id, query.sort.part(before, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |run| run.seq);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Update a schedule
+///
+/// Changes the given fields; `null` clears `starts_at` or `ends_at`. After a change by its owner, the schedule acts with
+/// the rights of this credential. Another owner's schedule requires a `reason`.
+#[utoipa::path(patch, path = "/schedules/{id}", tag = "schedules", request_body = SchedulePatch,
+    params(("id" = Uuid, Path)), responses((status = 200, body = Schedule)))]
+pub async fn patch_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Text { value: patch, text }: Text<SchedulePatch>,
+) -> Result<Answer<Schedule>> {
+    let job = JobText::of(&text)?;
+    Ok(Answer(app.engine.patch_schedule(&caller, id, patch, job).await?))
+}
+
+/// Delete a schedule
+///
+/// Its trees stay. Another owner's schedule requires a `reason`, as a parameter or in the body.
+#[utoipa::path(delete, path = "/schedules/{id}", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
+pub async fn delete_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Reason(reason): Reason,
+) -> Result<StatusCode> {
+    app.engine.delete_schedule(&caller, id, reason).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Run a schedule now
+///
+/// Creates a tree at once, whatever `overlap` says and also while paused. Its id is `last_run.job_id`. Another owner's
+/// schedule requires a `reason`.
+#[utoipa::path(post, path = "/schedules/{id}/run", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
+    request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
+pub async fn run_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Reason(reason): Reason,
+) -> Result<Answer<Schedule>> {
+    Ok(Answer(app.engine.run_schedule(&caller, id, reason).await?))
+}
+
+/// Pause a schedule
+///
+/// It has no ticks until it is resumed, and none of them is made up for. Repeating the call has no effect. Another owner's
+/// schedule requires a `reason`.
+#[utoipa::path(post, path = "/schedules/{id}/pause", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
+    request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
+pub async fn pause_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Reason(reason): Reason,
+) -> Result<Answer<Schedule>> {
+    Ok(Answer(app.engine.pause_schedule(&caller, id, true, reason).await?))
+}
+
+/// Resume a schedule
+///
+/// Its next tick is the first one from now on. Repeating the call has no effect. Another owner's schedule requires a
+/// `reason`.
+#[utoipa::path(post, path = "/schedules/{id}/resume", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
+    request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
+pub async fn resume_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<Uuid>,
+    Reason(reason): Reason,
+) -> Result<Answer<Schedule>> {
+    Ok(Answer(app.engine.pause_schedule(&caller, id, false, reason).await?))
+}

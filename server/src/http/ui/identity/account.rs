@@ -1,0 +1,151 @@
+//! `/account`: the caller's identity, password and sessions.
+
+use app::pages::identity::account as page;
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use domain::{Problem, identity::account::NewPassword};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::http::ui::{
+    Signed, address,
+    form::{Fields, in_the_form},
+    pairs, see_other,
+};
+use crate::{
+    App,
+    auth::{factors, oidc, people, sessions},
+    http::{
+        extract::TriedPath,
+        identity::session::with_cookies,
+        query::cursor::{Paged, cut},
+    },
+};
+use engine::{
+    error::{Error, Result},
+    store::pagination::PageRange,
+};
+
+/// Number of sessions on a page.
+const ROWS: i64 = 20;
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct SessionList {
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+}
+
+impl Paged for SessionList {
+    const LIST: &'static str = "page of one's sessions";
+    fn cursor(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+    fn limit(&self) -> Option<i64> {
+        Some(ROWS)
+    }
+}
+
+/// `GET /account`
+pub(crate) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    let (mut list, mut done) = (SessionList::default(), None);
+    for (name, value) in pairs(query.as_deref()) {
+        match (name.as_str(), value.as_str()) {
+            ("cursor", _) => list.cursor = Some(value),
+            ("done", "password") => done = Some("Your password is set. Your other sessions have ended."),
+            ("done", "totp") => done = Some("The authenticator app is on. Signing in asks for its code from now on."),
+            ("done", "totp-removed") => done = Some("The authenticator app is removed."),
+            ("done", "totp-renamed") => done = Some("The authenticator app has its new name."),
+            ("done", "provider-removed") => done = Some("The provider is disconnected. It signs you in no more."),
+            ("done", "passkey") => done = Some("The passkey is added."),
+            ("done", "passkey-renamed") => done = Some("The passkey has its new name."),
+            ("done", "passkey-removed") => done = Some("The passkey is removed."),
+            ("done", "provider") => done = Some("The provider is connected. You can sign in with it from now on."),
+            ("done", "session") => done = Some("That session has ended."),
+            ("done", "sessions") => done = Some("All your other sessions have ended."),
+            _ => {}
+        }
+    }
+    match read(&app, &signed, &list).await {
+        Ok(account) => {
+            let account = page::Account { done, ..account };
+            signed.visit.page(StatusCode::OK, move || page::page(&account))
+        }
+        Err(error) => signed.visit.error_page(error),
+    }
+}
+
+async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Account> {
+    let caller = &signed.caller;
+    if caller.role.is_none() {
+        return Err(Error::refuse(domain::Code::Forbidden, "This page is for people. A token has no account."));
+    }
+    let user = people::find(app, caller, caller.owner_id).await?;
+    let factors = factors::list(app, caller).await?;
+    let passkeys = factors::passkeys::are_possible(&app.public_url);
+    let providers = &app.config.identity.oidc_providers.0;
+    let providers = providers.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect();
+    let asks_current = people::asks_current(app, caller).await?;
+    let found =
+        sessions::list(app, caller, caller.owner_id, PageRange::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
+    let (sessions, next) = cut(found, ROWS, |session| session.id);
+    let paged = list.page(sessions, next);
+    let next = paged.next_cursor.map(|cursor| address("/account", &[("cursor", &cursor)]));
+    Ok(page::Account {
+        user,
+        sessions: paged.data,
+        next,
+        asks_current,
+        must_change_password: caller.must_change_password,
+        done: None,
+        problem: None,
+        factors,
+        passkeys,
+        providers,
+        connections: oidc::list(app, caller).await?.data,
+    })
+}
+
+/// `POST /account/password`
+pub(crate) async fn set_password(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
+    let current = Some(fields.text("current_password").to_owned()).filter(|text| !text.is_empty());
+    let new = NewPassword { current_password: current, new_password: fields.text("new_password").to_owned() };
+    match people::set_password(&app, &signed.caller, new).await {
+        Ok(cookies) => (with_cookies(cookies), see_other("/account?done=password")).into_response(),
+        Err(error) => refused(&app, &signed, error).await,
+    }
+}
+
+/// `POST /account/sessions/{id}/end`
+pub(crate) async fn end_session(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
+    let ended = async { sessions::end_some(&app, &signed.caller, signed.caller.owner_id, Some(id?.0)).await };
+    match ended.await {
+        Ok(_) => see_other("/account?done=session"),
+        Err(error) => signed.visit.error_page(error),
+    }
+}
+
+/// `POST /account/sessions/end`
+pub(crate) async fn end_others(State(app): State<App>, signed: Signed) -> Response {
+    match sessions::end_some(&app, &signed.caller, signed.caller.owner_id, None).await {
+        Ok(_) => see_other("/account?done=sessions"),
+        Err(error) => signed.visit.error_page(error),
+    }
+}
+
+/// Account page with a refusal.
+pub(crate) async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
+    let problem: Problem = match in_the_form(error) {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.error_page(error),
+    };
+    match read(app, signed, &SessionList::default()).await {
+        Ok(account) => {
+            let account = page::Account { problem: Some(problem), ..account };
+            signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::page(&account))
+        }
+        Err(error) => signed.visit.error_page(error),
+    }
+}

@@ -1,0 +1,309 @@
+//! `/dead`, `/items` and `/items/{id}`: failed items, items by filter, and one item with its actions.
+
+use std::collections::HashMap;
+
+use app::{
+    components::action_form::RefusedAction,
+    frame::Page,
+    pages::{
+        self,
+        item::{Actions, Edit},
+        operator::dead_letters::Items,
+    },
+};
+use axum::{
+    extract::{RawQuery, State},
+    http::StatusCode,
+    response::Response,
+};
+use domain::{
+    Item, ItemState, Job,
+    api::{ErrorGroup, ReplayBody, RetryBody},
+    event_wait::EventBody,
+    query::filter::lists::List,
+};
+use uuid::Uuid;
+
+use crate::http::ui::{
+    Signed,
+    form::{Fields, in_the_form},
+    jobs::{is_own_job, type_names},
+    list_request::ListRequest,
+    pairs, see_other,
+};
+use crate::{
+    App,
+    http::{
+        extract::{Path, TriedPath},
+        query::{cursor::Paged as _, items::ItemList},
+    },
+};
+use engine::{GroupFilter, access::caller::Caller, error::Result, store::query::job_views::GroupOrder};
+
+/// Part of the API's refusal of a text search without another filter, which would scan every item.
+const TEXT_ALONE: &str = "expected beside id, job, root";
+
+/// Maximum number of groups read, largest first.
+const GROUPS: i64 = 1_000;
+
+/// `GET /dead`
+pub(crate) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    list_page(&app, &signed, ListRequest::read(List::Dead, "/dead", query.as_deref())).await
+}
+
+/// `GET /items`
+pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    list_page(&app, &signed, ListRequest::read(List::Items, "/items", query.as_deref())).await
+}
+
+async fn list_page(app: &App, signed: &Signed, mut request: ListRequest) -> Response {
+    let mut page_data = Items {
+        list_filter: request.list_filter.clone(),
+        types: Vec::new(),
+        groups: None,
+        exact: None,
+        items: Vec::new(),
+        summaries: HashMap::new(),
+        next: None,
+        first: request.cursor.is_none(),
+        flash: request.flash.clone(),
+    };
+    let mut status = request.status();
+    if let Err(error) = find(app, &signed.caller, &request, &mut page_data).await {
+        status = match request.fault(error) {
+            Ok(status) => status,
+            Err(error) => return signed.visit.error_page(error),
+        };
+        page_data.list_filter = request.list_filter;
+        if let Some(fault) = page_data.list_filter.fault.as_mut().filter(|fault| fault.detail.contains(TEXT_ALONE)) {
+            "To search text, choose a job or a state other than succeeded first".clone_into(&mut fault.detail);
+        }
+    }
+    let dead = page_data.list_filter.list == List::Dead;
+    signed.visit.page(status, move || {
+        if dead {
+            pages::operator::dead_letters::page(&page_data)
+        } else {
+            pages::operator::dead_letters::items_page(&page_data)
+        }
+    })
+}
+
+async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut Items) -> Result<()> {
+    page_data.types = type_names(app);
+    if request.list_filter.fault.is_some() {
+        return Ok(());
+    }
+    let dead = request.list_filter.list == List::Dead;
+    let (filter, order) = ItemList::read_ordered(&request.api(dead.then_some(("state", "dead"))))?;
+    let pages = request.pages();
+    let place = pages.place::<(i64, i64)>()?;
+    let limit = pages.rows()?;
+    let items = app.engine.list_items_with_payloads(caller, &filter, order, place, limit);
+    let first = pages.first();
+    let groups = async { if first && dead { groups(app, caller, request).await } else { Ok(None) } };
+    let exact = async { if first && !dead { exact(app, caller, request).await } else { Ok(None) } };
+    let ((items, summaries, next), groups, exact) = futures::try_join!(items, groups, exact)?;
+    (page_data.groups, page_data.exact, page_data.summaries) = (groups, exact, summaries);
+    let page = pages.page(items, next);
+    page_data.next = request.next(page.next_cursor);
+    page_data.items = page.data;
+    Ok(())
+}
+
+/// Number of matching items, if a job's counters have it: of one job or one tree, in some states or in all.
+async fn exact(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<i64>> {
+    let is_supported = |name: &str| matches!(name, "job" | "root" | "state");
+    let id = |name: &str| request.value(name).and_then(|id| Uuid::parse_str(id).ok());
+    let (of, whole_tree) = match (id("job"), id("root")) {
+        (Some(job), None) => (job, false),
+        (None, Some(root)) => (root, true),
+        _ => return Ok(None),
+    };
+    if !request.query.iter().all(|(name, _)| is_supported(name)) {
+        return Ok(None);
+    }
+    let job = app.engine.job(caller, of, false).await?;
+    let counts = if whole_tree { job.tree.counts } else { job.counts };
+    let states = request.value("state").map(|words| words.split(',').filter_map(ItemState::parse));
+    Ok(Some(states.map_or(counts.total(), |states| states.map(|state| counts.get(state)).sum())))
+}
+
+/// Groups that match the filter; `None` if it has conditions that groups are not counted by.
+async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<Vec<ErrorGroup>>> {
+    let is_supported = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
+    if !request.query.iter().all(|(name, _)| is_supported(name)) {
+        return Ok(None);
+    }
+    let id = |name: &str| request.value(name).and_then(|id| Uuid::parse_str(id).ok());
+    let filter = GroupFilter {
+        job: id("job"),
+        root: id("root"),
+        job_type: request.value("type").map(str::to_owned),
+        owner: None,
+        q: request.value("q").map(str::to_owned),
+        order: GroupOrder::default(),
+    };
+    let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
+    if let Some(fingerprint) = request.value("error") {
+        groups.retain(|group| group.fingerprint == fingerprint);
+    }
+    Ok(Some(groups))
+}
+
+/// `GET /items/{id}`
+pub(crate) async fn show(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    id: TriedPath<Uuid>,
+) -> Response {
+    let mut actions = Actions::default();
+    for (name, value) in pairs(query.as_deref()) {
+        match name.as_str() {
+            "did" => actions.flash = Some(value),
+            "open" => actions.open = Some(value),
+            "attempt" => actions.attempt = value.parse().ok(),
+            _ => {}
+        }
+    }
+    let rendered = match id {
+        Ok(Path(id)) => draw(&app, &signed.caller, id, actions).await,
+        Err(error) => Err(error.into()),
+    };
+    signed.answer(rendered)
+}
+
+async fn draw(app: &App, caller: &Caller, id: Uuid, actions: Actions) -> Result<impl FnOnce() -> Page + use<>> {
+    let item = app.engine.item(caller, id).await?;
+    let (mut attempts, log) =
+        futures::try_join!(app.engine.attempts(caller, id), app.engine.log_tail(id, actions.attempt))?;
+    attempts.reverse();
+    let job = app.engine.job(caller, item.job_id, false).await?;
+    let root = if item.root_id == item.job_id { None } else { app.engine.job(caller, item.root_id, false).await.ok() };
+    let actions = Actions {
+        own: is_own_job(caller, &job),
+        staff: caller.sees_all(),
+        root: root.map(|root| name_of(&root)),
+        owner: Some(job.owner.name.clone()),
+        job: Some(name_of(&job)),
+        log,
+        ..actions
+    };
+    Ok(move || pages::item::page(&item, &attempts, &actions))
+}
+
+/// Display name of a job.
+fn name_of(job: &Job) -> String {
+    job.name.clone().unwrap_or_else(|| job.key.clone())
+}
+
+/// Action on an item by a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ItemAction {
+    Retry,
+    Cancel,
+    Replay,
+    Event,
+}
+
+impl ItemAction {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Replay => "replay",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// `POST /items/{id}/retry`
+pub(crate) async fn retry(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
+    submit(&app, signed, id, fields, ItemAction::Retry).await
+}
+
+/// `POST /items/{id}/cancel`
+pub(crate) async fn cancel(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
+    submit(&app, signed, id, fields, ItemAction::Cancel).await
+}
+
+/// `POST /items/{id}/replay`
+pub(crate) async fn replay(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
+    submit(&app, signed, id, fields, ItemAction::Replay).await
+}
+
+/// `POST /items/{id}/events`: the answer to the form of a wait.
+pub(crate) async fn answer(app: State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
+    submit(&app, signed, id, fields, ItemAction::Event).await
+}
+
+/// Performs the action and redirects to its outcome, or shows the page again with the refusal in its form.
+async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, action: ItemAction) -> Response {
+    let id = match id {
+        Ok(Path(id)) => id,
+        Err(error) => return signed.visit.error_page(error),
+    };
+    let refused = match perform(app, &signed.caller, id, &fields, action).await {
+        Ok(to) => return see_other(&to),
+        Err(error) => in_the_form(error),
+    };
+    let problem = match refused {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.error_page(error),
+    };
+    let actions = Actions {
+        refused: Some(RefusedAction { action: action.word(), problem, reason: fields.text("reason").to_owned() }),
+        edit: Edit {
+            payload: fields.lines("payload"),
+            expires_at: fields.text("expires_at").to_owned(),
+            restart: fields.ticked("restart"),
+            answers: answers(&fields),
+        },
+        ..Actions::default()
+    };
+    match draw(app, &signed.caller, id, actions).await {
+        Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
+        Err(error) => signed.visit.error_page(error),
+    }
+}
+
+/// Answers of a form by the name of their field.
+fn answers(fields: &Fields) -> Vec<(String, String)> {
+    let named = fields.pairs().filter_map(|(name, value)| Some((name.strip_prefix("answer.")?, value)));
+    // Browsers send all line ends as CR LF.
+    named.map(|(name, value)| (name.to_owned(), value.replace("\r\n", "\n"))).collect()
+}
+
+/// Sends the answers of the form as the event, for the wait that the form was drawn for.
+async fn send_answer(app: &App, caller: &Caller, item: &Item, fields: &Fields) -> Result<()> {
+    let answers = answers(fields);
+    let typed = |name: &str| answers.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone());
+    let form = item.wait.as_ref().and_then(|wait| wait.form.as_ref());
+    let data = form.map(|form| form.data_of(typed));
+    let body = EventBody { name: fields.text("name").to_owned(), data, reason: None };
+    app.engine.send_answer(caller, item.id, body, fields.time("since")?).await
+}
+
+async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: ItemAction) -> Result<String> {
+    let engine = &app.engine;
+    let reason = fields.given("reason").map(str::to_owned);
+    if action == ItemAction::Cancel {
+        engine.cancel_item(caller, id, reason.as_deref()).await?;
+        return Ok(format!("/items/{id}?did=cancelled"));
+    }
+    let item = engine.item(caller, id).await?;
+    if action == ItemAction::Event {
+        send_answer(app, caller, &item, fields).await?;
+        return Ok(format!("/items/{id}?did=answered"));
+    }
+    let payload = fields.edited("payload", item.payload.as_ref())?;
+    let expires_at = fields.time("expires_at")?;
+    if action == ItemAction::Retry {
+        let body = RetryBody { payload, expires_at, restart: fields.ticked("restart"), reason };
+        engine.retry_item(caller, id, body).await?;
+        return Ok(format!("/items/{id}?did=retried"));
+    }
+    let made = engine.replay_item(caller, id, ReplayBody { payload, expires_at, reason }, None).await?;
+    Ok(format!("/jobs/{made}?did=replayed"))
+}
