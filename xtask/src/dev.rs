@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Sources of the site. Those of the pages belong to the server as well.
 const SITE: [&str; 4] = ["app", "domain", "frontend", "style"];
 /// Sources of the server.
-const SERVER: [&str; 6] = [".sqlx", "app", "client", "domain", "migrations", "server"];
+const SERVER: [&str; 7] = [".sqlx", "app", "client", "domain", "engine", "migrations", "server"];
 
 type Times = BTreeMap<PathBuf, SystemTime>;
 

@@ -16,11 +16,12 @@ use crate::{
 };
 
 /// Tests of the server that only read files, compiled without the server.
-const FILE_TESTS: [&str; 3] = ["architecture", "docs", "promises"];
+const FILE_TESTS: [&str; 4] = ["architecture", "docs", "module_cycles", "promises"];
 /// Crates with unit tests that need no browser, by their folders.
-const CRATES: [&str; 5] = ["app", "client", "domain", "examples", "server"];
+const CRATES: [&str; 6] = ["app", "client", "domain", "engine", "examples", "server"];
 /// Folders whose changes can break a scenario.
-const BELOW_SCENARIOS: [&str; 7] = [".sqlx", "client", "Cargo.lock", "domain", "examples", "migrations", "server"];
+const BELOW_SCENARIOS: [&str; 8] =
+    [".sqlx", "client", "Cargo.lock", "domain", "engine", "examples", "migrations", "server"];
 /// Scenarios that together use most of the engine.
 const SCENARIOS: [&str; 3] = ["payroll_feeds", "a_refund_is_made_once", "an_import_returns"];
 
