@@ -106,7 +106,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<FailedRows> {
 
 fn row(item: Item, is_table: bool, columns: Option<&[String]>) -> FailedRow {
     let payload = item.payload.unwrap_or_else(Document::null);
-    let cells = if is_table { sheet::cells(&payload, columns) } else { vec![payload.text().to_owned()] };
+    let cells = if is_table { sheet::texts(&payload, columns) } else { vec![payload.text().to_owned()] };
     let problem = item.last_error.map(|error| error.message).unwrap_or_default();
     FailedRow { item_id: item.id, row: item.row, problem, cells, payload }
 }

@@ -27,7 +27,7 @@ impl ExportWhat {
     }
 }
 
-/// Format of the rows: a JSON value on each line, or a table.
+/// Format of the rows: a JSON value on each line, or a table as text or as a workbook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -35,6 +35,7 @@ pub enum ExportFormat {
     #[default]
     Ndjson,
     Csv,
+    Xlsx,
 }
 
 impl ExportFormat {
@@ -42,8 +43,19 @@ impl ExportFormat {
         match self {
             Self::Ndjson => "ndjson",
             Self::Csv => "csv",
+            Self::Xlsx => "xlsx",
         }
     }
+}
+
+/// Format of an export, and how a CSV file is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportLayout {
+    pub format: ExportFormat,
+    /// Character between columns of CSV; by default that of the imported file, else a comma.
+    pub delimiter: Option<char>,
+    /// True for a byte order mark, by which Excel knows that CSV is UTF-8; by default as in the imported file.
+    pub bom: Option<bool>,
 }
 
 /// The payload of an item whose executor is `export`.
@@ -54,6 +66,16 @@ pub struct ExportOrder {
     pub what: ExportWhat,
     #[serde(default)]
     pub format: ExportFormat,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<char>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bom: Option<bool>,
+}
+
+impl ExportOrder {
+    pub const fn layout(&self) -> ExportLayout {
+        ExportLayout { format: self.format, delimiter: self.delimiter, bom: self.bom }
+    }
 }
 
 /// Its result: the file is an upload of the item's owner.

@@ -72,23 +72,45 @@ pub fn unescape(cell: &mut String) {
     }
 }
 
-/// Returns the cells of a payload: a value for each column by name, or the elements of an array. Non-strings are shown
-/// as JSON, `null` and missing values as empty.
-pub fn cells(payload: &Document, columns: Option<&[String]>) -> Vec<String> {
-    let text = payload.text();
-    if let (Some(columns), Ok(fields)) = (columns, serde_json::from_str::<HashMap<String, &RawValue>>(text)) {
-        return columns.iter().map(|name| fields.get(name).map_or_else(String::new, |value| cell(value))).collect();
-    }
-    match serde_json::from_str::<Vec<&RawValue>>(text) {
-        Ok(elements) => elements.into_iter().map(cell).collect(),
-        Err(_) => vec![serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())],
+/// Cell of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    pub text: String,
+    /// True for a JSON number.
+    pub is_number: bool,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, is_number: false }
     }
 }
 
-fn cell(value: &RawValue) -> String {
+/// Returns the cells of a payload: a value for each column by name, or the elements of an array. Non-strings are shown
+/// as JSON, `null` and missing values as empty.
+pub fn cells(payload: &Document, columns: Option<&[String]>) -> Vec<Cell> {
+    let text = payload.text();
+    if let (Some(columns), Ok(fields)) = (columns, serde_json::from_str::<HashMap<String, &RawValue>>(text)) {
+        return columns.iter().map(|name| fields.get(name).map_or_else(Cell::default, |value| cell(value))).collect();
+    }
+    match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(elements) => elements.into_iter().map(cell).collect(),
+        Err(_) => vec![serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned()).into()],
+    }
+}
+
+/// Returns the texts of [`cells`].
+pub fn texts(payload: &Document, columns: Option<&[String]>) -> Vec<String> {
+    cells(payload, columns).into_iter().map(|cell| cell.text).collect()
+}
+
+fn cell(value: &RawValue) -> Cell {
     match value.get() {
-        "null" => String::new(),
-        text => serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
+        "null" => Cell::default(),
+        text => Cell {
+            text: serde_json::from_str(text).unwrap_or_else(|_| text.to_owned()),
+            is_number: text.starts_with(|first: char| first == '-' || first.is_ascii_digit()),
+        },
     }
 }
 
@@ -161,8 +183,8 @@ mod tests {
     fn a_payload_is_the_cells_it_came_from() {
         let payload = Document::trusted(r#"{"b":1.10,"a":"x\ny","c":null,"d":{"e":[1]}}"#.to_owned());
         let columns = ["a", "b", "c", "d", "e"].map(str::to_owned);
-        assert_eq!(cells(&payload, Some(&columns)), ["x\ny", "1.10", "", r#"{"e":[1]}"#, ""]);
-        assert_eq!(cells(&Document::trusted(r#"["1",true]"#.to_owned()), None), ["1", "true"]);
-        assert_eq!(cells(&Document::trusted(r#""{oops""#.to_owned()), Some(&columns)), ["{oops"]);
+        assert_eq!(texts(&payload, Some(&columns)), ["x\ny", "1.10", "", r#"{"e":[1]}"#, ""]);
+        assert_eq!(texts(&Document::trusted(r#"["1",true]"#.to_owned()), None), ["1", "true"]);
+        assert_eq!(texts(&Document::trusted(r#""{oops""#.to_owned()), Some(&columns)), ["{oops"]);
     }
 }

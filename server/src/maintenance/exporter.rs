@@ -131,7 +131,7 @@ fn failure(message: String, kind: &str, retryable: bool) -> EndingKind {
 async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &CancellationToken) -> Result<Exported> {
     let item = &assignment.item;
     let order: ExportOrder = domain::strict_json::from_str(item.payload.text()).map_err(|error| {
-        let expected = "expected {job_id, what: results|failures|items, format: csv|ndjson}";
+        let expected = "expected {job_id, what: results|failures|items, format: ndjson|csv|xlsx, delimiter?, bom?}";
         Problem::invalid_body([(String::new(), format!("{expected}: {error}"))])
     })?;
     let job = definitions::job_by_id(&app.pool, item.job_id).await?.ok_or_else(|| Problem::not_found("job"))?;
@@ -145,9 +145,17 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         // Rows may be added meanwhile.
         ItemProgress { done: Some(done), total: Some(total.max(done)), message: None }
     };
-    let pages = export.pages().await?;
+    // A workbook is written before its first byte can be read.
     let heartbeats =
         tokio::spawn(send_heartbeats(app.clone(), caller.clone(), assignment.id, progress.clone(), stop.clone()));
+    let pages = match export.pages().await {
+        Ok(pages) => pages,
+        Err(error) => {
+            stop.cancel();
+            let _ = heartbeats.await;
+            return Err(error);
+        }
+    };
     let stopped = || Error::Broken("the export was stopped".to_owned());
     // An error in the stream makes the store discard the partial file.
     let stop_error = futures::stream::once({
@@ -191,6 +199,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         format: match order.format {
             ExportFormat::Csv => UploadFormat::Csv,
             ExportFormat::Ndjson => UploadFormat::Ndjson,
+            ExportFormat::Xlsx => UploadFormat::Xlsx,
         },
         made_by: Some(item.job_id),
     };
@@ -202,7 +211,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
 /// Opens the export with the rights of its requester, who is returned too.
 async fn open(app: &App, order: &ExportOrder, job: &definitions::JobInfo) -> Result<(Export, Caller)> {
     let Requester { caller, was_reduced } = app.engine.requester(job.job_id, job.owner_id).await.map_err(explain)?;
-    match Export::open(app, &caller, order.job_id, order.what, order.format, None).await {
+    match Export::open(app, &caller, order.job_id, order.what, order.layout(), None).await {
         Ok(export) => Ok((export, caller)),
         Err(Error::Problem(problem)) if was_reduced && problem.code == Code::NotFound => Err(explain(Error::refuse(
             Code::Forbidden,

@@ -61,6 +61,66 @@ async fn results_failures_and_items_are_downloaded_as_files() {
 }
 
 #[tokio::test]
+async fn tables_are_downloaded_as_a_workbook() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let id = upload(&mine, "people.csv", "id,sum\n007,=1+1\n2\n3,-5\n").await;
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let job_id = job["id"].as_str().expect("an id");
+    let cells = |bytes: Vec<u8>| {
+        let part = |name: &str| {
+            let mut archive = zip::ZipArchive::new(std::io::Cursor::new(&bytes)).expect("an archive");
+            std::io::read_to_string(archive.by_name(name).expect(name)).expect("text")
+        };
+        part("xl/worksheets/sheet1.xml")
+    };
+    let address = format!("/api/v1/jobs/{job_id}/results?format=xlsx");
+    let answer = mine.request(reqwest::Method::GET, &address).send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let disposition = answer.headers()["content-disposition"].to_str().expect("text").to_owned();
+    assert!(disposition.contains("import-results.xlsx"), "{disposition}");
+    let sheet = cells(answer.bytes().await.expect("bytes").to_vec());
+    // Text stays text, so nothing is executed; the number of the line is a number.
+    assert!(sheet.contains("<t>007</t>") && sheet.contains("<t>=1+1</t>") && !sheet.contains("<f>"), "{sheet}");
+    assert!(sheet.contains("<v>2</v>"), "{sheet}");
+
+    // Failed rows come back as an import of the same columns.
+    let item = export(&mine, json!({"job_id": job_id, "what": "failures", "format": "xlsx"})).await;
+    assert_eq!(item["result"]["rows"], 1, "{item}");
+    let file = item["result"]["upload_id"].as_str().expect("an upload");
+    let preview = mine.get(&format!("/api/v1/uploads/{file}/preview")).await;
+    assert_eq!(preview.expect(200)["columns"], json!(["id", "sum"]), "{}", preview.text);
+
+    for (query, parameter) in [
+        ("format=xlsx&delimiter=%3B", "delimiter"),
+        ("format=ndjson&bom=true", "bom"),
+        ("format=csv&delimiter=a", "delimiter"),
+        (&*format!("format=xlsx&after={job_id}"), "after"),
+    ] {
+        let answer = mine.get(&format!("/api/v1/jobs/{job_id}/results?{query}")).await;
+        let problem = answer.expect_problem(400, "invalid_parameter");
+        assert!(problem.to_string().contains(parameter), "{query}: {problem}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn csv_has_the_separator_and_byte_order_mark_that_were_asked_for() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let id = upload(&mine, "people.csv", "id,name\n1,\"Müller; Söhne\"\n").await;
+    let job = complete(&mine, &import(&mine, "import", &id).await).await;
+    let address = format!("/api/v1/jobs/{}/results", job["id"].as_str().expect("an id"));
+    let german = mine.get(&format!("{address}?format=csv&delimiter=%3B&bom=true")).await.text;
+    assert_eq!(german, "\u{feff}_line;id;name;_result\n2;1;\"Müller; Söhne\";\n");
+    let plain = mine.get(&format!("{address}?format=csv")).await.text;
+    assert_eq!(plain, "_line,id,name,_result\n2,1,Müller; Söhne,\n");
+    let order = json!({"job_id": job["id"], "what": "results", "format": "csv", "delimiter": ";", "bom": true});
+    assert_eq!(content(&mine, &export(&mine, order).await).await, german);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn invalid_export_fails_immediately() {
     let server = Server::start().await;
     let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;

@@ -1,4 +1,4 @@
-//! Results and failures of a tree as a stream: NDJSON for programs, CSV for people.
+//! Results and failures of a tree as a stream: NDJSON for programs, CSV and XLSX for people.
 //!
 //! The content is written by `exports`. A stream that cannot continue breaks its connection, so a partial response
 //! never looks complete.
@@ -6,7 +6,7 @@
 use axum::{body::Body, extract::State, response::Response};
 use domain::{
     api::{FailureLine, ResultLine},
-    import::export::{ExportFormat, ExportWhat},
+    import::export::{ExportFormat, ExportLayout, ExportWhat},
 };
 use futures::TryStreamExt as _;
 use serde::Deserialize;
@@ -32,6 +32,10 @@ pub struct Streaming {
     /// Format of the stream, default ndjson
     #[serde(default)]
     format: ExportFormat,
+    /// CSV: character between columns; default: that of the imported file, else a comma
+    delimiter: Option<char>,
+    /// CSV: true for a byte order mark, by which Excel knows that the file is UTF-8; default: as in the imported file
+    bom: Option<bool>,
     /// Id of the last item received; the stream resumes after it
     after: Option<Uuid>,
 }
@@ -39,11 +43,11 @@ pub struct Streaming {
 /// Stream the results of a tree
 ///
 /// In order: the items of its final stage, or of its leaf jobs if no stage is marked final. One line for each succeeded
-/// item, as NDJSON or CSV. `after` resumes a broken stream; an incomplete stream is cut off, never ended normally.
+/// item, as NDJSON, CSV or XLSX. `after` resumes a broken stream; an incomplete stream is cut off, never ended normally.
 #[utoipa::path(get, path = "/jobs/{id}/results", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One result a line; a stream that breaks is cut off",
-        content((ResultLine = "application/x-ndjson"), (String = "text/csv")))))]
+        content((ResultLine = "application/x-ndjson"), (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")))))]
 pub async fn stream_results(
     State(app): State<App>,
     viewer: Viewer,
@@ -55,12 +59,12 @@ pub async fn stream_results(
 
 /// Stream the failed items of a tree
 ///
-/// In order. One line for each item that is dead, expired or canceled, with its error, as NDJSON or as CSV. CSV has the
-/// columns of the uploaded file and three more for the error. `after` resumes a broken stream.
+/// In order. One line for each item that is dead, expired or canceled, with its error, as NDJSON, CSV or XLSX. Tables
+/// have the columns of the uploaded file and three more for the error. `after` resumes a broken stream.
 #[utoipa::path(get, path = "/jobs/{id}/failures", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses((status = 200, description = "One item a line; as CSV the original columns and what went wrong",
-        content((FailureLine = "application/x-ndjson"), (String = "text/csv")))))]
+        content((FailureLine = "application/x-ndjson"), (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")))))]
 pub async fn stream_failures(
     State(app): State<App>,
     viewer: Viewer,
@@ -72,10 +76,12 @@ pub async fn stream_failures(
 
 async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
     let (caller, _) = viewer.caller_for(&app, id).await?;
-    let export = Export::open(&app, &caller, id, what, streaming.format, streaming.after).await?;
-    let media_type = match streaming.format {
+    let Streaming { format, delimiter, bom, after } = streaming;
+    let export = Export::open(&app, &caller, id, what, ExportLayout { format, delimiter, bom }, after).await?;
+    let media_type = match format {
         ExportFormat::Ndjson => "application/x-ndjson",
         ExportFormat::Csv => "text/csv; charset=utf-8",
+        ExportFormat::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     };
     let filename = export.filename.clone();
     let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(|error| {

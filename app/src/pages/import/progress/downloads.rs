@@ -4,7 +4,7 @@ use domain::Job;
 use leptos::prelude::*;
 
 use super::{counted, file_of};
-use crate::components::state::icon;
+use crate::components::{form::choice, state::icon};
 
 /// Card of downloads. While the job runs, they contain what is finished so far, and say so.
 pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
@@ -44,10 +44,14 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
     let (results, failed) = (counts.succeeded > 0, counts.dead > 0);
     let result_links = view! {
         {link("results?format=csv", "results.csv", "CSV", "Results, CSV".to_owned(), results)}
+        {link("results?format=xlsx", "results.xlsx", "XLSX", "Results, XLSX".to_owned(), results)}
         {link("results?format=ndjson", "results.ndjson", "NDJSON", "Results, NDJSON".to_owned(), results)}
     };
     let failed_words = if file { "Failed rows" } else { "Failed items" };
-    let failed_link = link("failures?format=csv", "failed.csv", "CSV", format!("{failed_words}, CSV"), failed);
+    let failed_links = view! {
+        {link("failures?format=csv", "failed.csv", "CSV", format!("{failed_words}, CSV"), failed)}
+        {link("failures?format=xlsx", "failed.xlsx", "XLSX", format!("{failed_words}, XLSX"), failed)}
+    };
     view! {
         <section class="card" id="downloads" aria-labelledby="downloads-heading">
             <div class="card-head">
@@ -60,11 +64,35 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
                         "triangle-alert",
                         format!("{failed_words}{so_far}"),
                         if failed { format!("{}, each with its reason", counted(file, counts.dead)) } else { counted(file, 0) },
-                        failed_link,
+                        failed_links.into_any(),
                     )}
                 </ul>
+                {(results || failed).then(|| csv_options(job, failed_words, results, failed))}
             </div>
         </section>
+    }
+    .into_any()
+}
+
+/// Form for a CSV file that another program reads: its separator, and a byte order mark for Excel.
+fn csv_options(job: &Job, failed_words: &'static str, results: bool, failed: bool) -> AnyView {
+    let address = |what: &str| format!("/api/v1/jobs/{}/{what}", job.id);
+    let button = |what: &str, word: &'static str| {
+        view! { <button class="btn btn-sm" formaction=address(what)>{icon("download")} {word}</button> }
+    };
+    let separators = [(",", "Comma"), (";", "Semicolon (Excel in most of Europe)"), ("\t", "Tab")];
+    view! {
+        <details class="help" id="csv-options">
+            <summary class="small">"CSV for another program"</summary>
+            <form method="get" action=address("results") class="stack gap-3">
+                <input type="hidden" name="format" value="csv" />
+                {choice("Separator", "delimiter", &separators, ";")}
+                {choice("Encoding", "bom", &[("true", "UTF-8 for Excel"), ("false", "UTF-8")], "true")}
+                <div class="row">
+                    {results.then(|| button("results", "Results"))} {failed.then(|| button("failures", failed_words))}
+                </div>
+            </form>
+        </details>
     }
     .into_any()
 }
