@@ -1,7 +1,7 @@
 //! Links that show one tree to anyone who has them: creation, list, revocation.
 //!
 //! Anyone who may write to a tree can create a link to the whole tree; for another owner's tree that takes a reason,
-//! like every other action. `auth::Viewer` decides what a link gives access to. Deleting a tree needs no cleanup here,
+//! like every other action. The HTTP layer decides what a link gives access to. Deleting a tree needs no cleanup here,
 //! because every use of a link looks the tree up.
 
 use std::sync::Arc;

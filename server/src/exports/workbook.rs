@@ -107,11 +107,11 @@ fn fitting(text: &str) -> String {
     }
     let room = CELL_CHARACTERS - CUT.encode_utf16().count();
     let mut used = 0;
-    let kept = text.chars().take_while(|letter| {
+    let fitting = text.chars().take_while(|letter| {
         used += letter.len_utf16();
         used <= room
     });
-    kept.chain(CUT.chars()).collect()
+    fitting.chain(CUT.chars()).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is used in map_err")]

@@ -36,7 +36,7 @@ pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<JobLocation>, sq
     .await
 }
 
-/// Locks the dedupe keys of these trees' jobs: keys precede job state rows in the lock order (`jobs/mod.rs`).
+/// Locks the dedupe keys of these trees' jobs: keys precede job state rows in the lock order (`engine/src/lib.rs`).
 pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "select d.key from job j
