@@ -226,6 +226,7 @@ create table job_type (
     max_failures             integer,        -- null: unlimited (`retry-budget`)
     concurrency              integer,        -- limit of open assignments, counted under this row's lock; null: none
     limits                   text,           -- JSON, domain::type_limits::TypeLimits, used under this row's lock; null: none
+    fair_by                  text,           -- domain::fair_by::FairBy; null: trees take turns
     backoff_min_seconds      double precision not null,
     backoff_max_seconds      double precision,
     backoff_factor           double precision not null,
@@ -552,7 +553,7 @@ create index job_change_latest on job_change (changed_at);
 
 -- ==== Items and their state tables ================================================================
 
--- One item. Written once, except for edits by a person. Lists of items are ordered by (job_key, seq), which never
+-- One item. Written once, except for edits by a person and the payloads of debounced items. Lists of items are ordered by (job_key, seq), which never
 -- changes. Every further index costs an eighth to a seventh of the speed of adding.
 create table item (
     id             uuid primary key,
@@ -564,7 +565,7 @@ create table item (
     metadata       text,
     dedupe_key     text,
     serialize_key  text,
-    run_after      timestamptz,
+    run_after      timestamptz,              -- of a debounced item its start, which moves with later arrivals
     expires_at     timestamptz,
     fed_by         uuid,                     -- source item (`feeding`)
     traceparent    text,                     -- W3C trace context of the request that added it; null: that of its job
@@ -577,7 +578,7 @@ create index item_row on item (job_key, row) where row is not null;
 
 -- One available item: all that a claim reads, so that waiting items cost it nothing.
 --
--- Trees take fair turns within a priority: a batch of a tree gets turns from the greater of the lowest turn here and
+-- Trees, or the groups of `fair_group`, take fair turns within a priority: a batch of a tree gets turns from the greater of the lowest turn here and
 -- the tree's last turn plus one, ten items a turn, and a claim reads the primary key in order (`claiming`). Rows are
 -- never updated in place: a claim picks them by ctid, which is only safe while a locked row is the row that was seen.
 -- Vacuum runs early and unthrottled, because a claim passes over the dead rows at the head of the index.
@@ -604,6 +605,22 @@ create index ready_limit_key on ready (type_id, limit_key, negated_priority, fai
     where limit_key is not null;
 create index ready_expiry on ready (expires_at) where expires_at is not null;
 
+-- Last fair turn of one group of a type whose items take turns by owners or keys (`fair-by`), at one priority, counted in
+-- items, ten of which share a turn. Turns are reserved in commits of their own, so nobody waits for one; the turns of an add
+-- that fails are lost. A group that was idle goes on at the lowest turn that waits or, if nothing waits, at the last one of
+-- all groups, so that no group profits from having come late.
+create table fair_group (
+    type_id           integer not null references job_type on delete cascade,
+    negated_priority  smallint not null,
+    group_key         uuid not null,         -- owner, or hash of the pointer and the value; nil: no value
+    last_turn         bigint not null,
+    reserved          bigint not null,       -- number of turns of the last reservation
+    used_at           timestamptz not null,
+    primary key (type_id, negated_priority, group_key)
+) with (fillfactor = 70);
+create index fair_group_last on fair_group (type_id, negated_priority, last_turn);
+create index fair_group_age on fair_group (used_at);
+
 -- One reason to look at the parked items of a key again: some were added, one ended, or the rate limit allows more from
 -- `due_at` on. Only inserted, so that nobody waits for it, and deleted by the next claim of the type, in order of time, so
 -- that keys take turns. A parked item always has a hint, or an item of its key is admitted or runs and leaves one.
@@ -624,6 +641,24 @@ create table rate_window (
     primary key (type_id, limit_key)
 );
 create index rate_window_expiry on rate_window (expires_at);
+
+-- One item with a debounce key (`debounce`). While it is open, later items of the type and owner with its key replace the
+-- payload of the item if that has not started; claims never look here, so only the next item with the key finds out and
+-- then opens a row of its own. The row is the lock of its key.
+create table debounce (
+    item_id      uuid primary key,
+    type_id      integer not null,
+    owner_id     uuid not null,
+    key          text not null,
+    seconds      integer not null,           -- of the last item with the key
+    max_seconds  integer not null,           -- of the last item with the key
+    first_at     timestamptz not null,
+    last_at      timestamptz not null,
+    starts_by    timestamptz not null,       -- latest `item.run_after`
+    merged       bigint not null default 0,  -- later items that replaced the payload
+    is_open      boolean not null default true
+);
+create unique index debounce_open on debounce (type_id, owner_id, key) where is_open;
 
 -- One item that waits for a time: scheduled (`run_after`) or retryable (backoff). Or one that waits for an event until
 -- its timeout, if it has one (`waiting-for-events`); `event_wait` says which.

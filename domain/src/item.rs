@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, Time,
+    debounce::ItemDebounce,
     event_wait::{EventWait, ReceivedEvent},
     id::Uuid,
 };
@@ -198,9 +199,10 @@ pub struct Holder {
 }
 
 /// Values of [`WaitingFor::reason`].
-pub const WAITING_REASONS: [&str; 10] = [
+pub const WAITING_REASONS: [&str; 11] = [
     "retry",
     "run_after",
+    "debounce",
     "after",
     "serialize_key",
     "paused",
@@ -271,6 +273,8 @@ pub struct Item {
     /// Item whose corrected row took this one's place; it is canceled since then, and cannot be retried.
     #[serde(default)]
     pub superseded_by: Option<Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debounce: Option<ItemDebounce>,
     pub version: i64,
 }
 

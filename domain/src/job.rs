@@ -263,6 +263,10 @@ pub struct Job {
     /// Items in a final state.
     pub item_progress: i64,
     pub expected_count: Option<i64>,
+    /// In the answer that created the tree: items of the request that replaced the payload of a waiting item with the same
+    /// debounce key, and are no items of this tree. On its root; left out where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<i64>,
     /// 0 to 100; at most 99 before completion; null while unsealed with no expectation.
     pub percent: Option<u8>,
     pub message: String,

@@ -10,6 +10,7 @@ use crate::{
         retry::Backoff,
         type_limits::{ConcurrencyBy, RateLimit, TypeLimits},
     },
+    fair_by::FairBy,
     import::settings::ImportSettings,
     item::MaxFailures,
     limits::{
@@ -158,6 +159,9 @@ pub struct JobTypeSpec {
     /// How many items with the same value in their payload may run at once. Absent or null: any number.
     #[serde(default)]
     pub concurrency_by: Option<ConcurrencyBy>,
+    /// What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`.
+    #[serde(default)]
+    pub fair_by: Option<String>,
     #[serde(default)]
     pub backoff: Backoff,
     #[serde(default = "sixty")]
@@ -201,6 +205,7 @@ impl JobTypeSpec {
             concurrency: None,
             rate_limit: None,
             concurrency_by: None,
+            fair_by: None,
             backoff: Backoff::default(),
             heartbeat_seconds: sixty(),
             run_timeout_seconds: None,
@@ -236,6 +241,9 @@ impl JobTypeSpec {
         }
         if self.delivery == Delivery::AtMostOnce && self.max_failures() != MaxFailures::AtMost(1) {
             report("/max_failures", "expected 1, as delivery is at_most_once");
+        }
+        if self.fair_by.as_deref().is_some_and(|fair_by| FairBy::parse(fair_by).is_none()) {
+            report("/fair_by", "expected tree, owner, or a JSON Pointer into the payload, such as /customer");
         }
         if self.concurrency.is_some_and(|cap| cap < 0) {
             report("/concurrency", "expected null or a whole number from 0");
@@ -312,6 +320,9 @@ pub struct JobType {
     /// How many items with the same value in their payload may run at once; null: any number.
     #[serde(default)]
     pub concurrency_by: Option<ConcurrencyBy>,
+    /// What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`.
+    #[serde(default)]
+    pub fair_by: Option<String>,
     pub backoff: Backoff,
     pub heartbeat_seconds: f64,
     pub run_timeout_seconds: Option<f64>,

@@ -23,9 +23,11 @@ mod time;
 
 pub mod api;
 pub mod bounded;
+pub mod debounce;
 pub mod dispatch;
 pub mod document;
 pub mod event_wait;
+pub mod fair_by;
 pub mod fingerprint;
 pub mod id;
 pub mod identity;

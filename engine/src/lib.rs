@@ -17,7 +17,7 @@
 //!
 //! **One lock order** everywhere; otherwise cancellation and completion deadlock:
 //!
-//! 1. keys (idempotency, dedupe), sorted
+//! 1. keys (idempotency, dedupe, debounce), sorted
 //! 2. job type (claims of limited types only); its rate windows and hints follow under this lock
 //! 3. cursor of a file (`import_cursor`), then remembered mappings (`import_mapping`), sorted
 //! 4. lease, then dedupe keys of items, then serialize queues by id

@@ -79,6 +79,7 @@ pub(crate) fn job(
         initiated_by: None,
         upload_id: Some(Uuid::from_u128(number + 1000)),
         replay_of: None,
+        merged: None,
         superseded_by: None,
         completion: i32::from(outcome.is_some()),
         pinned: false,
@@ -226,6 +227,7 @@ pub(crate) fn item(number: u128, row: i64, progress: Option<ItemProgress>) -> It
         wait: None,
         event: None,
         superseded_by: None,
+        debounce: None,
         version: 3,
     }
 }

@@ -90,6 +90,7 @@ fn job_type(name: &str, executor: Executor, paused: bool) -> JobType {
         concurrency: paused.then_some(5),
         rate_limit: None,
         concurrency_by: None,
+        fair_by: None,
         backoff: Backoff::default(),
         heartbeat_seconds: 60.0,
         run_timeout_seconds: None,

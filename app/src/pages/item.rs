@@ -256,6 +256,7 @@ fn why(item: &Item) -> Option<AnyView> {
         let reason = match (waiting.reason.as_str(), item.failures) {
             ("retry", failures) => format!("Retrying after attempt {}{}", item.attempts, of(item, failures)),
             ("run_after", _) => "Starts at a set time".to_owned(),
+            ("debounce", _) => "Waits for later items with its debounce key".to_owned(),
             ("after", _) => "Waits for other jobs to complete".to_owned(),
             ("serialize_key", _) => "Waits for an older item with the same serialize key".to_owned(),
             ("paused", _) => format!("The job type {} is paused", item.job_type),

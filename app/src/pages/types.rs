@@ -201,6 +201,7 @@ pub fn page(page_data: &JobTypePageData) -> Page {
                     {fact("Max. attempts", budget(it).into_any())} {fact("Concurrency limit", cap(spec.concurrency).into_any())}
                     {fact("Rate limit", rate(spec.rate_limit.as_ref()).into_any())}
                     {fact("Concurrency limit per key", key_limit(spec.concurrency_by.as_ref()).into_any())}
+                    {fact("Takes turns by", spec.fair_by.clone().unwrap_or_else(|| "tree".to_owned()).into_any())}
                     {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(spec.heartbeat_seconds).into_any())}
                     {spec.executor.timeout_seconds.map(|seconds| fact("Response time limit", duration(seconds).into_any()))}
                     {spec.run_timeout_seconds.map(|seconds| fact("Time limit per attempt", duration(seconds).into_any()))}

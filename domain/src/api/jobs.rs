@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, Time, bounded,
+    debounce::Debounce,
     id::Uuid,
     import::{mapping::Mapping, row_edit::RowEdit, upload::UploadFormat},
     item::MaxFailures,
@@ -23,6 +24,9 @@ pub struct NewItem {
     pub run_after: Option<Time>,
     pub expires_at: Option<Time>,
     pub metadata: Option<Document>,
+    /// Not together with `dedupe_key` or `run_after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debounce: Option<Debounce>,
 }
 
 /// The file a job is filled from.
@@ -157,6 +161,9 @@ impl NewJob {
 pub struct Added {
     pub accepted: i64,
     pub duplicates: i64,
+    /// Items that replaced the payload of a waiting item with the same debounce key, and are no items of their own.
+    #[serde(default)]
+    pub merged: i64,
     pub sealed: bool,
 }
 

@@ -119,7 +119,7 @@ impl TypeLimits {
     }
 }
 
-fn is_pointer(text: &str) -> bool {
+pub(crate) fn is_pointer(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_POINTER && !text.contains('\0') && Pointer::parse(text).is_some()
 }
 

@@ -185,6 +185,7 @@ impl Feed {
             run_after: read("run_after", self.run_after.as_ref(), view, time_of)?,
             expires_at: None,
             metadata: None,
+            debounce: None,
         })
     }
 }

@@ -217,31 +217,36 @@ pub(crate) async fn add(
     for (at, problem) in refuse_duplicates(tx, commands, &intake).await? {
         refused.entry(at).or_insert(problem);
     }
-    intake.lock_serialize_queues(tx, []).await?;
+    let queues = intake.lock_debounces(tx, &job_items).await?;
+    intake.lock_serialize_queues(tx, queues).await?;
     intake.read_heads(tx).await?;
+    let merged_into = intake.lock_debounced(tx).await?;
 
     let reserved = if let JobStateLocking::Reserved(reserved) = job_states { Some(reserved) } else { None };
     let locked = match job_states {
-        JobStateLocking::Lock => reserve::lock(tx, commands).await?,
+        JobStateLocking::Lock => reserve::lock(tx, commands, merged_into).await?,
         JobStateLocking::Reserved(reserved) => reserved.job_states().clone(),
-        JobStateLocking::New(job_states) => job_states,
+        // Nobody waits for the new rows, so the older ones may be locked after them.
+        JobStateLocking::New(job_states) => {
+            let older = reserve::lock_others(tx, merged_into, &job_states).await?;
+            job_states.into_iter().chain(older).collect()
+        }
     };
     intake.open(tx, &locked).await?;
 
     let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
     let mut added = vec![0; commands.len()];
     for (at, command) in commands.iter().enumerate() {
-        if refused.contains_key(&at) {
-            continue;
+        let problem = locked.get(&command.job.job_key).map_or_else(|| Some(removed()), |state| refusal(state, command));
+        if let Some(problem) = problem {
+            refused.entry(at).or_insert(problem);
         }
-        let Some(job_state) = locked.get(&command.job.job_key) else {
-            refused.insert(at, removed());
-            continue;
-        };
-        if let Some(problem) = refusal(job_state, command) {
-            refused.insert(at, problem);
-            continue;
-        }
+    }
+    let accepted = commands.iter().enumerate().filter(|(at, _)| !refused.contains_key(at)).map(|(_, command)| command);
+    let items = accepted.flat_map(|command| command.items.iter().map(|item| (&*command.job, item)));
+    intake.merge_debounced(items, &locked)?;
+    for (at, command) in commands.iter().enumerate() {
+        let Some(job_state) = locked.get(&command.job.job_key).filter(|_| !refused.contains_key(&at)) else { continue };
         let n = intake.place(core, tx, &job_items[at], job_state, &mut deltas).await?;
         added[at] = n;
         let delta = deltas.entry(command.job.job_key).or_default();
@@ -282,7 +287,8 @@ pub(crate) async fn add(
             Some(problem) => Err(problem.into()),
             None => Ok(Added {
                 accepted: added[at],
-                duplicates: command.items.len() as i64 - added[at],
+                duplicates: command.items.len() as i64 - added[at] - intake.merged(&command.items),
+                merged: intake.merged(&command.items),
                 sealed: command.seal || locked.get(&command.job.job_key).is_some_and(|job_state| job_state.sealed),
             }),
         })
@@ -350,6 +356,7 @@ impl Engine {
                 row: Some(row.line),
                 run_after: job.run_after,
                 expires_at: job.expires_at,
+                debounce: None,
                 traceparent: None,
                 error: row.problem.map(|error| ErrorText {
                     fingerprint: domain::fingerprint::fingerprint(error.kind.as_deref(), &error.message),

@@ -98,7 +98,7 @@ pub struct EarlierCall {
 }
 
 /// Answer to adding no items.
-pub(crate) const NOTHING_ADDED: Added = Added { accepted: 0, duplicates: 0, sealed: false };
+pub(crate) const NOTHING_ADDED: Added = Added { accepted: 0, duplicates: 0, merged: 0, sealed: false };
 
 impl Engine {
     /// Adds all items to an unsealed job, or none of them.
@@ -300,6 +300,7 @@ pub fn sum(before: Added, now: Added) -> Added {
     Added {
         accepted: before.accepted + now.accepted,
         duplicates: before.duplicates + now.duplicates,
+        merged: before.merged + now.merged,
         sealed: now.sealed,
     }
 }

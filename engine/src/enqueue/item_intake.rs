@@ -32,6 +32,7 @@ use crate::{
 
 use super::{
     add::rows::{ITEMS_PER_FAIR_TURN, PendingItem, Rows, Target},
+    debounce::Debounces,
     item_validation::PreparedItem,
     serialize_queues::SerializeQueues,
 };
@@ -51,6 +52,7 @@ pub(crate) async fn lowest_fair_turn(core: &Core, tx: &mut Tx, type_id: i32, neg
 #[derive(Default)]
 pub(crate) struct Intake {
     serialize_queues: SerializeQueues,
+    debounces: Debounces,
     /// Items whose dedupe key is held by another item.
     duplicates: HashSet<Uuid>,
     rows: Rows,
@@ -93,6 +95,37 @@ impl Intake {
             self.duplicates = dedupe::take(tx, &wanted).await?.into_iter().collect();
         }
         Ok(())
+    }
+
+    /// Locks the debounce keys of the arrivals, and returns the serialize queues of the items that have them. Feeds and
+    /// replays add no debounced items.
+    pub(crate) async fn lock_debounces(&mut self, tx: &mut Tx, job_items: &[JobItems<'_>]) -> Result<Vec<i64>> {
+        self.debounces = Debounces::lock_keys(tx, job_items).await?;
+        self.debounces.serialize_queues(tx).await
+    }
+
+    /// Locks the waiting items with the debounce keys, and returns their jobs. Call this after the serialize queues are
+    /// locked.
+    pub(crate) async fn lock_debounced(&mut self, tx: &mut Tx) -> Result<Vec<i64>> {
+        self.debounces.lock_waiting(tx).await?;
+        Ok(self.debounces.job_keys().collect())
+    }
+
+    /// Merges debounced arrivals into waiting items; only arrivals that are not refused may be passed.
+    pub(crate) fn merge_debounced<'a>(
+        &mut self,
+        accepted: impl Iterator<Item = (&'a JobInfo, &'a PreparedItem)>,
+        locked: &HashMap<i64, LockedJobState>,
+    ) -> Result<()> {
+        let now = self.now()?.0;
+        let duplicates = &self.duplicates;
+        let accepted = accepted.filter(|(_, item)| !duplicates.contains(&item.id));
+        self.debounces.resolve(accepted, locked, now)
+    }
+
+    /// Number of items that were merged into waiting items.
+    pub(crate) fn merged(&self, items: &[PreparedItem]) -> i64 {
+        items.iter().filter(|item| self.debounces.is_merged(item)).count() as i64
     }
 
     /// True if another item of the job holds this item's dedupe key.
@@ -144,9 +177,10 @@ impl Intake {
         let before = deltas.get(&job.job_key).map_or_else(Counts::default, |delta| delta.counts);
         let mut n = 0;
         for item in job_items.items {
-            if self.is_duplicate(item) {
+            if self.is_duplicate(item) || self.debounces.is_merged(item) {
                 continue;
             }
+            let item = &*self.debounces.effective(item);
             let current = self.current(core, tx, job.type_id, -item.priority).await?;
             let now = self.now()?;
             let seq = self.seqs.entry(job.job_key).or_insert(1);
@@ -202,8 +236,11 @@ impl Intake {
     }
 
     /// Writes all rows except the job state rows.
-    pub(crate) async fn write(&self, core: &Core, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
-        for (job_key, delta) in deltas {
+    pub(crate) async fn write(&mut self, core: &Core, tx: &mut Tx, deltas: &mut BTreeMap<i64, Delta>) -> Result<()> {
+        if let Some(now) = self.now {
+            self.debounces.write(tx, &mut self.rows, deltas, now.0).await?;
+        }
+        for (job_key, delta) in &mut *deltas {
             delta.fair_turn = self.fair_turns.get(job_key).copied().unwrap_or(0);
         }
         self.rows.write(core, tx).await?;

@@ -1,6 +1,8 @@
 //! Validation of requested items against their job before they are added: sizes, keys, schema.
 
-use domain::{Code, Document, Problem, api::NewItem, dispatch::traceparent::Traceparent, id::is_key, limits};
+use domain::{
+    Code, Document, Problem, api::NewItem, debounce::Debounce, dispatch::traceparent::Traceparent, id::is_key, limits,
+};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -25,6 +27,7 @@ pub(crate) struct PreparedItem {
     pub(crate) row: Option<i64>,
     pub(crate) run_after: Option<OffsetDateTime>,
     pub(crate) expires_at: Option<OffsetDateTime>,
+    pub(crate) debounce: Option<Debounce>,
     /// Trace context of the request that adds it.
     pub(crate) traceparent: Option<Traceparent>,
     /// Error of an item that is dead from the start: its row could not be read or is invalid.
@@ -106,6 +109,12 @@ fn check(
         if item.serialize_key.as_ref().is_some_and(|key| !is_key(key)) {
             add_fault("serialize_key", "expected 1 to 255 characters".to_owned());
         }
+        for (inner, detail) in item.debounce.as_ref().map(Debounce::problems).unwrap_or_default() {
+            add_fault(&format!("debounce{inner}"), detail);
+        }
+        if item.debounce.is_some() && (item.dedupe_key.is_some() || item.run_after.is_some()) {
+            add_fault("debounce", "expected no dedupe_key and no run_after beside it".to_owned());
+        }
         let metadata = item.metadata.filter(|m| m.text() != "{}");
         if metadata.as_ref().is_some_and(|m| !m.text().trim_start().starts_with('{')) {
             add_fault("metadata", "expected an object".to_owned());
@@ -122,6 +131,7 @@ fn check(
             // `start-and-expiry`: the later run_after and the earlier expires_at apply.
             run_after: item.run_after.map(|at| at.0).max(job.run_after),
             expires_at: [item.expires_at.map(|at| at.0), job.expires_at].into_iter().flatten().min(),
+            debounce: item.debounce,
             traceparent: None,
             error: None,
         });

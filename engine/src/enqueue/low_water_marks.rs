@@ -80,6 +80,17 @@ impl Core {
         }
         Ok(lowest.unwrap_or(from.max(0)))
     }
+
+    /// Same as [`Core::lowest_waiting_turn`]; `None` if nothing waits.
+    pub(crate) async fn waiting_turn(&self, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<Option<i64>> {
+        let from = self.low_water_marks.fair_turn(type_id, negated_priority);
+        for (type_id, from) in [(type_id, from), (type_id, i64::MIN), (-type_id, i64::MIN)] {
+            if let Some(lowest) = items::current_fair_turn(tx, type_id, negated_priority, from).await? {
+                return Ok(Some(lowest));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Makes items claimable at the lowest waiting fair turn, because they have waited before.
@@ -99,6 +110,7 @@ pub(crate) async fn make_ready_now(
             fair_turn
         };
     }
+    core.assign_fair_turns(tx, &mut ready).await?;
     core.make_ready(tx, &ready).await?;
     Ok(ready
         .into_iter()

@@ -4,6 +4,8 @@
 //! Items that arrive together are added by one transaction (`add`). Nothing here hands out work.
 
 pub mod add; // adding items from requests and files
+pub mod debounce; // items merged into waiting ones
+pub mod fair_groups; // fair turns of owners and keys
 pub mod idempotency_keys; // Idempotency-Keys of adding items
 pub mod item_intake; // items on their way into jobs
 pub mod item_validation; // items checked before they are added

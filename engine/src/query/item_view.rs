@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::{
     Document, Item, ItemState, Time,
+    debounce::ItemDebounce,
     event_wait::{EventWait, ReceivedEvent},
     item::{Holder, ItemError, ItemProgress, Step, WaitingFor},
 };
@@ -93,6 +94,19 @@ fn event_of(view: &ItemView) -> Option<ReceivedEvent> {
     Some(event_waits::event(view.wait_name.clone()?, view.event_at?, timed_out, view.event_data.clone(), sender))
 }
 
+/// How the item waits, or waited, for later ones with its key.
+fn debounce_of(view: &ItemView) -> Option<ItemDebounce> {
+    Some(ItemDebounce {
+        key: view.debounce_key.clone()?,
+        seconds: view.debounce_seconds?.into(),
+        max_seconds: view.debounce_max_seconds?.into(),
+        merged: view.debounce_merged?,
+        first_at: Time(view.debounce_first_at?),
+        last_at: Time(view.debounce_last_at?),
+        starts_by: Time(view.debounce_starts_by?),
+    })
+}
+
 pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<WaitingFor>) -> Item {
     let state = state(&view);
     let holder = match (view.lease_started_at, view.last_heartbeat_at, view.lease_expires_at) {
@@ -112,7 +126,7 @@ pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
         });
     let updated_at = updated_at(&view);
     let version = version(&view);
-    let (wait, event) = (wait_of(&view), event_of(&view));
+    let (wait, event, debounce) = (wait_of(&view), event_of(&view), debounce_of(&view));
     let last_error = match state {
         // Ended by an `after` condition that is valid again: it waits and has no error.
         ItemState::Blocked if view.ended_at.is_some() => None,
@@ -154,6 +168,7 @@ pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
         wait,
         event,
         superseded_by: view.superseded_by,
+        debounce,
         version,
     }
 }

@@ -152,6 +152,7 @@ impl Trees<'_> {
             initiated_by: view.initiated_by.clone(),
             upload_id: view.upload_id,
             replay_of: view.replay_of,
+            merged: None,
             superseded_by: view.superseded_by,
             completion: view.completion,
             pinned: view.pinned,

@@ -99,6 +99,9 @@ impl Core {
         let due = item.due_at.map(Time);
         match item_view::state(item) {
             ItemState::Retryable => Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: due }),
+            ItemState::Scheduled if item.debounce_key.is_some() && item.attempts == 0 => {
+                Some(WaitingFor { reason: "debounce".to_owned(), detail: debounce_sentence(item), until: due })
+            }
             ItemState::Scheduled => Some(WaitingFor { reason: "run_after".to_owned(), detail: None, until: due }),
             ItemState::WaitingForEvent => {
                 let detail = item.wait_name.as_ref().map(|name| format!("Waits for the event {name:?}."));
@@ -210,4 +213,11 @@ impl Core {
             _ => WaitingReason::NoWorker(stored.map(|last_claims| last_claims.0)),
         })
     }
+}
+
+/// `Starts 10 seconds after the last item with the debounce key "a".`
+fn debounce_sentence(item: &ItemView) -> Option<String> {
+    let (key, seconds) = (item.debounce_key.as_ref()?, item.debounce_seconds?);
+    let unit = if seconds == 1 { "second" } else { "seconds" };
+    Some(format!("Starts {seconds} {unit} after the last item with the debounce key {key:?}."))
 }

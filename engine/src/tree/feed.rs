@@ -172,6 +172,7 @@ fn dead(child: &JobInfo, payload: &Document, fault: &FeedFault) -> PreparedItem 
         row: None,
         run_after: None,
         expires_at: child.expires_at,
+        debounce: None,
         traceparent: None,
         error: Some(ErrorText {
             fingerprint: fingerprint(Some(KIND), &fault.message),

@@ -81,6 +81,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(0.5, "deadlines", |app| async move { app.engine.sweep_deadlines().await });
     tasks.every(1.0, "parked items", |app| async move { app.engine.sweep_parked_items().await });
     tasks.every(60.0, "rate windows", |app| async move { app.engine.delete_old_rate_windows().await });
+    tasks.every(60.0, "fair groups", |app| async move { app.engine.delete_idle_fair_groups().await });
     tasks.every(60.0, "serialize queues", |app| async move { app.engine.sweep_serialize_queues().await });
     tasks.on_wake("propagation", propagate, |app| async move { app.engine.propagation_requested().await });
     bulk::spawn(tasks);

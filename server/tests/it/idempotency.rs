@@ -205,7 +205,7 @@ async fn repeated_item_array_is_added_once() {
     let job = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
     let path = format!("/api/v1/jobs/{job}/items");
     let items = json!([{"payload": 1}, {"payload": 2}]);
-    let added = json!({"accepted": 2, "duplicates": 0, "sealed": false});
+    let added = json!({"accepted": 2, "duplicates": 0, "merged": 0, "sealed": false});
     let created = join_all((0..16).map(|_| post(&server, &path, "k", &items))).await;
     assert!(created.iter().all(|answer| answer.expect(200) == added));
     assert_eq!(count(&server, &job).await, 2);
@@ -248,7 +248,7 @@ async fn repeated_item_stream_resumes_after_committed_items() {
     assert_eq!(count(&server, &job).await, 2_300);
 
     let done = stream(&server, &job, "k", &whole).await.expect(200);
-    assert_eq!(done, json!({"accepted": 3_500, "duplicates": 0, "sealed": false}));
+    assert_eq!(done, json!({"accepted": 3_500, "duplicates": 0, "merged": 0, "sealed": false}));
     assert_eq!(stream(&server, &job, "k", &whole).await.expect(200), done);
     // Equal lines in another spelling, with blanks at the end.
     assert_eq!(stream(&server, &job, "k", &format!("{}\n\n", whole.replace(": ", ":"))).await.expect(200), done);

@@ -25,10 +25,12 @@ mod concurrent_writes;
 mod confirmations;
 mod corrections;
 mod credential_expiry;
+mod debounce; // items merged into waiting ones
 mod delegation;
 mod event_waits; // items that wait for programs and people
 mod exports;
 mod factors; // second factors of people
+mod fair_by; // groups that take turns
 mod fair_turns;
 mod file_storage;
 mod hostile_json;

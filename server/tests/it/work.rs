@@ -119,7 +119,7 @@ async fn items_are_added_as_array_or_ndjson_stream() {
     let path = format!("/api/v1/jobs/{}/items", id(&job));
 
     let added = server.post(&path, json!([{"payload": 1}, {"payload": 2}])).await.expect(200);
-    assert_eq!(added, json!({"accepted": 2, "duplicates": 0, "sealed": false}));
+    assert_eq!(added, json!({"accepted": 2, "duplicates": 0, "merged": 0, "sealed": false}));
     server.post(&path, json!([{"payload": 1}, {"colour": 2}])).await.expect_problem(422, "invalid_body");
 
     let lines = (0..2_500).map(|n| json!({"payload": n}).to_string()).collect::<Vec<_>>().join("\n");
@@ -137,7 +137,7 @@ async fn items_are_added_as_array_or_ndjson_stream() {
 
     let sealed =
         server.post_text(&format!("{path}?seal=true"), "application/x-ndjson", "{\"payload\":1}").await.expect(200);
-    assert_eq!(sealed, json!({"accepted": 1, "duplicates": 0, "sealed": true}));
+    assert_eq!(sealed, json!({"accepted": 1, "duplicates": 0, "merged": 0, "sealed": true}));
     server.post(&path, json!([{"payload": 1}])).await.expect_problem(409, "job_sealed");
     server.post(&format!("/api/v1/jobs/{}/seal", id(&job)), json!(null)).await.expect(200);
     let total = server.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200)["item_count"].clone();

@@ -148,8 +148,7 @@ impl World<'_> {
         }
         expect_answer(&answer, &vec![None])?;
         self.model.jobs[job].sealed |= seal;
-        let expected =
-            json!({"accepted": fresh.len(), "duplicates": duplicates, "sealed": self.model.jobs[job].sealed});
+        let expected = json!({"accepted": fresh.len(), "duplicates": duplicates, "merged": 0, "sealed": self.model.jobs[job].sealed});
         if answer.json() != expected {
             return Err(format!("added {} instead of {expected}", answer.text));
         }

@@ -2,6 +2,7 @@
 
 use domain::{
     Item,
+    debounce::ItemDebounce,
     dispatch::progress::grouped,
     query::filter::{Term, lists::List},
 };
@@ -48,6 +49,7 @@ pub(super) fn card(item: &Item, actions: &Actions) -> AnyView {
                     {item.finished_at.map(|at| fact("Ended", clock(at).into_any()))}
                     {fact("Priority", item.priority.to_string().into_any())}
                     {item.serialize_key.as_ref().map(|key| fact("Serialize key", found("serialize_key", key)))}
+                    {item.debounce.as_ref().map(|debounce| fact("Debounce key", debounced(debounce).into_any()))}
                     {item.dedupe_key.as_ref().map(|key| fact("Dedupe key", found("dedupe_key", key)))} {fed}
                     {fact("Raw", view! { <a href=format!("/api/v1/items/{}", item.id)>"View raw JSON"</a> }.into_any())}
                 </dl>
@@ -55,6 +57,15 @@ pub(super) fn card(item: &Item, actions: &Actions) -> AnyView {
         </section>
     }
     .into_any()
+}
+
+/// Debounce key, and how many later items were merged.
+fn debounced(debounce: &ItemDebounce) -> String {
+    let merged = match debounce.merged {
+        0 => String::new(),
+        n => format!(" ({} merged)", grouped(n)),
+    };
+    format!("{}{merged}", debounce.key)
 }
 
 /// Link to a worker, for readers who may see workers.

@@ -79,6 +79,7 @@ mod tests {
             initiated_by: None,
             upload_id: None,
             replay_of: None,
+            merged: None,
             superseded_by: None,
             completion: 0,
             pinned: false,

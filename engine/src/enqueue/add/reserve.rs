@@ -34,8 +34,12 @@ impl Reserved {
         if commands.iter().map(|command| command.items.len()).sum::<usize>() < LARGE {
             return Ok(None);
         }
+        // They may change other jobs.
+        if commands.iter().any(|command| command.items.iter().any(|item| item.debounce.is_some())) {
+            return Ok(None);
+        }
         let mut tx = core.pools.hot.begin().await?;
-        let job_states = lock(&mut tx, commands).await?;
+        let job_states = lock(&mut tx, commands, Vec::new()).await?;
         let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
         let mut fair_turns: HashMap<i64, i64> = HashMap::new();
         for command in commands {
@@ -86,7 +90,7 @@ impl Reserved {
         let what_counts = |job_state: &LockedJobState| {
             (job_state.sealed, job_state.cancelled, job_state.deleted, job_state.blocks_items(), job_state.after_failed)
         };
-        let now = lock(tx, commands).await?;
+        let now = lock(tx, commands, Vec::new()).await?;
         let same = |(id, job_state): (&i64, &LockedJobState)| {
             self.job_states.get(id).map(what_counts) == Some(what_counts(job_state))
         };
@@ -98,10 +102,25 @@ impl Reserved {
     }
 }
 
-/// Locks the job state rows of the jobs of a batch, and those that hold the fair turns of their trees.
-pub(super) async fn lock(tx: &mut Tx, commands: &[&AddCommand]) -> Result<HashMap<i64, LockedJobState>> {
+/// Locks the job state rows of the jobs of a batch, those that hold the fair turns of their trees, and others.
+pub(super) async fn lock(
+    tx: &mut Tx,
+    commands: &[&AddCommand],
+    others: Vec<i64>,
+) -> Result<HashMap<i64, LockedJobState>> {
     let mut ids: Vec<i64> = commands.iter().flat_map(|c| [c.job.job_key, c.job.fair_turn_job_key]).collect();
+    ids.extend(others);
     ids.sort_unstable();
     ids.dedup();
     Ok(job_states::lock(tx, &ids).await?.into_iter().map(|job_state| (job_state.job_key, job_state)).collect())
+}
+
+/// Locks the job state rows that are not among these.
+pub(super) async fn lock_others(
+    tx: &mut Tx,
+    job_keys: Vec<i64>,
+    known: &HashMap<i64, LockedJobState>,
+) -> Result<HashMap<i64, LockedJobState>> {
+    let others: Vec<i64> = job_keys.into_iter().filter(|job_key| !known.contains_key(job_key)).collect();
+    if others.is_empty() { Ok(HashMap::new()) } else { lock(tx, &[], others).await }
 }

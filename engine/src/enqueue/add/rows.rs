@@ -36,6 +36,8 @@ pub(crate) const AFTER_FAILED: &str = "after_failed";
 pub(crate) struct Rows {
     pub(crate) items: Vec<NewItemRow>,
     pub(crate) ready: Vec<ReadyRow>,
+    /// Items that were available before and keep their turns.
+    pub(crate) in_place: Vec<ReadyRow>,
     pub(crate) deferred: Vec<DeferredRow>,
     pub(crate) blocked: Vec<BlockedRow>,
     /// Items final from the start: unreadable, or waiting for a job that has failed.
@@ -169,10 +171,12 @@ impl Rows {
     }
 
     /// Writes all rows except the serialize queue entries, which the caller writes.
-    pub(crate) async fn write(&self, core: &Core, tx: &mut Tx) -> Result<()> {
+    pub(crate) async fn write(&mut self, core: &Core, tx: &mut Tx) -> Result<()> {
         if !self.items.is_empty() {
             items::insert(tx, &self.items).await?;
         }
+        core.assign_fair_turns(tx, &mut self.ready).await?;
+        self.ready.append(&mut self.in_place);
         core.make_ready(tx, &self.ready).await?;
         items::defer(tx, &self.deferred).await?;
         items::block(tx, &self.blocked).await?;

@@ -136,6 +136,7 @@ pub(super) fn prepared(source: SourceItem, expires_at: Option<time::OffsetDateTi
         row: source.row,
         run_after: None,
         expires_at: [source.expires_at, expires_at].into_iter().flatten().min(),
+        debounce: None,
         traceparent: None,
         // A row that was unreadable before is still unreadable.
         error: source.dead_message.map(|message| ErrorText {

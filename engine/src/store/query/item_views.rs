@@ -69,6 +69,13 @@ pub struct ItemView {
     pub job_cancel_reason: Option<String>,
     pub after_failed: bool,
     pub superseded_by: Option<Uuid>,
+    pub debounce_key: Option<String>,
+    pub debounce_seconds: Option<i32>,
+    pub debounce_max_seconds: Option<i32>,
+    pub debounce_merged: Option<i64>,
+    pub debounce_first_at: Option<OffsetDateTime>,
+    pub debounce_last_at: Option<OffsetDateTime>,
+    pub debounce_starts_by: Option<OffsetDateTime>,
     pub deleted: bool,
 }
 
@@ -119,7 +126,10 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
              w.timed_out as "event_timed_out?", w.data as "event_data?", w.sender_kind as "event_sender_kind?",
              w.sender_name as "event_sender_name?",
              g.cancelled_at as "job_cancelled_at?", g.cancel_reason as "job_cancel_reason?",
-             g.after_failed as "after_failed!", o.superseded_by as "superseded_by?", g.deleted_at is not null as "deleted!"
+             g.after_failed as "after_failed!", o.superseded_by as "superseded_by?",
+             db.key as "debounce_key?", db.seconds as "debounce_seconds?", db.max_seconds as "debounce_max_seconds?",
+             db.merged as "debounce_merged?", db.first_at as "debounce_first_at?", db.last_at as "debounce_last_at?",
+             db.starts_by as "debounce_starts_by?", g.deleted_at is not null as "deleted!"
            from (select distinct id from unnest($1::uuid[]) as named (id)) named
            cross join lateral (select * from item where id = named.id offset 0) i
            cross join lateral (select * from job_state where job_key = i.job_key offset 0) g
@@ -130,6 +140,7 @@ pub async fn items(executor: impl PgExecutor<'_>, ids: &[Uuid], payloads: bool) 
            left join lateral (
              select attempts, failures from ready where item_id = i.id order by attempts desc limit 1) r on true
            left join lateral (select * from item_step where item_id = i.id offset 0) s on true
+           left join lateral (select * from debounce where item_id = i.id offset 0) db on true
            -- A wait ends an attempt, so an item without an ended one has none.
            left join lateral (
              select name, case when $2 then form end as form, began_at, received_at, timed_out,

@@ -240,6 +240,15 @@ pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Er
         .await?;
     sqlx::query!("delete from feed_remainder where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from event_wait where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    // In the order in which items with these keys are added.
+    sqlx::query!(
+        "with pick as materialized (
+           select item_id from debounce where item_id = any($1::uuid[]) order by type_id, owner_id, key for update)
+         delete from debounce where item_id = any(array(select item_id from pick))",
+        item_ids
+    )
+    .execute(&mut **tx)
+    .await?;
     sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from outcome where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from item where id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;

@@ -3,6 +3,7 @@
 
 use domain::{
     dispatch::{retry::Backoff, traceparent::Traceparent, type_limits::TypeLimits},
+    fair_by::FairBy,
     import::settings::ImportSettings,
     item::MaxFailures,
     job_type::{Delivery, Executor, PushSecrets},
@@ -22,6 +23,7 @@ pub struct TypeInfo {
     pub max_failures: MaxFailures,
     pub concurrency: Option<i32>,
     pub limits: TypeLimits,
+    pub fair_by: FairBy,
     pub backoff: Backoff,
     pub heartbeat_seconds: f64,
     pub run_timeout_seconds: Option<f64>,
@@ -45,7 +47,7 @@ impl TypeInfo {
 /// Every job type. A type whose secrets cannot be opened has no URL, because its requests would be incomplete.
 pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx::Error> {
     let rows = sqlx::query!(
-        "select id, name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
+        "select id, name, delivery, max_failures, concurrency, limits, fair_by, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, paused, import
          from job_type"
@@ -65,6 +67,7 @@ pub async fn types(pool: &PgPool, sealer: &Sealer) -> Result<Vec<TypeInfo>, sqlx
             max_failures: MaxFailures::from_stored(row.max_failures),
             concurrency: row.concurrency,
             limits: read_limits(row.limits.as_deref()),
+            fair_by: row.fair_by.as_deref().and_then(FairBy::parse).unwrap_or_default(),
             backoff: Backoff {
                 min_seconds: row.backoff_min_seconds,
                 max_seconds: row.backoff_max_seconds,

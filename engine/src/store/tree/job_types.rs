@@ -21,6 +21,7 @@ struct Row {
     max_failures: Option<i32>,
     concurrency: Option<i32>,
     limits: Option<String>,
+    fair_by: Option<String>,
     backoff_min_seconds: f64,
     backoff_max_seconds: Option<f64>,
     backoff_factor: f64,
@@ -53,6 +54,7 @@ impl Row {
             concurrency: row.concurrency,
             rate_limit: limits.rate_limit,
             concurrency_by: limits.concurrency_by,
+            fair_by: row.fair_by,
             backoff: Backoff {
                 min_seconds: row.backoff_min_seconds,
                 max_seconds: row.backoff_max_seconds,
@@ -87,7 +89,7 @@ fn write_limits(limits: &TypeLimits) -> Option<String> {
 pub async fn find(pool: &PgPool, sealer: &Sealer, name: &str) -> sqlx::Result<Option<JobType>> {
     let row = sqlx::query_as!(
         Row,
-        "select name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
+        "select name, delivery, max_failures, concurrency, limits, fair_by, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
            version
@@ -106,7 +108,7 @@ pub async fn list(pool: &PgPool, sealer: &Sealer, part: &NamedPageRange) -> sqlx
         ($behind:tt, $order:tt) => {
             sqlx::query_as!(
                 Row,
-                "select name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
+                "select name, delivery, max_failures, concurrency, limits, fair_by, backoff_min_seconds, backoff_max_seconds,
                    backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
                    payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at,
                    updated_at, version
@@ -135,10 +137,11 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
         Row,
         "insert into job_type (name, delivery, max_failures, concurrency, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
-           payload_schema, executor, require_idempotency_key, paused, executor_secrets, import, limits)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+           payload_schema, executor, require_idempotency_key, paused, executor_secrets, import, limits,
+           fair_by)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
          on conflict on constraint job_type_name do nothing
-         returning name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
+         returning name, delivery, max_failures, concurrency, limits, fair_by, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
            version",
@@ -160,7 +163,8 @@ pub async fn insert(on: impl PgExecutor<'_>, sealer: &Sealer, spec: &JobTypeSpec
         spec.paused,
         seal_push(sealer, &secrets),
         write_import(spec),
-        write_limits(&spec.limits())
+        write_limits(&spec.limits()),
+        spec.fair_by
     )
     .fetch_optional(on)
     .await?;
@@ -183,9 +187,9 @@ pub async fn replace(
          set delivery = $2, max_failures = $3, concurrency = $4, backoff_min_seconds = $5, backoff_max_seconds = $6,
            backoff_factor = $7, backoff_jitter = $8, heartbeat_seconds = $9, run_timeout_seconds = $10, steps = $11,
            retain_seconds = $12, payload_schema = $13, executor = $14, require_idempotency_key = $15, paused = $16,
-           executor_secrets = $18, import = $19, limits = $20, updated_at = clock_timestamp(), version = version + 1
+           executor_secrets = $18, import = $19, limits = $20, fair_by = $21, updated_at = clock_timestamp(), version = version + 1
          where name = $1 and version = $17
-         returning name, delivery, max_failures, concurrency, limits, backoff_min_seconds, backoff_max_seconds,
+         returning name, delivery, max_failures, concurrency, limits, fair_by, backoff_min_seconds, backoff_max_seconds,
            backoff_factor, backoff_jitter, heartbeat_seconds, run_timeout_seconds, steps, retain_seconds,
            payload_schema, executor, executor_secrets, require_idempotency_key, paused, import, created_at, updated_at,
            version",
@@ -208,7 +212,8 @@ pub async fn replace(
         version,
         seal_push(sealer, secrets),
         write_import(spec),
-        write_limits(&spec.limits())
+        write_limits(&spec.limits()),
+        spec.fair_by
     )
     .fetch_optional(on)
     .await?;

@@ -48,6 +48,7 @@ impl Batch for CreateBatch {
     async fn run(&self, commands: &[&CreateCommand]) -> Result<WrittenTrees> {
         let core = &self.0;
         let mut done = None;
+        let mut merged = vec![0; commands.len()];
         let mut answers: Vec<Option<Result<bool>>> =
             contested(commands).into_iter().map(|it| it.then_some(Ok(false))).collect();
         loop {
@@ -64,19 +65,20 @@ impl Batch for CreateBatch {
                         answers[remaining[at]].get_or_insert(answer);
                     }
                 }
-                Written::All(added, infos) => {
+                Written::All(added, infos, merged_items) => {
                     crate::store::commit(tx).await?;
                     for info in infos.into_values() {
                         core.jobs.insert(info);
                     }
                     done = added;
-                    for at in remaining {
+                    for (at, n) in remaining.into_iter().zip(merged_items) {
                         answers[at] = Some(Ok(true));
+                        merged[at] = n;
                     }
                 }
             }
         }
-        Ok(WrittenTrees { added: done, answers })
+        Ok(WrittenTrees { added: done, answers, merged })
     }
 
     async fn answer(&self, commands: &[CreateCommand], written_trees: WrittenTrees) -> Vec<Result<WriteOutcome>> {
@@ -95,13 +97,16 @@ impl Batch for CreateBatch {
         // One query reads all new trees. If it fails, the trees exist nevertheless.
         let trees = core.read_trees(&roots).await.unwrap_or_default();
         let mut read: HashMap<Uuid, Job> = trees.into_iter().map(|tree| (tree.id, tree)).collect();
-        let answer = |(command, answer): (&CreateCommand, Option<Result<bool>>)| {
-            let tree = read.remove(&command.tree.root_id()).map(Box::new);
+        let answer = |((command, answer), merged): ((&CreateCommand, Option<Result<bool>>), i64)| {
+            let tree = read.remove(&command.tree.root_id()).map(|tree| {
+                let merged = if merged > 0 { Some(merged) } else { None };
+                Box::new(Job { merged, ..tree })
+            });
             answer.map(|answer| {
                 answer.map(|written| if written { WriteOutcome::Tree(tree) } else { WriteOutcome::Conflict })
             })
         };
-        commands.iter().zip(written_trees.answers).filter_map(answer).collect()
+        commands.iter().zip(written_trees.answers).zip(written_trees.merged).filter_map(answer).collect()
     }
 }
 
@@ -109,6 +114,8 @@ impl Batch for CreateBatch {
 pub(crate) struct WrittenTrees {
     added: Option<AddedRows>,
     answers: Vec<Option<Result<bool>>>,
+    /// Number of items of each tree that were merged into waiting items.
+    merged: Vec<i64>,
 }
 
 /// Outcome of one tree.
@@ -139,8 +146,8 @@ fn contested(commands: &[&CreateCommand]) -> Vec<bool> {
 enum Written {
     /// Commands not to be tried again; the transaction must be rolled back.
     Refused(Vec<(usize, Result<bool>)>),
-    /// Rows added with the trees, and the new jobs by job state row id.
-    All(Option<AddedRows>, HashMap<i64, Arc<JobInfo>>),
+    /// Rows added with the trees, the new jobs by job state row id, and the number of merged items of each tree.
+    All(Option<AddedRows>, HashMap<i64, Arc<JobInfo>>, Vec<i64>),
 }
 
 fn conflicts(at: impl IntoIterator<Item = usize>) -> Written {
@@ -339,7 +346,7 @@ async fn add_items(
         );
     }
     if wanted.is_empty() {
-        return Ok(Written::All(None, infos));
+        return Ok(Written::All(None, infos, vec![0; commands.len()]));
     }
     let mut refused = Vec::new();
     let mut adding: Vec<(usize, AddCommand)> = Vec::with_capacity(wanted.len());
@@ -367,10 +374,12 @@ async fn add_items(
     let adding_all: Vec<&AddCommand> = adding.iter().map(|(_, command)| command).collect();
     let mut added = add::add(core, tx, &adding_all, JobStateLocking::New(job_states)).await?;
     let answers = std::mem::take(&mut added.answers);
+    let mut merged = vec![0; commands.len()];
     for ((at, _), answer) in adding.iter().zip(answers) {
-        if let Err(problem) = answer {
-            refused.push((*at, Err(problem)));
+        match answer {
+            Ok(answer) => merged[*at] += answer.merged,
+            Err(problem) => refused.push((*at, Err(problem))),
         }
     }
-    Ok(if refused.is_empty() { Written::All(Some(added), infos) } else { Written::Refused(refused) })
+    Ok(if refused.is_empty() { Written::All(Some(added), infos, merged) } else { Written::Refused(refused) })
 }

@@ -160,7 +160,7 @@ pub async fn add_items(
     }
 }
 
-const NOTHING: Added = Added { accepted: 0, duplicates: 0, sealed: false };
+const NOTHING: Added = Added { accepted: 0, duplicates: 0, merged: 0, sealed: false };
 
 /// NDJSON stream being read.
 struct Stream<'a> {

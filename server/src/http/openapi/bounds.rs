@@ -7,6 +7,7 @@
 use domain::{
     ItemState,
     api::{LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE, SeriesMetric, SeriesStep},
+    debounce,
     dispatch::{assignment::ASSIGNMENT_ID_PATTERN, retry, type_limits},
     identity::{account, audit::LONGEST_REASON, factors},
     import::{
@@ -108,8 +109,13 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
             json!({"$replace": {"type": "object", "additionalProperties": true}})
         }
         ("JobTypeSpec", "payload_schema") => json!({"$replace": {"type": ["object", "boolean", "null"]}}),
+        ("JobTypeSpec", "fair_by") => json!({
+            "minLength": 1, "maxLength": LONGEST_POINTER, "pattern": r"^(tree|owner|(/([^~/]|~[01])*)+)$"
+        }),
         ("JobTypeSpec", "concurrency") => whole(0, i32::MAX.into()),
         ("RateLimit", "count" | "burst") | ("ConcurrencyBy", "limit") => whole(1, type_limits::HIGHEST_LIMIT),
+        ("Debounce", "key") => text(1, LONGEST_KEY),
+        ("Debounce", "seconds" | "max_seconds") => whole(1, debounce::LONGEST_SECONDS),
         ("RateLimit", "per_seconds") => whole(1, type_limits::LONGEST_WINDOW_SECONDS),
         ("RateLimit" | "ConcurrencyBy", "key") => {
             json!({"minLength": 1, "maxLength": LONGEST_POINTER, "pattern": POINTER})

@@ -58,7 +58,7 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
         ("put_job", None, json!({"type": "import", "upload": {"id": UPLOAD, "format": "csv"}})),
         ("patch_job", None, json!({"priority": 10, "expires_at": null, "reason": "Needed before noon"})),
         ("add_items", None, json!([{"payload": {"user": 3}}, {"payload": {"user": 4}, "priority": 5}])),
-        ("add_items", Some("200"), json!({"accepted": 2, "duplicates": 0, "sealed": false})),
+        ("add_items", Some("200"), json!({"accepted": 2, "duplicates": 0, "merged": 0, "sealed": false})),
         (
             "claim_items",
             None,
