@@ -871,6 +871,47 @@ create table owner_error (
     primary key (owner_id, type_id, fingerprint)
 );
 create index owner_error_latest on owner_error (last_seen_at desc);
+create index owner_error_by_error on owner_error (type_id, fingerprint);
+
+-- What operators have decided about the errors of one type that read alike, over all owners (`error-group-states`). No
+-- row: open, and always was. Locked after `owner_error`, in order of the key.
+create table error_decision (
+    type_id        integer not null,
+    fingerprint    text not null,
+    state          smallint not null,        -- 1 open, 2 muted, 3 resolved, 4 regressed
+    mute_until     timestamptz,              -- opens then
+    mute_failures  bigint,                   -- opens after so many more failures
+    primary key (type_id, fingerprint),
+    constraint error_decision_state check (state between 1 and 4),
+    constraint error_decision_mute check (state = 2 or (mute_until is null and mute_failures is null))
+);
+create index error_decision_due on error_decision (mute_until) where mute_until is not null;
+
+-- One change of the state of an error group.
+create table error_change (
+    id             bigint primary key generated always as identity,
+    type_id        integer not null,
+    fingerprint    text not null,
+    changed_at     timestamptz not null default clock_timestamp(),
+    state          smallint not null,        -- from then on, as in `error_decision`
+    changed_by     text,                     -- name of the person or service; null: it opened by itself
+    mute_until     timestamptz,
+    mute_failures  bigint,
+    note           text
+);
+create index error_change_of on error_change (type_id, fingerprint, id);
+
+-- Failures of one error group in one minute (kept two hours) or hour (eight days), in UTC, over all owners. Written when
+-- servers flush their statistics, never by counting rows.
+create table error_history (
+    type_id      integer not null,
+    fingerprint  text not null,
+    step         smallint not null check (step between 1 and 2),  -- 1 minute, 2 hour
+    starts_at    timestamptz not null,
+    n            bigint not null,
+    primary key (type_id, fingerprint, step, starts_at)
+);
+create index error_history_age on error_history (step, starts_at);
 
 
 -- ==== Keys ========================================================================================

@@ -2,6 +2,7 @@
 //! internally tagged enums, as those lose exact numbers.
 
 mod bulk;
+mod error_group;
 mod jobs;
 mod logs;
 mod schedule;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Document, ItemState, Time, id::Uuid};
 
 pub use bulk::*;
+pub use error_group::*;
 pub use jobs::*;
 pub use logs::*;
 pub use schedule::*;
@@ -69,6 +71,12 @@ pub struct ErrorGroup {
     pub first_seen_at: Time,
     pub last_seen_at: Time,
     pub sample_item_id: Uuid,
+    /// State of the group over all owners.
+    pub state: GroupState,
+    /// Time at which a muted group opens.
+    pub muted_until: Option<Time>,
+    /// Number of further failures at which a muted group opens.
+    pub muted_failures: Option<i64>,
 }
 
 /// Caller, as `GET /me` returns it.

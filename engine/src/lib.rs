@@ -23,7 +23,7 @@
 //! 4. lease, then dedupe keys of items, then serialize queues by id
 //! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
 //! 6. job state rows by job state row id, which is topological within a tree (the root has the lowest)
-//! 7. error groups
+//! 7. error groups: of jobs, of owners, then the decisions about them
 //! 8. deliveries
 //!
 //! Serialize queues come before the rows waiting in them, so a transaction that takes waiting rows first reads without
@@ -40,6 +40,7 @@ pub mod ended_attempts; // attempts that have ended, for traces
 pub mod endings; // endings of attempts as requested, and their rows
 pub mod enqueue;
 pub mod error; // errors of use cases
+pub mod error_counters; // failures by error group, in process
 pub mod failpoints; // fault injection, in special builds
 pub mod flush; // batches of concurrent requests
 pub mod import;
@@ -123,6 +124,7 @@ pub(crate) struct Core {
     timed_wakes: dispatch::timed_wakes::TimedWakes,
     hinted_limits: enqueue::limit_keys::HintedLimits,
     activity_counters: activity_counters::ActivityCounters,
+    error_counters: error_counters::ErrorCounters,
     unreachable_targets: dispatch::builtin_executors::UnreachableTargets,
     /// Notified when a file waits to be split into items.
     split_requested: tokio::sync::Notify,
@@ -204,6 +206,7 @@ impl Engine {
             timed_wakes: dispatch::timed_wakes::TimedWakes::default(),
             hinted_limits: enqueue::limit_keys::HintedLimits::default(),
             activity_counters: activity_counters::ActivityCounters::default(),
+            error_counters: error_counters::ErrorCounters::default(),
             unreachable_targets: dispatch::builtin_executors::UnreachableTargets::default(),
             split_requested: tokio::sync::Notify::new(),
             payload_limit: limits.payload,

@@ -3,7 +3,7 @@
 use app::pages::import::new_import::ImportForm;
 use domain::{
     Counts, Document, Item, ItemState, Job, JobStatus, Outcome, Time,
-    api::ErrorGroup,
+    api::{AffectedJob, AffectedOwner, ErrorGroup, ErrorGroupDetail, GroupChange, GroupState},
     dispatch::{
         progress,
         waiting_reason::{WaitingItems, WaitingReason},
@@ -172,12 +172,52 @@ pub(crate) fn groups() -> Vec<ErrorGroup> {
         first_seen_at: at("2026-11-20T13:58:30Z"),
         last_seen_at: at("2026-11-20T14:01:00Z"),
         sample_item_id: Uuid::from_u128(77),
+        state: GroupState::Open,
+        muted_until: None,
+        muted_failures: None,
     };
     vec![
         group("Column latitude: expected a number, found \u{201c}n/a\u{201d}", "invalid_row", 14),
         group("The row has 9 fields, expected 7", "field_count", 4),
         group("The row is not UTF-8 at column 3", "encoding", 2),
     ]
+}
+
+/// An error group with everything that it affects.
+pub(crate) fn group_detail() -> ErrorGroupDetail {
+    let mut group = groups().remove(0);
+    group.state = GroupState::Regressed;
+    let owner = |name: &str| Owner { kind: OwnerKind::User, name: name.to_owned() };
+    let change = |state, by: Option<&str>, note: Option<&str>| GroupChange {
+        at: at("2026-11-20T14:00:00Z"),
+        state,
+        by: by.map(str::to_owned),
+        until: None,
+        failures: None,
+        note: note.map(str::to_owned),
+    };
+    let job = AffectedJob {
+        job_id: Uuid::from_u128(22),
+        root_id: Uuid::from_u128(20),
+        name: Some("Payroll, March ".to_owned() + &"x".repeat(200)),
+        owner: owner("ada"),
+        count: 14,
+        last_seen_at: at("2026-11-20T14:01:00Z"),
+    };
+    ErrorGroupDetail {
+        minutes_from: at("2026-11-20T13:04:00Z"),
+        minutes: (0..60).map(|n| n % 7 * 3).collect(),
+        hours_from: at("2026-11-13T15:00:00Z"),
+        hours: (0..168).map(|n| n % 5 * 300).collect(),
+        history: vec![
+            change(GroupState::Regressed, None, None),
+            change(GroupState::Resolved, Some("grace"), Some("Fixed in 2.4.1")),
+        ],
+        jobs: vec![job],
+        owners: vec![AffectedOwner { owner: owner("ada"), count: 14, last_seen_at: group.last_seen_at }],
+        owner_count: 3,
+        group,
+    }
 }
 
 pub(crate) fn hostile_groups() -> Vec<ErrorGroup> {

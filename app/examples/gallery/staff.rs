@@ -11,7 +11,7 @@ use app::{
 };
 use domain::{
     Code, Document, Item, ItemState, Problem,
-    api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup},
+    api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, GroupState},
     event_wait::EventWait,
     id::Uuid,
     item::WaitingFor,
@@ -22,8 +22,8 @@ use domain::{
 use crate::{
     Draw, callbacks,
     fixtures::{
-        at, attempts, cancelled, complete, dead_item, failed, groups, hostile, hostile_groups, item, million, partial,
-        running, tree, types, waiting,
+        at, attempts, cancelled, complete, dead_item, failed, group_detail, groups, hostile, hostile_groups, item,
+        million, partial, running, tree, types, waiting,
     },
 };
 
@@ -78,15 +78,11 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         }),
     );
     let dead = |typed: &str, groups: Option<Vec<ErrorGroup>>, items: Vec<Item>| Items {
-        list_filter: list_filter(List::Dead, "/dead", typed),
         types: types(),
         groups,
-        exact: None,
         summaries: items.iter().map(|item| (item.id, summary())).collect(),
         items,
-        next: None,
-        first: true,
-        flash: None,
+        ..Items::nothing(list_filter(List::Dead, "/dead", typed))
     };
     add("dead-empty", Box::new(move || pages::operator::dead_letters::page(&dead("", None, Vec::new()))));
     add(
@@ -99,6 +95,8 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             let mut all = groups();
             all.extend(hostile_groups());
             all[0].count = 12_431;
+            all[1].state = GroupState::Regressed;
+            all[2].state = GroupState::Muted;
             pages::operator::dead_letters::page(&Items {
                 next: Some("?".to_owned()),
                 ..dead("", Some(all), dead_items())
@@ -121,6 +119,14 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
                 next: Some("?".to_owned()),
                 ..dead(typed, Some(one), dead_items())
             })
+        }),
+    );
+    add(
+        "dead-group-staff",
+        Box::new(move || {
+            let detail = Some(group_detail());
+            let page_data = dead("error:5f3a99c0 type:import", None, dead_items());
+            pages::operator::dead_letters::page(&Items { detail, staff: true, ..page_data })
         }),
     );
     add(

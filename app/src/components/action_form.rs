@@ -133,6 +133,9 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "changed" => "Saved. Applies within a second.",
         "tested" => "The test is being sent. The result appears here.",
         "channel-deleted" => "Deleted. Alerts are not sent there any more.",
+        "muted" => "Ignored. It raises no alerts; its items stay as they are.",
+        "resolved" => "Resolved. It comes back here if it happens again.",
+        "reopened" => "Open again.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,
     };

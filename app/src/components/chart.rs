@@ -118,7 +118,34 @@ pub fn throughput(history: &History) -> AnyView {
     let keys = [("key-ok", "Succeeded"), ("key-bad", "Failed"), ("key-added", "Added")];
     let label = format!("Items that succeeded and failed {}, and items added", history.range.unit());
     let scale = (0..=LINES).rev().map(|n| short(top * n as f64 / LINES as f64)).collect();
-    figure(history, "throughput", "Throughput", &label, keys, scale, drawing.into_any(), rows.collect())
+    figure(history.range.unit(), "throughput", "Throughput", &label, keys, scale, drawing.into_any(), rows.collect())
+}
+
+/// Failures in each point, oldest first.
+pub fn failures(id: &'static str, heading: &'static str, unit: &'static str, points: &[(Time, i64)]) -> AnyView {
+    let counts: Vec<i64> = points.iter().map(|(_, n)| *n).collect();
+    let top = round_up(counts.iter().copied().max().unwrap_or(0) as f64, 4.0);
+    let y = |value: i64| HEIGHT - value as f64 / top * HEIGHT;
+    let drawing = view! { <path class="f-bad" d=bars(&vec![0; counts.len()], &counts, y) /> };
+    let rows = points.iter().map(|(at, n)| (*at, vec![grouped(*n)])).collect();
+    let scale = (0..=LINES).rev().map(|n| short(top * n as f64 / LINES as f64)).collect();
+    let label = format!("Failures {unit}");
+    figure(unit, id, heading, &label, [("key-bad", "Failed")], scale, drawing.into_any(), rows)
+}
+
+/// Failures in each hour of a day, oldest first, as bars in a row of a list.
+pub fn sparkline(counts: &[i64]) -> AnyView {
+    let top = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
+    let y = |value: i64| HEIGHT - value as f64 / top * HEIGHT;
+    let width = counts.len().max(1) as f64 * COLUMN;
+    let label = format!("{} failures in the last 24 hours", grouped(counts.iter().sum()));
+    view! {
+        <svg class="bars-mini" viewBox=format!("0 0 {width} {HEIGHT}") preserveAspectRatio="none" role="img" aria-label=label>
+            <path class="rest" d=format!("M0 {HEIGHT}h{width}v-4H0z") />
+            <path d=bars(&vec![0; counts.len()], counts, y) />
+        </svg>
+    }
+    .into_any()
 }
 
 /// 95th percentiles of the wait for the first attempt and of the run time.
@@ -141,12 +168,21 @@ pub fn durations(history: &History) -> AnyView {
     let label =
         format!("95th percentile of the wait for the first attempt and of the run time, {}", history.range.unit());
     let scale = (0..=LINES).rev().map(|n| brief(top * n as f64 / LINES as f64)).collect();
-    figure(history, "durations", "Wait and run time, p95", &label, keys, scale, drawing.into_any(), rows.collect())
+    figure(
+        history.range.unit(),
+        "durations",
+        "Wait and run time, p95",
+        &label,
+        keys,
+        scale,
+        drawing.into_any(),
+        rows.collect(),
+    )
 }
 
 #[expect(clippy::too_many_arguments, reason = "one drawing with all its words")]
 fn figure<const N: usize>(
-    history: &History,
+    unit: &'static str,
     id: &'static str,
     heading: &'static str,
     label: &str,
@@ -155,7 +191,7 @@ fn figure<const N: usize>(
     drawing: AnyView,
     rows: Vec<(Time, Vec<String>)>,
 ) -> AnyView {
-    let width = history.points.len().max(1) as f64 * COLUMN;
+    let width = rows.len().max(1) as f64 * COLUMN;
     let grid = (0..=LINES).map(|n| {
         let class = if n == LINES { "g-base" } else { "g-line" };
         view! { <path class=class d=format!("M0 {}H{width}", HEIGHT * n as f64 / LINES as f64) /> }
@@ -178,13 +214,13 @@ fn figure<const N: usize>(
             </li>
         }
     });
-    let ends = [history.points.first(), history.points.get(history.points.len() / 2)];
+    let ends = [rows.first(), rows.get(rows.len() / 2)];
     let axis = ends.into_iter().flatten().map(|(at, _)| view! { <span>{clock(*at)}</span> }).collect_view();
     view! {
         <section class="card" id=id aria-labelledby=format!("{id}-heading")>
             <div class="card-head">
                 <h2 id=format!("{id}-heading")>{heading}</h2>
-                <span class="sub">{history.range.unit()}</span>
+                <span class="sub">{unit}</span>
                 <div class="end">
                     <ul class="chart-key">{legend}</ul>
                 </div>

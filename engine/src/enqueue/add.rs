@@ -25,6 +25,7 @@ use crate::{
     access::caller::Caller,
     activity_counters::AddedCounts,
     error::{Error, Result},
+    error_counters::GroupCount,
     flush::Batch,
     notify::error_groups,
     store::{
@@ -145,11 +146,19 @@ pub(crate) struct AddedRows {
     to_complete: Vec<(i64, Uuid)>,
     /// Numbers for the statistics, by type.
     added_counts: BTreeMap<String, AddedCounts>,
+    /// Items that were dead at once, by error group.
+    dead: Vec<GroupCount>,
 }
 
 impl AddedRows {
     pub(crate) fn of(intake: &Intake, roots: Vec<Uuid>, to_complete: Vec<(i64, Uuid)>) -> Self {
-        Self { answers: Vec::new(), ready: intake.ready(), roots, to_complete, added_counts: intake.added_counts() }
+        let (ready, added_counts) = (intake.ready(), intake.added_counts());
+        Self { answers: Vec::new(), ready, roots, to_complete, added_counts, dead: Vec::new() }
+    }
+
+    /// Adds what [`error_groups::count`] returned.
+    pub(crate) fn with_dead(self, dead: Vec<GroupCount>) -> Self {
+        Self { dead, ..self }
     }
 
     pub(crate) async fn after_commit(&self, core: &Arc<Core>) {
@@ -157,6 +166,7 @@ impl AddedRows {
         for (type_name, added_counts) in &self.added_counts {
             core.activity_counters.count_added(type_name, added_counts);
         }
+        core.error_counters.add(&self.dead);
         core.complete_jobs(&self.to_complete).await;
         core.live.touch(&self.roots);
     }
@@ -273,7 +283,7 @@ pub(crate) async fn add(
         return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
     }
     core.announce_complete_of(tx, &deltas).await?;
-    error_groups::count(core, tx, &intake.dead()).await?;
+    let dead = error_groups::count(core, tx, &intake.dead()).await?;
     let to_complete: Vec<(i64, Uuid)> =
         after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
     if !to_complete.is_empty() {
@@ -296,7 +306,7 @@ pub(crate) async fn add(
     let mut roots: Vec<Uuid> = after.iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
     roots.dedup();
-    Ok(AddedRows { answers, ..AddedRows::of(&intake, roots, to_complete) })
+    Ok(AddedRows { answers, ..AddedRows::of(&intake, roots, to_complete).with_dead(dead) })
 }
 
 /// Releases the dedupe keys of refused commands.

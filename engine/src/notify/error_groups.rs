@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::{
     Core,
     error::Result,
+    error_counters::GroupCount,
     store::{
         Tx,
         dispatch::endings::{self, FinalRow, GroupDelta, OwnerDelta},
@@ -24,9 +25,11 @@ const GROUPS: i64 = 1_000;
 const OTHER: &str = "other";
 
 /// Adds dead items to their groups, in key order. Call this after updating the job state rows.
-pub(crate) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result<()> {
+/// Returns the numbers for [`crate::error_counters`], which takes them after the commit.
+#[must_use = "the charts of groups count them after the commit"]
+pub(crate) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result<Vec<GroupCount>> {
     if dead.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     core.announce_dead(tx, dead).await?;
     let mut groups = group(dead);
@@ -46,7 +49,8 @@ pub(crate) async fn count(core: &Core, tx: &mut Tx, dead: &[FinalRow]) -> Result
 
 /// Same across all jobs of an owner. Each job decides which fingerprints count as `other`, so an owner has at most a
 /// thousand groups per job.
-async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Result<()> {
+/// Muted groups count down, and resolved ones come back.
+async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Result<Vec<GroupCount>> {
     let jobs = core.jobs.by_job_keys(&mut **tx, groups.iter().map(|g| g.job_key)).await?;
     let mut owners: BTreeMap<(Uuid, i32, &str), OwnerDelta> = BTreeMap::new();
     for group in groups {
@@ -65,7 +69,8 @@ async fn count_for_owners(core: &Core, tx: &mut Tx, groups: &[GroupDelta]) -> Re
             });
     }
     let owners: Vec<OwnerDelta> = owners.into_values().collect();
-    Ok(endings::count_owner_errors(tx, &owners).await?)
+    endings::count_owner_errors(tx, &owners).await?;
+    Ok(owners.into_iter().map(|delta| (delta.type_id, delta.fingerprint, delta.n)).collect())
 }
 
 /// Removes retried items from their groups: their jobs and fingerprints. Call this under the job state locks.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::{Code, Job, JobStatus, Outcome, Problem, Time, api::ErrorGroup};
+use domain::{Code, Job, JobStatus, Outcome, Problem, Time, api::ErrorGroup, api::GroupState};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -70,6 +70,8 @@ pub struct GroupFilter {
     pub owner: Option<String>,
     /// Part of the message.
     pub q: Option<String>,
+    /// Any of these states. Muted and resolved groups then include those without dead items.
+    pub states: Option<Vec<GroupState>>,
     pub order: GroupOrder,
 }
 
@@ -180,6 +182,7 @@ impl Engine {
             owner_id: caller.visible_owner(),
             owner_name: filter.owner.clone(),
             order: filter.order,
+            states: filter.states.as_ref().map(|states| states.iter().map(|state| state.code()).collect()),
             limit,
         };
         let mut wanted: Option<Vec<Uuid>> = None;

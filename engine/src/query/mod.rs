@@ -1,5 +1,6 @@
 //! Views of jobs and items for pages and the API. No SQL and no counting of rows: job state rows are summed up.
 
+mod error_group; // one error group and its failures over time
 mod item_view; // item view built from its row
 mod items; // single items and those in flight
 mod jobs; // jobs and trees
@@ -18,6 +19,7 @@ pub use listing::ItemFilter;
 pub use series::Span;
 pub use tree_summaries::TreeSummary;
 
+pub(crate) use error_group::{no_group, require_staff};
 pub(crate) use item_view::{state as item_state, version as item_version};
 pub(crate) use jobs::job_deleted;
 pub(crate) use tree_view::version as job_version;

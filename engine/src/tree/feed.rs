@@ -237,7 +237,7 @@ async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<usize> {
     }
     intake.write(core, &mut tx, &mut deltas).await?;
     let after = job_states::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
-    error_groups::count(core, &mut tx, &intake.dead()).await?;
+    let dead = error_groups::count(core, &mut tx, &intake.dead()).await?;
     // Under the lock of the job state row: an earlier cancellation has deleted the record.
     if !feeds::advance(&mut tx, rest, (!last).then_some(rest.next + n as i32)).await? {
         return Ok(0);
@@ -246,6 +246,6 @@ async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<usize> {
         after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
     job_states::request_completion_checks(&mut tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(&intake, vec![child.root_id], to_complete).after_commit(core).await;
+    AddedRows::of(&intake, vec![child.root_id], to_complete).with_dead(dead).after_commit(core).await;
     Ok(n)
 }

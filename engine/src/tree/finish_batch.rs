@@ -20,6 +20,7 @@ use crate::{
         serialize_queues,
     },
     error::{Error, Result},
+    error_counters::GroupCount,
     notify::{alerts, error_groups},
     store::{
         Tx,
@@ -41,6 +42,8 @@ pub(crate) struct CommitEffects {
     added_counts: BTreeMap<String, AddedCounts>,
     /// Number of items that each job gained in each final state.
     finished: Vec<(i64, Counts)>,
+    /// Dead items by error group.
+    dead: Vec<GroupCount>,
 }
 
 /// Items that feeds add in the same batch that ended their sources.
@@ -161,7 +164,7 @@ pub(crate) async fn finish_batch_with(
     }
     let mut dead = std::mem::take(&mut rows.dead);
     dead.extend(fed_items.intake.dead());
-    error_groups::count(core, tx, &dead).await?;
+    let dead_counts = error_groups::count(core, tx, &dead).await?;
     rows.dead = dead;
     let mut roots: Vec<Uuid> = after.into_iter().map(|a| a.root_id).collect();
     roots.sort_unstable();
@@ -174,6 +177,7 @@ pub(crate) async fn finish_batch_with(
         fed: fed_items.intake.ready(),
         added_counts: fed_items.intake.added_counts(),
         finished,
+        dead: dead_counts,
     })
 }
 
@@ -192,6 +196,7 @@ impl CommitEffects {
         for (type_name, added_counts) in &self.added_counts {
             core.activity_counters.with(type_name, |activity| activity.added += added_counts.added);
         }
+        core.error_counters.add(&self.dead);
         self.count(core, rows).await;
         ended_attempts::report(&core.ended_attempts, &rows.ended);
         core.complete_jobs(&self.to_complete).await;

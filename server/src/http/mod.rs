@@ -96,6 +96,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(operator::bulk::cancel_bulk))
         .routes(routes!(query::items::list_dead_letters))
         .routes(routes!(query::items::list_groups))
+        .routes(routes!(query::items::get_group, query::items::patch_group))
         .routes(routes!(operator::patch::patch_job))
         .routes(routes!(operator::patch::patch_item))
         .routes(routes!(tree::schedules::create_schedule, tree::schedules::list_schedules))

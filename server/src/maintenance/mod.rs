@@ -63,6 +63,7 @@ fn every_process(tasks: &Tasks<'_>) {
     tasks.every(1.0, "job edits", |app| async move { app.engine.refresh_jobs().await.map(|_| 0) });
     tasks.every(3.0, "activity counters", |app| async move {
         app.engine.write_activity_counters().await?;
+        app.engine.write_error_counters().await?;
         app.engine.write_seen_workers().await.map(|_| 0)
     });
     credentials::spawn_changes(tasks);
@@ -80,6 +81,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(0.5, "corrections", |app| async move { app.engine.sweep_corrections().await });
     tasks.every(0.5, "deadlines", |app| async move { app.engine.sweep_deadlines().await });
     tasks.every(1.0, "parked items", |app| async move { app.engine.sweep_parked_items().await });
+    tasks.every(1.0, "muted errors", |app| async move { app.engine.end_mutes().await });
     tasks.every(60.0, "rate windows", |app| async move { app.engine.delete_old_rate_windows().await });
     tasks.every(60.0, "fair groups", |app| async move { app.engine.delete_idle_fair_groups().await });
     tasks.every(60.0, "serialize queues", |app| async move { app.engine.sweep_serialize_queues().await });
@@ -98,6 +100,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(1.0, "statistics", |app| async move { app.engine.scan_type_statistics().await.map(|_| 0) });
     tasks.every(60.0, "old statistics", |app| async move {
         app.engine.delete_old_job_changes().await?;
+        app.engine.delete_old_error_history().await?;
         Ok((app.engine.delete_old_activity().await? + app.engine.delete_old_workers().await?) as usize)
     });
 }

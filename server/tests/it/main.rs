@@ -27,6 +27,7 @@ mod corrections;
 mod credential_expiry;
 mod debounce; // items merged into waiting ones
 mod delegation;
+mod error_groups; // states of error groups
 mod event_waits; // items that wait for programs and people
 mod exports;
 mod factors; // second factors of people

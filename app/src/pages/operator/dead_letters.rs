@@ -5,22 +5,26 @@
 //! button is exact if groups are counted by the same conditions as the filter; otherwise the button has none, and the
 //! preview counts.
 
+mod affected;
 mod groups;
 mod items;
 mod one_group;
+mod state_forms;
 
 use std::collections::HashMap;
 
 use domain::{
     Item,
-    api::ErrorGroup,
+    api::{ErrorGroup, ErrorGroupDetail},
     dispatch::progress::grouped,
     id::Uuid,
     query::filter::{Filter, Term, lists::List},
 };
 use leptos::prelude::*;
 
+pub use groups::GroupTab;
 pub use items::items_page;
+pub use state_forms::{MUTE_HOURS, RefusedState};
 
 use crate::pages::rows;
 use crate::{
@@ -49,6 +53,43 @@ pub struct Items {
     pub next: Option<String>,
     pub first: bool,
     pub flash: Option<String>,
+    /// True for readers who may change the state of groups.
+    pub staff: bool,
+    /// Groups that are listed, by their state.
+    pub tab: GroupTab,
+    /// Failures of the listed groups in each of the last 24 hours, by type and fingerprint.
+    pub sparklines: HashMap<(String, String), Vec<i64>>,
+    /// The group that the filter selects, over all owners. Only for staff.
+    pub detail: Option<ErrorGroupDetail>,
+    /// Refused change of the group's state.
+    pub refused: Option<RefusedState>,
+}
+
+impl Items {
+    /// Empty page of a list.
+    pub fn nothing(list_filter: ListFilter) -> Self {
+        Self {
+            list_filter,
+            types: Vec::new(),
+            groups: None,
+            exact: None,
+            items: Vec::new(),
+            summaries: HashMap::new(),
+            next: None,
+            first: true,
+            flash: None,
+            staff: false,
+            tab: GroupTab::default(),
+            sparklines: HashMap::new(),
+            detail: None,
+            refused: None,
+        }
+    }
+
+    /// Groups of the chosen tab that the page shows.
+    pub fn listed_groups(&self) -> Vec<&ErrorGroup> {
+        groups::listed(self)
+    }
 }
 
 /// `/dead`.
@@ -59,6 +100,7 @@ pub fn page(page_data: &Items) -> Page {
     let list_filter = &page_data.list_filter;
     let list = match (list_filter.fault.is_some(), page_data.items.is_empty()) {
         (true, _) => ().into_any(),
+        (false, true) if groups::has_decided(page_data) => groups::card(page_data),
         (false, true) => empty_list(page_data),
         (false, false) => view! { {groups::card(page_data)} {failed(page_data)} }.into_any(),
     };

@@ -98,7 +98,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     if after.len() != deltas.len() {
         return Err(Error::Conflict("a job was cancelled"));
     }
-    error_groups::count(core, &mut tx, &intake.dead()).await?;
+    let dead = error_groups::count(core, &mut tx, &intake.dead()).await?;
     if !replays::advance(&mut tx, &copying, to).await? {
         return Ok(true);
     }
@@ -106,7 +106,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
         after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
     job_states::request_completion_checks(&mut tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(&intake, vec![root_id], to_complete).after_commit(core).await;
+    AddedRows::of(&intake, vec![root_id], to_complete).with_dead(dead).after_commit(core).await;
     Ok(true)
 }
 

@@ -165,9 +165,9 @@ async fn create_tree(core: &Arc<Core>, replay: ItemReplay) -> Result<Option<Uuid
     intake.write(core, &mut tx, &mut deltas).await?;
     job_states::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
     core.announce_complete(&mut tx, &[job_key]).await?;
-    error_groups::count(core, &mut tx, &intake.dead()).await?;
+    let dead = error_groups::count(core, &mut tx, &intake.dead()).await?;
     write_down(&mut tx, replay.key.as_ref(), replay.audit_row, root_id).await?;
     crate::store::commit(tx).await?;
-    AddedRows::of(&intake, vec![root_id], Vec::new()).after_commit(core).await;
+    AddedRows::of(&intake, vec![root_id], Vec::new()).with_dead(dead).after_commit(core).await;
     Ok(Some(root_id))
 }

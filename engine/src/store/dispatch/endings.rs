@@ -315,7 +315,8 @@ pub struct OwnerDelta {
     pub sample_item_id: Uuid,
 }
 
-/// Counts dead items for their owners; one row a group, sorted by key, after the jobs' groups.
+/// Counts dead items for their owners; one row a group, sorted by key, after the jobs' groups. Then takes them off what
+/// muted groups may still fail, and brings resolved groups back.
 pub async fn count_owner_errors(tx: &mut Tx, deltas: &[OwnerDelta]) -> Result<(), sqlx::Error> {
     let owners: Vec<Uuid> = deltas.iter().map(|d| d.owner_id).collect();
     let types: Vec<i32> = deltas.iter().map(|d| d.type_id).collect();
@@ -325,11 +326,31 @@ pub async fn count_owner_errors(tx: &mut Tx, deltas: &[OwnerDelta]) -> Result<()
     let ns: Vec<i64> = deltas.iter().map(|d| d.n).collect();
     let samples: Vec<Uuid> = deltas.iter().map(|d| d.sample_item_id).collect();
     sqlx::query!(
-        "insert into owner_error as e (owner_id, type_id, fingerprint, message, kind, n_dead, first_seen_at,
+        "with new as materialized (
+           select * from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::uuid[])
+             with ordinality as new (owner_id, type_id, fingerprint, message, kind, n, sample, at)),
+         decided as materialized (
+           select d.type_id, d.fingerprint, failed.n
+           from (select type_id, fingerprint, sum(n)::bigint as n from new group by type_id, fingerprint) as failed
+           join error_decision d on d.type_id = failed.type_id and d.fingerprint = failed.fingerprint
+           where d.state = 3 or d.mute_failures is not null
+           order by d.type_id, d.fingerprint for no key update of d),
+         counted as (
+           update error_decision d set
+             state = case when d.state = 3 then 4 when d.mute_failures > decided.n then 2 else 1 end,
+             mute_failures = case when d.mute_failures > decided.n then d.mute_failures - decided.n end,
+             mute_until = case when d.mute_failures > decided.n then d.mute_until end
+           from decided
+           where d.type_id = decided.type_id and d.fingerprint = decided.fingerprint
+             and (d.state = 3 or d.mute_failures is not null)
+           returning d.type_id, d.fingerprint, d.state),
+         opened as (
+           insert into error_change (type_id, fingerprint, state)
+           select type_id, fingerprint, state from counted where state <> 2)
+         insert into owner_error as e (owner_id, type_id, fingerprint, message, kind, n_dead, first_seen_at,
            last_seen_at, sample_item_id)
          select owner_id, type_id, fingerprint, message, kind, n, clock_timestamp(), clock_timestamp(), sample
-         from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::uuid[])
-           as new (owner_id, type_id, fingerprint, message, kind, n, sample)
+         from new order by at
          on conflict (owner_id, type_id, fingerprint) do update
            set n_dead = e.n_dead + excluded.n_dead, last_seen_at = clock_timestamp(),
              sample_item_id = case when e.n_dead <= 0 then excluded.sample_item_id else e.sample_item_id end",

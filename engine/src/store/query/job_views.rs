@@ -1,6 +1,6 @@
 //! Views of jobs for pages and the API: definitions with their job state rows. Nothing here counts rows.
 
-use domain::{Counts, Document, Time, item::MaxFailures, job::OwnerKind};
+use domain::{Counts, Document, Time, api::GroupState, item::MaxFailures, job::OwnerKind};
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -159,18 +159,23 @@ pub struct GroupQuery {
     pub owner_id: Option<Uuid>,
     pub owner_name: Option<String>,
     pub order: GroupOrder,
+    /// Only groups in these states. Muted and resolved groups then include those without dead items.
+    pub states: Option<Vec<i16>>,
     pub limit: i64,
 }
 
-struct GroupRow {
-    fingerprint: String,
-    message: String,
-    kind: Option<String>,
-    job_type: String,
-    n_dead: i64,
-    first_seen_at: OffsetDateTime,
-    last_seen_at: OffsetDateTime,
-    sample_item_id: Uuid,
+pub(super) struct GroupRow {
+    pub(super) fingerprint: String,
+    pub(super) message: String,
+    pub(super) kind: Option<String>,
+    pub(super) job_type: String,
+    pub(super) n_dead: i64,
+    pub(super) first_seen_at: OffsetDateTime,
+    pub(super) last_seen_at: OffsetDateTime,
+    pub(super) sample_item_id: Uuid,
+    pub(super) state: i16,
+    pub(super) muted_until: Option<OffsetDateTime>,
+    pub(super) muted_failures: Option<i64>,
 }
 
 impl From<GroupRow> for domain::api::ErrorGroup {
@@ -184,6 +189,9 @@ impl From<GroupRow> for domain::api::ErrorGroup {
             first_seen_at: Time(row.first_seen_at),
             last_seen_at: Time(row.last_seen_at),
             sample_item_id: row.sample_item_id,
+            state: GroupState::from_code(row.state),
+            muted_until: row.muted_until.map(Time),
+            muted_failures: row.muted_failures,
         }
     }
 }
@@ -200,12 +208,19 @@ pub async fn error_groups(
              (array_agg(e.kind order by e.last_seen_at desc))[1] as "kind?", t.name as "job_type!",
              sum(e.n_dead)::bigint as "n_dead!", min(e.first_seen_at) as "first_seen_at!",
              max(e.last_seen_at) as "last_seen_at!",
-             (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!"
+             (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!",
+             coalesce(d.state, 1::smallint) as "state!", d.mute_until as "muted_until?", d.mute_failures as "muted_failures?"
            from (select * from error_group where job_key = any($1::bigint[]) limit 20000) e
            join job j on j.job_key = e.job_key
            join job_type t on t.id = j.type_id
-           where e.n_dead > 0 and ($3::text is null or t.name = $3) and ($4::text is null or e.message ilike $4)
-           group by t.name, e.fingerprint
+           left join error_decision r on r.type_id = j.type_id and r.fingerprint = e.fingerprint
+           cross join lateral (
+             select case when r.mute_until <= (select clock_timestamp()) then 1::smallint else r.state end as state,
+               case when r.mute_until > (select clock_timestamp()) then r.mute_until end as mute_until,
+               case when r.mute_until <= (select clock_timestamp()) then null else r.mute_failures end as mute_failures) d
+           where (e.n_dead > 0 or ($6::smallint[] is not null and d.state in (2, 3)))
+             and ($6::smallint[] is null or coalesce(d.state, 1::smallint) = any($6)) and ($3::text is null or t.name = $3) and ($4::text is null or e.message ilike $4)
+           group by t.name, e.fingerprint, d.state, d.mute_until, d.mute_failures
            order by case $5::text
                when 'latest' then -extract(epoch from max(e.last_seen_at))
                when 'least recent' then extract(epoch from max(e.last_seen_at))
@@ -218,7 +233,8 @@ pub async fn error_groups(
         query.limit,
         query.job_type,
         query.text,
-        query.order.word()
+        query.order.word(),
+        query.states.as_deref()
     )
     .fetch_all(pool)
     .await?;
@@ -237,6 +253,7 @@ pub async fn owner_groups(
              sum(e.n_dead)::bigint as "n_dead!", min(e.first_seen_at) as "first_seen_at!",
              max(e.last_seen_at) as "last_seen_at!",
              (array_agg(e.sample_item_id order by e.last_seen_at desc))[1] as "sample_item_id!",
+             coalesce(d.state, 1::smallint) as "state!", d.mute_until as "muted_until?", d.mute_failures as "muted_failures?",
              (sum(sum(e.n_dead)) over ())::bigint as "all_dead!"
            from (
              (select * from owner_error where $5::uuid is null order by last_seen_at desc limit 20000)
@@ -244,9 +261,16 @@ pub async fn owner_groups(
              (select * from owner_error where owner_id = $5 limit 20000)) e
            join owner o on o.id = e.owner_id
            join job_type t on t.id = e.type_id
-           where e.n_dead > 0 and ($2::text is null or t.name = $2) and ($3::text is null or e.message ilike $3)
+           left join error_decision r on r.type_id = e.type_id and r.fingerprint = e.fingerprint
+           cross join lateral (
+             select case when r.mute_until <= (select clock_timestamp()) then 1::smallint else r.state end as state,
+               case when r.mute_until > (select clock_timestamp()) then r.mute_until end as mute_until,
+               case when r.mute_until <= (select clock_timestamp()) then null else r.mute_failures end as mute_failures) d
+           where (e.n_dead > 0 or ($7::smallint[] is not null and d.state in (2, 3)))
+             and ($7::smallint[] is null or coalesce(d.state, 1::smallint) = any($7))
+             and ($2::text is null or t.name = $2) and ($3::text is null or e.message ilike $3)
              and ($4::text is null or o.name = $4)
-           group by t.name, e.fingerprint
+           group by t.name, e.fingerprint, d.state, d.mute_until, d.mute_failures
            order by case $6::text
                when 'latest' then -extract(epoch from max(e.last_seen_at))
                when 'least recent' then extract(epoch from max(e.last_seen_at))
@@ -260,7 +284,8 @@ pub async fn owner_groups(
         query.text,
         query.owner_name,
         query.owner_id,
-        query.order.word()
+        query.order.word(),
+        query.states.as_deref()
     )
     .fetch_all(pool)
     .await?;
@@ -274,6 +299,9 @@ pub async fn owner_groups(
         first_seen_at: Time(row.first_seen_at),
         last_seen_at: Time(row.last_seen_at),
         sample_item_id: row.sample_item_id,
+        state: GroupState::from_code(row.state),
+        muted_until: row.muted_until.map(Time),
+        muted_failures: row.muted_failures,
     });
     Ok((groups.collect(), dead))
 }

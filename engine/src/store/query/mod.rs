@@ -1,6 +1,8 @@
 //! Statements of lists, views, search, and statistics.
 
 pub mod daily_totals; // daily totals of deleted trees
+pub mod error_groups; // one error group with its jobs and owners
+pub mod error_history; // failures of error groups over time
 pub mod history; // activity of job types over time
 pub mod item_list_keys; // keys of items in the order of lists
 pub mod item_list_scan; // scans of jobs for lists of items

@@ -254,14 +254,22 @@ pub enum Deleted {
     InUse,
 }
 
-/// Deletes a type without jobs; if `version` is given, only that version.
+/// Deletes a type without jobs, with the states and charts of its error groups; if `version` is given, only that version.
 pub async fn delete(on: impl PgExecutor<'_>, name: &str, version: Option<i64>) -> sqlx::Result<Deleted> {
-    let done = sqlx::query!("delete from job_type where name = $1 and version = coalesce($2, version)", name, version)
-        .execute(on)
-        .await;
+    let done = sqlx::query!(
+        "with gone as (delete from job_type where name = $1 and version = coalesce($2, version) returning id),
+           decisions as (delete from error_decision d using gone where d.type_id = gone.id),
+           changes as (delete from error_change c using gone where c.type_id = gone.id),
+           history as (delete from error_history h using gone where h.type_id = gone.id)
+         select id from gone",
+        name,
+        version
+    )
+    .fetch_optional(on)
+    .await;
     match done {
-        Ok(done) if done.rows_affected() > 0 => Ok(Deleted::Gone),
-        Ok(_) => Ok(Deleted::NotThere),
+        Ok(Some(_)) => Ok(Deleted::Gone),
+        Ok(None) => Ok(Deleted::NotThere),
         Err(sqlx::Error::Database(e)) if e.is_foreign_key_violation() => Ok(Deleted::InUse),
         Err(other) => Err(other),
     }

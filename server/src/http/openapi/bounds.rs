@@ -6,7 +6,10 @@
 
 use domain::{
     ItemState,
-    api::{LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE, SeriesMetric, SeriesStep},
+    api::{
+        GroupState, LONGEST_CATCH_UP_SECONDS, LONGEST_CRON, LONGEST_SCHEDULE_NAME, LONGEST_TIME_ZONE,
+        MOST_MUTED_FAILURES, SeriesMetric, SeriesStep,
+    },
     debounce,
     dispatch::{assignment::ASSIGNMENT_ID_PATTERN, retry, type_limits},
     identity::{account, audit::LONGEST_REASON, factors},
@@ -167,6 +170,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("Claim", "max") => whole(1, MOST_CLAIMED.into()),
         ("Claim", "wait_seconds") => whole(0, LONGEST_WAIT_SECONDS.into()),
         (_, "assignment_id") => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
+        ("ErrorGroupPatch", "failures") => whole(1, MOST_MUTED_FAILURES),
         ("FinishBody", "endings") => json!({"maxItems": MOST_ENDINGS}),
         ("HeartbeatsBody", "heartbeats") => json!({"maxItems": MOST_HEARTBEATS}),
         ("NewLogLine", "message") => text(0, LARGEST_LOG as usize),
@@ -201,7 +205,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         return None;
     }
     Some(match name {
-        "reason" => text(0, LONGEST_REASON),
+        "reason" | "note" => text(0, LONGEST_REASON),
         "dedupe_key" | "serialize_key" | "initiated_by" | "secret" => text(1, LONGEST_KEY),
         "priority" => whole(LEAST_PRIORITY.into(), GREATEST_PRIORITY.into()),
         "expected_count" => whole(0, GREATEST_COUNT),
@@ -238,6 +242,10 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         }
         ("list_dead_letters", "state") => json!({"enum": ["dead"]}),
         ("list_items", "state") => json!({"pattern": format!("^({states})(,({states}))*$")}),
+        ("list_groups", "state") => {
+            let states = GroupState::ALL.map(GroupState::as_str).join("|");
+            json!({"pattern": format!("^({states})(,({states}))*$")})
+        }
         ("list_deliveries", "state") => {
             let states = DeliveryState::ALL.map(DeliveryState::as_str).join("|");
             json!({"pattern": format!("^({states})(,({states}))*$")})
@@ -275,9 +283,9 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         // Filters: a value that matches nothing finds nothing, so any text is valid. An invalid trace context is ignored.
         (
             _,
-            "type" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key" | "initiated_by" | "actor"
-            | "action" | "filename" | "metadata.name" | "If-None-Match" | "step" | "idempotency_key" | "Range"
-            | "If-Range" | "traceparent",
+            "type" | "fingerprint" | "q" | "owner" | "error" | "worker" | "dedupe_key" | "serialize_key"
+            | "initiated_by" | "actor" | "action" | "filename" | "metadata.name" | "If-None-Match" | "step"
+            | "idempotency_key" | "Range" | "If-Range" | "traceparent",
         ) => json!({}),
         _ => return None,
     })

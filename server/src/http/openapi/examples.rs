@@ -115,6 +115,7 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
                 "claim": {"worker_id": "payroll-7", "types": ["calculate-payroll"], "max": 10}
             }),
         ),
+        ("patch_group", None, json!({"state": "resolved", "note": "Fixed in 2.4.1"})),
         ("alert_assignment", None, json!({"message": "The disk of payroll-7 is nearly full"})),
         (
             "create_bulk",

@@ -3,7 +3,7 @@
 use axum::{Json as Answer, extract::State, http::header, response::IntoResponse};
 use domain::{
     Item, ItemState, Problem, Time,
-    api::{ErrorGroup, Page},
+    api::{ErrorGroup, ErrorGroupDetail, ErrorGroupPatch, GroupState, Page},
     item::Attempt,
     limits::GREATEST_COUNT,
 };
@@ -15,7 +15,7 @@ use super::{
     cursor::{Paged, cut},
     sort::{OfAttempts, OfGroups, OfItems},
 };
-use crate::http::extract::{Path, Query, ids, read_query};
+use crate::http::extract::{Json, Path, Query, ids, read_query};
 use crate::{App, http::error::Result};
 use engine::{GroupFilter, ItemFilter, access::caller::Caller, store::query::item_list_scan::ItemOrder};
 
@@ -225,6 +225,9 @@ pub struct GroupList {
     owner: Option<String>,
     /// Text in the message
     q: Option<String>,
+    /// Any of these states, separated by commas: `open`, `muted`, `resolved`, `regressed`. Muted and resolved groups then
+    /// include those without dead letters
+    state: Option<String>,
     /// `-last_seen_at` (default): group with the latest dead item first; `last_seen_at`, `-first_seen_at`,
     /// `first_seen_at`; `-count`: largest first; `count`
     #[serde(default)]
@@ -248,10 +251,20 @@ impl Paged for GroupList {
     }
 }
 
+impl GroupList {
+    fn states(&self) -> Result<Option<Vec<GroupState>>> {
+        let Some(words) = &self.state else { return Ok(None) };
+        let expected = || Problem::parameter("state", "expected states of an error group, with commas");
+        let states: Option<_> = words.split(',').map(|word| GroupState::parse(word.trim())).collect();
+        Ok(Some(states.ok_or_else(expected)?))
+    }
+}
+
 /// List groups of dead letters
 ///
 /// A group has the dead items of one type whose last errors are equal without numbers, ids and quoted values. The group
-/// with the latest dead item comes first. Its `fingerprint` is the filter `error` of `GET /items`.
+/// with the latest dead item comes first. Its `fingerprint` is the filter `error` of `GET /items`. Its `state` counts for
+/// all owners.
 #[utoipa::path(get, path = "/dead-letters/groups", tag = "dead letters", params(GroupList),
     responses((status = 200, body = Page<ErrorGroup>)))]
 pub async fn list_groups(
@@ -261,13 +274,46 @@ pub async fn list_groups(
 ) -> Result<Answer<Page<ErrorGroup>>> {
     let limit = query.rows()?;
     query.place::<()>()?;
+    let states = query.states()?;
     let filter = GroupFilter {
         job: query.job,
         root: query.root,
         job_type: query.job_type,
         owner: query.owner,
         q: query.q,
+        states,
         order: query.sort.into(),
     };
     Ok(Answer(Page { data: app.engine.groups(&caller, &filter, limit).await?, next_cursor: None }))
+}
+
+/// Get a group of dead letters
+///
+/// Staff only. The group over all owners, even if all its items were retried: failures by minute and hour, the history of
+/// its state, and the jobs and owners that it affects.
+#[utoipa::path(get, path = "/dead-letters/groups/{type}/{fingerprint}", tag = "dead letters",
+    params(("type" = String, Path), ("fingerprint" = String, Path)),
+    responses((status = 200, body = ErrorGroupDetail)))]
+pub async fn get_group(
+    State(app): State<App>,
+    caller: Caller,
+    Path((job_type, fingerprint)): Path<(String, String)>,
+) -> Result<Answer<ErrorGroupDetail>> {
+    Ok(Answer(app.engine.error_group(&caller, &job_type, &fingerprint).await?))
+}
+
+/// Mute, resolve or reopen a group of dead letters
+///
+/// Staff only; counts for all owners. A muted group raises no alerts until `until`, or until it has failed `failures` more
+/// times. A resolved group becomes `regressed` with the next failure. The items stay as they are.
+#[utoipa::path(patch, path = "/dead-letters/groups/{type}/{fingerprint}", tag = "dead letters",
+    params(("type" = String, Path), ("fingerprint" = String, Path)), request_body = ErrorGroupPatch,
+    responses((status = 200, body = ErrorGroup)))]
+pub async fn patch_group(
+    State(app): State<App>,
+    caller: Caller,
+    Path((job_type, fingerprint)): Path<(String, String)>,
+    Json(patch): Json<ErrorGroupPatch>,
+) -> Result<Answer<ErrorGroup>> {
+    Ok(Answer(app.engine.change_error_group(&caller, &job_type, &fingerprint, patch).await?))
 }

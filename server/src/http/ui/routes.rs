@@ -24,7 +24,7 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, jobs,
+    Signed, Visit, address, alert_channels, audit, deliveries, error_groups, jobs,
     render::{page, render, render_forms},
     schedules, search, see_other, theme,
 };
@@ -127,6 +127,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/jobs/{id}/unpin", post(jobs::unpin))
         .route("/jobs/{id}/delete", post(jobs::delete))
         .route("/deliveries/{id}/resend", post(deliveries::resend))
+        .route("/dead/groups/{type}/{fingerprint}", post(error_groups::change))
         .route("/items/{id}/retry", post(items::retry))
         .route("/items/{id}/cancel", post(items::cancel))
         .route("/items/{id}/replay", post(items::replay))

@@ -21,7 +21,8 @@ pub(super) struct Resources<'a> {
 }
 
 /// All placeholder names.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
+    "group",
     "channel",
     "schedule",
     "job",
@@ -91,6 +92,11 @@ impl<'a> Resources<'a> {
                 let path = format!("/api/v1/assignments/{assignment}/failure");
                 self.worker.post(&path, failure).await.expect(200);
                 item
+            }
+            "group" => {
+                Box::pin(self.make("dead", None)).await;
+                let groups = server.get("/api/v1/dead-letters/groups?q=secret%20reason").await.expect(200);
+                format!("a/{}", groups["data"][0]["fingerprint"].as_str().expect("a fingerprint"))
             }
             "assignment" => {
                 let item = self.item(&self.job(1).await).await;

@@ -249,6 +249,13 @@ pub(super) fn table() -> Vec<Expectation> {
         get("GET /dead-letters/groups", "/dead-letters/groups", LIST),
         get("GET /dead-letters/groups", "/dead-letters/groups?job={job}", READ),
         get("GET /dead-letters/groups", "/dead-letters/groups?owner=ada", LIST),
+        get("GET /dead-letters/groups/{type}/{fingerprint}", "/dead-letters/groups/{group}", STAFF),
+        line(
+            "PATCH /dead-letters/groups/{type}/{fingerprint}",
+            "/dead-letters/groups/{group}",
+            json!({"state": "muted"}),
+            STAFF,
+        ),
         // Bulk operations
         line(
             "POST /bulk-operations",

@@ -13,16 +13,18 @@ pub struct DeadType {
 }
 
 /// Types with dead letters from the last `within_seconds`, with the number of all their dead letters, including older
-/// groups. Reads the newest 5,000 groups.
+/// groups. Reads the newest 5,000 groups; muted ones do not count.
 pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
     sqlx::query_as!(
         DeadType,
         r#"select t.name as job_type, sum(e.n_dead)::bigint as "dead!",
              (array_agg(e.message order by e.last_seen_at desc))[1] as "message!"
-           from (select type_id, n_dead, message, last_seen_at from owner_error
+           from (select type_id, fingerprint, n_dead, message, last_seen_at from owner_error
                  order by last_seen_at desc limit 5000) e
            join job_type t on t.id = e.type_id
-           where e.n_dead > 0
+           left join error_decision d on d.type_id = e.type_id and d.fingerprint = e.fingerprint and d.state = 2
+             and (d.mute_until is null or d.mute_until > (select clock_timestamp()))
+           where e.n_dead > 0 and d.state is null
            group by t.name
            having max(e.last_seen_at) > (select clock_timestamp()) - make_interval(secs => $1)"#,
         within_seconds

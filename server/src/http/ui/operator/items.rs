@@ -1,14 +1,12 @@
 //! `/dead`, `/items` and `/items/{id}`: failed items, items by filter, and one item with its actions.
 
-use std::collections::HashMap;
-
 use app::{
     components::action_form::RefusedAction,
     frame::Page,
     pages::{
         self,
         item::{Actions, Edit},
-        operator::dead_letters::Items,
+        operator::dead_letters::{GroupTab, Items, RefusedState},
     },
 };
 use axum::{
@@ -18,7 +16,7 @@ use axum::{
 };
 use domain::{
     Item, ItemState, Job,
-    api::{ErrorGroup, ReplayBody, RetryBody},
+    api::{ErrorGroup, GroupState, ReplayBody, RetryBody},
     event_wait::EventBody,
     query::filter::lists::List,
 };
@@ -38,7 +36,12 @@ use crate::{
         query::{cursor::Paged as _, items::ItemList},
     },
 };
-use engine::{GroupFilter, access::caller::Caller, error::Result, store::query::job_views::GroupOrder};
+use engine::{
+    GroupFilter,
+    access::caller::Caller,
+    error::{Error, Result},
+    store::query::job_views::GroupOrder,
+};
 
 /// Part of the API's refusal of a text search without another filter, which would scan every item.
 const TEXT_ALONE: &str = "expected beside id, job, root";
@@ -48,27 +51,34 @@ const GROUPS: i64 = 1_000;
 
 /// `GET /dead`
 pub(crate) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    list_page(&app, &signed, ListRequest::read(List::Dead, "/dead", query.as_deref())).await
+    let tab = pairs(query.as_deref()).find(|(name, _)| name == "groups").map(|(_, word)| GroupTab::read(&word));
+    let request = ListRequest::read(List::Dead, "/dead", query.as_deref());
+    list_page(&app, &signed, request, tab.unwrap_or_default(), None).await
 }
 
 /// `GET /items`
 pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    list_page(&app, &signed, ListRequest::read(List::Items, "/items", query.as_deref())).await
+    let request = ListRequest::read(List::Items, "/items", query.as_deref());
+    list_page(&app, &signed, request, GroupTab::default(), None).await
 }
 
-async fn list_page(app: &App, signed: &Signed, mut request: ListRequest) -> Response {
+/// Page of a list; `refused` is a change of an error group that was refused.
+pub(crate) async fn list_page(
+    app: &App,
+    signed: &Signed,
+    mut request: ListRequest,
+    tab: GroupTab,
+    refused: Option<RefusedState>,
+) -> Response {
+    let mut status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { request.status() };
     let mut page_data = Items {
-        list_filter: request.list_filter.clone(),
-        types: Vec::new(),
-        groups: None,
-        exact: None,
-        items: Vec::new(),
-        summaries: HashMap::new(),
-        next: None,
         first: request.cursor.is_none(),
         flash: request.flash.clone(),
+        staff: signed.caller.sees_all(),
+        tab,
+        refused,
+        ..Items::nothing(request.list_filter.clone())
     };
-    let mut status = request.status();
     if let Err(error) = find(app, &signed.caller, &request, &mut page_data).await {
         status = match request.fault(error) {
             Ok(status) => status,
@@ -108,6 +118,26 @@ async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut
     let page = pages.page(items, next);
     page_data.next = request.next(page.next_cursor);
     page_data.items = page.data;
+    if first && dead && caller.sees_all() {
+        add_failures(app, caller, request, page_data).await?;
+    }
+    Ok(())
+}
+
+/// Adds the failures over time of the listed groups, or the details of the group that the filter selects.
+async fn add_failures(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut Items) -> Result<()> {
+    let Some(fingerprint) = request.value("error") else {
+        page_data.sparklines = app.engine.error_sparklines(caller, &page_data.listed_groups()).await?;
+        return Ok(());
+    };
+    let only = page_data.groups.as_deref().and_then(|groups| if let [one] = groups { Some(one) } else { None });
+    let job_type = request.value("type").or(only.map(|group| group.job_type.as_str()));
+    let Some(job_type) = job_type.filter(|job_type| !job_type.contains(',')) else { return Ok(()) };
+    page_data.detail = match app.engine.error_group(caller, job_type, fingerprint).await {
+        Ok(detail) => Some(detail),
+        Err(Error::Problem(problem)) if problem.status == 404 => None,
+        Err(error) => return Err(error),
+    };
     Ok(())
 }
 
@@ -142,6 +172,7 @@ async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Opt
         job_type: request.value("type").map(str::to_owned),
         owner: None,
         q: request.value("q").map(str::to_owned),
+        states: Some(GroupState::ALL.to_vec()),
         order: GroupOrder::default(),
     };
     let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
