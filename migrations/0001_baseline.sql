@@ -1454,6 +1454,48 @@ create table type_history (
 );
 create index type_history_age on type_history (step, starts_at);
 
+-- Activity of one job's own items in one minute (kept 48 hours), hour (30 days) or day (2 years, at most as long as its
+-- tree), in UTC. Written in the same way; only of jobs with at least 20 items, so that small jobs cost nothing here.
+create table job_history (
+    job_key      bigint not null,
+    step         smallint not null check (step between 1 and 3),  -- 1 minute, 2 hour, 3 day
+    starts_at    timestamptz not null,
+    n_added      bigint not null default 0,
+    n_succeeded  bigint not null default 0,
+    n_failed     bigint not null default 0,  -- attempts, as in `type_history`
+    n_dead       bigint not null default 0,
+    n_cancelled  bigint not null default 0,
+    n_expired    bigint not null default 0,
+    primary key (job_key, step, starts_at)
+);
+create index job_history_age on job_history (step, starts_at);
+
+-- Attempts of one worker that ended in one minute (kept 3 hours) or hour (48 hours), in UTC. Written in the same way.
+create table worker_history (
+    credential_id  uuid not null,
+    worker_id      text not null,
+    step           smallint not null check (step between 1 and 2),  -- 1 minute, 2 hour
+    starts_at      timestamptz not null,
+    n_succeeded    bigint not null default 0,
+    n_failed       bigint not null default 0,
+    runs           bigint[] not null default '{}',  -- numbers by bucket of domain::histogram
+    primary key (credential_id, worker_id, step, starts_at)
+);
+create index worker_history_age on worker_history (step, starts_at);
+
+-- One of the last failed attempts of a worker: the newest 20 of each, kept 48 hours. A copy, because attempts are found
+-- by their items and not by their workers.
+create table worker_error (
+    credential_id  uuid not null,
+    worker_id      text not null,
+    ended_at       timestamptz not null,
+    item_id        uuid not null,
+    ended_as       smallint not null,        -- as in `outcome`
+    message        text not null,            -- its first 500 characters
+    primary key (credential_id, worker_id, ended_at, item_id)
+);
+create index worker_error_age on worker_error (ended_at);
+
 -- Items of one type by state, in the order available, running, retryable, scheduled, blocked, succeeded, dead,
 -- cancelled, expired, waiting_for_event.
 create table type_statistics (

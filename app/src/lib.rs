@@ -11,6 +11,8 @@ pub mod address;
 pub mod components;
 #[cfg(feature = "ssr")]
 pub mod document;
+#[cfg(feature = "ssr")]
+mod exact_duration;
 pub mod frame;
 pub mod job_view;
 pub mod live;

@@ -19,3 +19,4 @@ pub mod schedules;
 pub mod search;
 pub mod shortcuts;
 pub mod types;
+pub mod worker;

@@ -1,50 +1,81 @@
 //! Counts of added and finished items, kept in process after each commit and added to small rows every few seconds. A
 //! crash loses the seconds not yet written; nothing depends on these numbers.
 
+mod jobs; // activity of single jobs
+mod workers; // ended attempts of workers
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
-use domain::{Counts, ItemState, api::Activity};
-
+use domain::{Counts, ItemState, api::Activity, item::EndedAs};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::{
     error::Result,
-    store::{dispatch::leases::TakenLease, query::statistics},
+    store::{
+        dispatch::{
+            endings::ErrorText,
+            leases::TakenLease,
+            worker_history::{self, Failure},
+        },
+        query::{
+            job_history::{self, JobActivity},
+            statistics,
+        },
+    },
     task::in_task,
 };
 
 use super::Engine;
+pub use jobs::CHARTED_ITEMS;
 
-/// Activity since the last write, by type.
+/// Maximum number of characters of an error that is kept with its worker.
+const MESSAGE: usize = 500;
+
+/// Activity since the last write.
 #[derive(Default)]
-pub(crate) struct ActivityCounters(Mutex<BTreeMap<String, Activity>>);
+pub(crate) struct ActivityCounters {
+    types: Mutex<BTreeMap<String, Activity>>,
+    jobs: jobs::JobCounters,
+    workers: workers::WorkerCounters,
+}
 
 /// Attempt of a batch that ended with a result or failed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) job_key: i64,
     pub(crate) seconds: f64,
-    pub(crate) failed: bool,
+    /// Credential and name.
+    pub(crate) worker: (Uuid, String),
+    /// Reason; `None` for a result.
+    pub(crate) failure: Option<Failure>,
 }
 
 impl Run {
     /// Attempt that failed at this time.
-    pub(crate) fn failed(row: &TakenLease, now: OffsetDateTime) -> Self {
-        Self { job_key: row.job_key, seconds: (now - row.started_at).as_seconds_f64(), failed: true }
+    pub(crate) fn failed(row: &TakenLease, ended_as: EndedAs, error: Option<&ErrorText>, now: OffsetDateTime) -> Self {
+        let message = error.map(|error| error.message.chars().take(MESSAGE).collect()).unwrap_or_default();
+        Self {
+            job_key: row.job_key,
+            seconds: (now - row.started_at).as_seconds_f64(),
+            worker: (row.credential_id, row.worker_id.clone()),
+            failure: Some(Failure { item_id: row.item_id, ended_at: now, ended_as: ended_as.code(), message }),
+        }
     }
 
     /// Label in metrics.
     pub(crate) const fn outcome(&self) -> &'static str {
-        if self.failed { "failed" } else { "succeeded" }
+        if self.failure.is_some() { "failed" } else { "succeeded" }
     }
 }
 
-/// Number of items of one type that a transaction added or put back, and of those that were final at once.
+/// Number of items of one job that a transaction added or put back, and of those that were final at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AddedCounts {
+    pub(crate) type_name: String,
     pub(crate) added: i64,
     pub(crate) retried: i64,
     pub(crate) ended: Counts,
@@ -53,7 +84,7 @@ pub(crate) struct AddedCounts {
 impl ActivityCounters {
     /// Changes the activity of a type. Call this after the commit.
     pub(crate) fn with(&self, type_name: &str, change: impl FnOnce(&mut Activity)) {
-        let mut activities = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut activities = self.types.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(activity) = activities.get_mut(type_name) {
             change(activity);
         } else {
@@ -61,18 +92,33 @@ impl ActivityCounters {
         }
     }
 
-    /// Counts items of a type that were added or put back, and those of them that were final at once. Call this after the
+    /// Counts items of a job that were added or put back, and those of them that were final at once. Call this after the
     /// commit.
-    pub(crate) fn count_added(&self, type_name: &str, added_counts: &AddedCounts) {
-        self.with(type_name, |activity| {
-            activity.added += added_counts.added;
-            activity.retried += added_counts.retried;
-        });
-        self.ended(type_name, &added_counts.ended);
+    pub(crate) fn count_added(&self, job_key: i64, added_counts: &AddedCounts) {
+        self.with(&added_counts.type_name, |activity| activity.retried += added_counts.retried);
+        self.count_new(job_key, added_counts);
+        self.ended(job_key, &added_counts.type_name, &added_counts.ended);
     }
 
-    /// Counts items of a type that reached final states. Call this after the commit.
-    pub(crate) fn ended(&self, type_name: &str, ended: &Counts) {
+    /// Counts items that were added to a job. Call this after the commit.
+    pub(crate) fn count_new(&self, job_key: i64, added_counts: &AddedCounts) {
+        let added = added_counts.added;
+        self.with(&added_counts.type_name, |activity| activity.added += added);
+        if added > 0 {
+            self.jobs.count(job_key, &JobActivity { added, ..JobActivity::default() });
+        }
+    }
+
+    /// Counts ended attempts of jobs and workers. Call this after the commit.
+    pub(crate) fn count_runs(&self, runs: &[Run]) {
+        self.workers.count(runs);
+        for run in runs.iter().filter(|run| run.failure.is_some()) {
+            self.jobs.count(run.job_key, &JobActivity { failed: 1, ..JobActivity::default() });
+        }
+    }
+
+    /// Counts items of a job that reached final states. Call this after the commit.
+    pub(crate) fn ended(&self, job_key: i64, type_name: &str, ended: &Counts) {
         for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
             let n = u64::try_from(ended.get(state)).unwrap_or(0);
             if n > 0 {
@@ -80,25 +126,40 @@ impl ActivityCounters {
                 metrics::counter!("treeline_endings_total", &labels).increment(n);
             }
         }
-        self.with(type_name, |activity| {
-            activity.ended.succeeded += ended.succeeded.max(0);
-            activity.ended.dead += ended.dead.max(0);
-            activity.ended.cancelled += ended.cancelled.max(0);
-            activity.ended.expired += ended.expired.max(0);
-        });
+        let ended = Counts {
+            succeeded: ended.succeeded.max(0),
+            dead: ended.dead.max(0),
+            cancelled: ended.cancelled.max(0),
+            expired: ended.expired.max(0),
+            ..Counts::default()
+        };
+        self.with(type_name, |activity| activity.ended += ended);
+        if ended.finished() > 0 {
+            self.jobs.count(job_key, &JobActivity { ended, ..JobActivity::default() });
+        }
     }
 
     fn take(&self) -> BTreeMap<String, Activity> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.types.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Engine {
-    /// Writes the counts. Returns the number of types.
+    /// Writes the counts of types, jobs and workers. Returns the number of types.
     pub async fn write_activity_counters(&self) -> Result<usize> {
-        let rows = self.0.core.activity_counters.take();
+        let (pool, counters) = (&self.0.core.pools.read, &self.0.core.activity_counters);
+        let rows = counters.take();
         if !rows.is_empty() {
-            statistics::add(&self.0.core.pools.read, &rows).await?;
+            statistics::add(pool, &rows).await?;
+        }
+        let jobs = counters.jobs.take();
+        if !jobs.is_empty() {
+            let small = job_history::add(pool, &jobs, CHARTED_ITEMS).await?;
+            counters.jobs.keep(jobs, &small);
+        }
+        let workers = counters.workers.take();
+        if !workers.is_empty() {
+            worker_history::add(pool, &workers).await?;
         }
         Ok(rows.len())
     }
@@ -117,7 +178,8 @@ impl Engine {
 
     /// Deletes counts that are too old for every rate.
     pub async fn delete_old_activity(&self) -> Result<u64> {
-        Ok(statistics::forget(&self.0.core.pools.read).await?)
+        let pool = &self.0.core.pools.read;
+        Ok(statistics::forget(pool).await? + job_history::forget(pool).await? + worker_history::forget(pool).await?)
     }
 }
 
@@ -129,8 +191,8 @@ mod tests {
     fn counts_are_taken_once() {
         let counters = ActivityCounters::default();
         counters.with("a", |activity| activity.added += 5);
-        counters.ended("a", &Counts { succeeded: 3, dead: 1, running: -4, ..Counts::default() });
-        counters.ended("b", &Counts { expired: 1, dead: -1, ..Counts::default() });
+        counters.ended(1, "a", &Counts { succeeded: 3, dead: 1, running: -4, ..Counts::default() });
+        counters.ended(2, "b", &Counts { expired: 1, dead: -1, ..Counts::default() });
         let rows = counters.take();
         assert_eq!(rows.len(), 2);
         let (a, b) = (&rows["a"], &rows["b"]);

@@ -22,6 +22,7 @@ use app::{
     pages::{
         self,
         import::{imports::Imports, new_import::ImportForm},
+        job::Summary,
     },
 };
 use domain::{
@@ -130,16 +131,37 @@ fn all() -> Vec<(&'static str, Draw)> {
     add(
         "job-tree",
         Box::new(|| {
-            pages::job::page(&tree(), &groups(), &in_flight(), &waiting_reasons(), &[], &pages::job::Actions::default())
+            let summary = Summary {
+                groups: groups(),
+                in_flight: in_flight(),
+                waiting: waiting_reasons(),
+                history: Some(watching::history(1.0)),
+                ..Summary::default()
+            };
+            staff::summary(&tree(), summary, &pages::job::Actions::default())
         }),
     );
     add(
         "job-running",
-        Box::new(|| pages::job::page(&running(), &groups()[..1], &in_flight(), &[], &[], &staff::own_actions())),
+        Box::new(|| {
+            let summary = Summary { groups: groups()[..1].to_vec(), in_flight: in_flight(), ..Summary::default() };
+            staff::summary(&running(), summary, &staff::own_actions())
+        }),
     );
     add(
         "job-complete",
-        Box::new(|| pages::job::page(&complete(), &[], &[], &[], &callbacks::deliveries()[..1], &staff::own_actions())),
+        Box::new(|| {
+            let summary = Summary { callbacks: callbacks::deliveries()[..1].to_vec(), ..Summary::default() };
+            staff::summary(&complete(), summary, &staff::own_actions())
+        }),
+    );
+    add("job-graph", Box::new(|| pages::job::page(&tree(), &pages::job::Content::Graph, &staff::own_actions())));
+    add(
+        "job-timeline",
+        Box::new(|| {
+            let whole = pages::job::Content::Timeline(pages::job::Window::default());
+            pages::job::page(&tree(), &whole, &staff::own_actions())
+        }),
     );
     uploads::all(&mut add);
     staff::all(&mut add);

@@ -2,15 +2,17 @@
 
 use app::{
     components::{action_form::RefusedAction, filter_bar::ListFilter},
+    frame::Page,
     pages::{
         self,
         item::{Actions, Edit},
+        job::{Content, Summary},
         jobs::Jobs,
         operator::{bulk, dead_letters::Items},
     },
 };
 use domain::{
-    Code, Document, Item, ItemState, Problem,
+    Code, Document, Item, ItemState, Job, Problem,
     api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, GroupState},
     event_wait::EventWait,
     id::Uuid,
@@ -80,7 +82,8 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
     let dead = |typed: &str, groups: Option<Vec<ErrorGroup>>, items: Vec<Item>| Items {
         types: types(),
         groups,
-        summaries: items.iter().map(|item| (item.id, summary())).collect(),
+        exact: None,
+        summaries: items.iter().map(|item| (item.id, payload_beginning())).collect(),
         items,
         ..Items::nothing(list_filter(List::Dead, "/dead", typed))
     };
@@ -144,8 +147,9 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             pages::operator::dead_letters::items_page(&Items { list_filter, ..dead("", None, running) })
         }),
     );
-    let cancel =
-        |actions: pages::job::Actions| move || pages::job::page(&running(), &groups()[..1], &[], &[], &[], &actions);
+    let cancel = |actions: pages::job::Actions| {
+        move || summary(&running(), Summary { groups: groups()[..1].to_vec(), ..Summary::default() }, &actions)
+    };
     let problem = Problem::new(
         Code::ReasonRequired,
         "This is somebody else's work: say why, as `reason`. It is kept in the audit log.",
@@ -156,12 +160,20 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
     );
     add(
         "job-partial",
-        Box::new(|| pages::job::page(&partial(), &groups(), &[], &[], &callbacks::twice(), &own_actions())),
+        Box::new(|| {
+            let content = Summary { groups: groups(), callbacks: callbacks::twice(), ..Summary::default() };
+            summary(&partial(), content, &own_actions())
+        }),
     );
 }
 
+/// Page of a job with its summary.
+pub(crate) fn summary(job: &Job, summary: Summary, actions: &pages::job::Actions) -> Page {
+    pages::job::page(job, &Content::Summary(Box::new(summary)), actions)
+}
+
 /// Beginning of a payload.
-fn summary() -> String {
+fn payload_beginning() -> String {
     "{\"iata\":\"00M\",\"name\":\"Z\\u00fcrich </td><b>Kloten\",\"latitude\":\"n/a\",\"note\":\"cut off he".to_owned()
 }
 

@@ -6,6 +6,7 @@ use app::{
         self,
         overview::Overview,
         types::{JobTypePageData, Typed},
+        worker::{LastError, WorkerPageData},
     },
 };
 use domain::{
@@ -13,18 +14,18 @@ use domain::{
     api::{Activity, BrokerStats, QueueStats, Rate, SeriesStep, Stats, TypeStats, Worker},
     dispatch::retry::Backoff,
     id::Uuid,
-    item::MaxFailures,
+    item::{EndedAs, MaxFailures},
     job_type::{Builtin, Delivery, Executor},
     notify::alert::{Alert, AlertKind},
 };
 
 use crate::{
     Draw,
-    fixtures::{at, counts},
+    fixtures::{at, counts, in_flight},
 };
 
 /// One hour of history with a wave of work, fifteen minutes of failures, and a minute that has just started.
-fn history(scale: f64) -> History {
+pub(crate) fn history(scale: f64) -> History {
     let end = at("2026-11-20T14:03:00Z").0;
     let points = (0..60).map(|n: i32| {
         let wave = (f64::from(n) / 9.0).sin();
@@ -39,7 +40,7 @@ fn history(scale: f64) -> History {
         }
         (Time(SeriesStep::Minute.after(end, i64::from(n) - 59)), activity)
     });
-    History { range: Range::Hour, points: points.collect() }
+    History { range: Range::Hour, points: points.collect(), until: None }
 }
 
 fn broker() -> BrokerStats {
@@ -112,11 +113,34 @@ fn worker(name: &str, open: i64, seen: Time) -> Worker {
     Worker { worker_id: name.to_owned(), owner: "billing".to_owned(), types, open, last_seen_at: seen }
 }
 
-fn workers() -> Vec<Worker> {
+fn workers() -> Vec<(Uuid, Worker)> {
     vec![
-        worker("w-1", 8, at("2026-11-20T14:03:05Z")),
-        worker("<script>alert(1)</script>-with-a-name-that-goes-on-and-on-and-on", 0, at("2026-11-20T11:00:00Z")),
+        (Uuid::from_u128(1), worker("w-1", 8, at("2026-11-20T14:03:05Z"))),
+        (
+            Uuid::from_u128(1),
+            worker("<script>alert(1)</script>-with-a-name-that-goes-on-and-on-and-on", 0, at("2026-11-20T11:00:00Z")),
+        ),
     ]
+}
+
+/// A worker that fails now and then.
+fn one_worker() -> WorkerPageData {
+    let (credential_id, worker) = workers().remove(0);
+    let errors = ["no account <b>12</b>", "the card terminal does not answer"].map(|message| LastError {
+        item_id: Uuid::from_u128(31),
+        ended_at: at("2026-11-20T14:02:41Z"),
+        ended_as: Some(EndedAs::Failed),
+        message: message.to_owned(),
+    });
+    WorkerPageData {
+        credential_id,
+        worker,
+        first_seen_at: at("2026-11-20T08:00:00Z"),
+        claimed: in_flight(),
+        errors: errors.to_vec(),
+        history: history(0.1),
+        last_hour: history(0.1),
+    }
 }
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
@@ -141,7 +165,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
             pages::overview::page(&Overview {
                 stats,
                 alerts,
-                workers: workers(),
+                workers: workers().into_iter().map(|it| it.1).collect(),
                 more_workers: false,
                 history: history(1.0),
             })
@@ -161,6 +185,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         }),
     );
     add("workers", Box::new(|| pages::overview::workers_page(&workers(), None, true)));
+    add("worker", Box::new(|| pages::worker::page(&one_worker())));
     add("workers-empty", Box::new(|| pages::overview::workers_page(&[], None, true)));
     let kinds = || {
         [

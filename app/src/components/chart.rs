@@ -85,12 +85,45 @@ impl Range {
 pub struct History {
     pub range: Range,
     pub points: Vec<(Time, Activity)>,
+    /// End of the axis; `None`: now.
+    pub until: Option<Time>,
 }
 
-/// Links to the ranges of a page's charts.
+/// Time axis of a chart.
+#[derive(Clone, Copy)]
+struct Axis {
+    /// Length of a point, such as "per minute".
+    unit: &'static str,
+    /// End of the axis; `None`: now.
+    until: Option<Time>,
+}
+
+impl History {
+    const fn axis(&self) -> Axis {
+        Axis { unit: self.range.unit(), until: self.until }
+    }
+
+    /// Sum over all points.
+    pub fn sum(&self, value: fn(&Activity) -> i64) -> i64 {
+        self.points.iter().map(|(_, activity)| value(activity)).sum()
+    }
+}
+
+/// Links to the ranges of a page's charts. The path may have a query.
 pub fn ranges(path: &str, chosen: Range) -> AnyView {
-    let links = Range::ALL.map(|range| {
-        let to = if range == Range::default() { path.to_owned() } else { format!("{path}?range={}", range.word()) };
+    links(path, chosen, &Range::ALL)
+}
+
+/// Links to the ranges of a worker's charts; a worker has no history of months.
+pub fn short_ranges(path: &str, chosen: Range) -> AnyView {
+    links(path, chosen, &[Range::Hour, Range::Day])
+}
+
+fn links(path: &str, chosen: Range, ranges: &[Range]) -> AnyView {
+    let mark = if path.contains('?') { '&' } else { '?' };
+    let links = ranges.iter().map(|&range| {
+        let to =
+            if range == Range::default() { path.to_owned() } else { format!("{path}{mark}range={}", range.word()) };
         view! {
             <a href=to aria-current=(range == chosen).then_some("true")>{range.title()}</a>
         }
@@ -118,7 +151,7 @@ pub fn throughput(history: &History) -> AnyView {
     let keys = [("key-ok", "Succeeded"), ("key-bad", "Failed"), ("key-added", "Added")];
     let label = format!("Items that succeeded and failed {}, and items added", history.range.unit());
     let scale = (0..=LINES).rev().map(|n| short(top * n as f64 / LINES as f64)).collect();
-    figure(history.range.unit(), "throughput", "Throughput", &label, keys, scale, drawing.into_any(), rows.collect())
+    figure(history.axis(), "throughput", "Throughput", &label, keys, scale, drawing.into_any(), rows.collect())
 }
 
 /// Failures in each point, oldest first.
@@ -130,7 +163,7 @@ pub fn failures(id: &'static str, heading: &'static str, unit: &'static str, poi
     let rows = points.iter().map(|(at, n)| (*at, vec![grouped(*n)])).collect();
     let scale = (0..=LINES).rev().map(|n| short(top * n as f64 / LINES as f64)).collect();
     let label = format!("Failures {unit}");
-    figure(unit, id, heading, &label, [("key-bad", "Failed")], scale, drawing.into_any(), rows)
+    figure(Axis { unit, until: None }, id, heading, &label, [("key-bad", "Failed")], scale, drawing.into_any(), rows)
 }
 
 /// Failures in each hour of a day, oldest first, as bars in a row of a list.
@@ -146,6 +179,48 @@ pub fn sparkline(counts: &[i64]) -> AnyView {
         </svg>
     }
     .into_any()
+}
+
+/// Attempts that succeeded and failed.
+pub fn attempts(history: &History) -> AnyView {
+    let of = |value: fn(&Activity) -> i64| -> Vec<i64> { history.points.iter().map(|(_, it)| value(it)).collect() };
+    let (succeeded, failed) = (of(|it| it.ended.succeeded), of(|it| it.failed));
+    let most = succeeded.iter().zip(&failed).map(|(ok, bad)| ok + bad).max().unwrap_or(0);
+    let top = round_up(most as f64, 4.0);
+    let y = |value: i64| HEIGHT - value as f64 / top * HEIGHT;
+    let nothing = vec![0; succeeded.len()];
+    let drawing = view! {
+        <path class="f-ok" d=bars(&nothing, &succeeded, y) />
+        <path class="f-bad" d=bars(&succeeded, &failed, y) />
+    };
+    let rows =
+        history.points.iter().map(|(at, it)| (*at, vec![grouped(it.ended.succeeded), grouped(it.failed)])).collect();
+    let keys = [("key-ok", "Succeeded"), ("key-bad", "Failed")];
+    let label = format!("Attempts that succeeded and failed {}", history.range.unit());
+    let scale = (0..=LINES).rev().map(|n| short(top * n as f64 / LINES as f64)).collect();
+    figure(history.axis(), "attempts", "Attempts", &label, keys, scale, drawing.into_any(), rows)
+}
+
+/// Median and 95th percentile of the run time.
+pub fn run_times(history: &History) -> AnyView {
+    let of = |quantile: f64| -> Vec<Option<f64>> {
+        history.points.iter().map(|(_, it)| it.run.quantile(quantile)).collect()
+    };
+    let (half, most_of) = (of(0.5), of(0.95));
+    let most = half.iter().chain(&most_of).flatten().copied().fold(0.0, f64::max);
+    let top = round_up(most, 0.004);
+    let y = |seconds: f64| HEIGHT - seconds / top * HEIGHT;
+    let drawing = view! {
+        <path class="l l-p50" d=line(half.iter().map(|seconds| seconds.map(y))) />
+        <path class="l l-p95" d=line(most_of.iter().map(|seconds| seconds.map(y))) />
+    };
+    let text = |seconds: Option<f64>| seconds.map_or_else(|| "–".to_owned(), brief);
+    let rows = history.points.iter().zip(half.iter().zip(&most_of));
+    let rows = rows.map(|((at, _), (half, most_of))| (*at, vec![text(*half), text(*most_of)])).collect();
+    let keys = [("key-p50", "p50"), ("key-p95", "p95")];
+    let label = format!("Median and 95th percentile of the run time, {}", history.range.unit());
+    let scale = (0..=LINES).rev().map(|n| brief(top * n as f64 / LINES as f64)).collect();
+    figure(history.axis(), "durations", "Run time", &label, keys, scale, drawing.into_any(), rows)
 }
 
 /// 95th percentiles of the wait for the first attempt and of the run time.
@@ -169,7 +244,7 @@ pub fn durations(history: &History) -> AnyView {
         format!("95th percentile of the wait for the first attempt and of the run time, {}", history.range.unit());
     let scale = (0..=LINES).rev().map(|n| brief(top * n as f64 / LINES as f64)).collect();
     figure(
-        history.range.unit(),
+        history.axis(),
         "durations",
         "Wait and run time, p95",
         &label,
@@ -182,7 +257,7 @@ pub fn durations(history: &History) -> AnyView {
 
 #[expect(clippy::too_many_arguments, reason = "one drawing with all its words")]
 fn figure<const N: usize>(
-    unit: &'static str,
+    axis: Axis,
     id: &'static str,
     heading: &'static str,
     label: &str,
@@ -215,12 +290,12 @@ fn figure<const N: usize>(
         }
     });
     let ends = [rows.first(), rows.get(rows.len() / 2)];
-    let axis = ends.into_iter().flatten().map(|(at, _)| view! { <span>{clock(*at)}</span> }).collect_view();
+    let times = ends.into_iter().flatten().map(|(at, _)| view! { <span>{clock(*at)}</span> }).collect_view();
     view! {
         <section class="card" id=id aria-labelledby=format!("{id}-heading")>
             <div class="card-head">
                 <h2 id=format!("{id}-heading")>{heading}</h2>
-                <span class="sub">{unit}</span>
+                <span class="sub">{axis.unit}</span>
                 <div class="end">
                     <ul class="chart-key">{legend}</ul>
                 </div>
@@ -241,8 +316,8 @@ fn figure<const N: usize>(
                             </ol>
                         </div>
                         <div class="chart-x" aria-hidden="true">
-                            {axis}
-                            <span>"now"</span>
+                            {times}
+                            <span>{axis.until.map_or_else(|| "now".into_any(), |at| clock(at).into_any())}</span>
                         </div>
                     </div>
                     {data(id, label, keys.map(|(_, word)| word), rows)}

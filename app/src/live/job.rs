@@ -28,10 +28,17 @@ pub struct InitialState {
 }
 
 /// Live part of `/jobs/{id}`. `label` names the bar, `list` is the URL of the job's items; `children` is rendered by
-/// the server between the head and the tree.
+/// the server between the head and the tree. A view of the job other than its summary has `children` only.
 #[island]
-pub fn LiveJob(id: Uuid, label: String, list: String, initial: InitialState, children: Children) -> impl IntoView {
-    let several = initial.lines.len() > 1;
+pub fn LiveJob(
+    id: Uuid,
+    label: String,
+    list: String,
+    initial: InitialState,
+    summary: bool,
+    children: Children,
+) -> impl IntoView {
+    let several = summary && initial.lines.len() > 1;
     let signals = LiveSignals::new(initial.head, initial.lines, initial.left_out, initial.active_items);
     wake(id, signals);
     let head = signals.head;
@@ -70,15 +77,21 @@ pub fn LiveJob(id: Uuid, label: String, list: String, initial: InitialState, chi
                                 {tree(signals)}
                             </section>
                         }
-                    })} <section class="card" id="active-items" aria-labelledby="active-items-heading">
-                    <div class="card-head">
-                        <h2 id="active-items-heading">"Items in progress"</h2>
-                        <div class="end">
-                            <a href=list>"All items"</a>
-                        </div>
-                    </div>
-                    {active_items(signals)}
-                </section>
+                    })}
+                {summary
+                    .then(|| {
+                        view! {
+                            <section class="card" id="active-items" aria-labelledby="active-items-heading">
+                                <div class="card-head">
+                                    <h2 id="active-items-heading">"Items in progress"</h2>
+                                    <div class="end">
+                                        <a href=list>"All items"</a>
+                                    </div>
+                                </div>
+                                {active_items(signals)}
+                            </section>
+                        }
+                    })}
             </div>
         </div>
     }

@@ -98,12 +98,16 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
     }
 }
 
-fn table(audit: &Audit) -> AnyView {
-    let rows = audit.entries.iter().map(row).collect_view();
+/// Entries as a table.
+pub(super) fn entries(entries: &[AuditEntry]) -> AnyView {
+    let rows = entries.iter().map(row).collect_view();
     let heads = words(["When", "Person", "Action", "Target", "Reason"]);
-    let table = table::frame("Audit log", "audit", heads, rows);
+    table::frame("Audit log", "audit", heads, rows)
+}
+
+fn table(audit: &Audit) -> AnyView {
     view! {
-        <div class="card">{table}</div>
+        <div class="card">{entries(&audit.entries)}</div>
         {next_page(audit.next.as_ref(), "Older")}
     }
     .into_any()

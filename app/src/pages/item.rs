@@ -318,7 +318,7 @@ fn brief_list(detail: &str) -> String {
 }
 
 /// Shape and label of the outcome of an attempt.
-const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
+pub(super) const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
     match how {
         None => ("running", "In progress"),
         Some(EndedAs::Succeeded) => ("succeeded", "Succeeded"),

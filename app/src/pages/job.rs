@@ -2,8 +2,13 @@
 //! them.
 
 mod actions;
+mod activity;
+mod gantt;
+mod graph;
 pub mod holds;
+mod results;
 mod timeline;
+mod view;
 
 use domain::{
     Item, Job, JobStatus,
@@ -15,65 +20,139 @@ use domain::{
 use leptos::prelude::*;
 
 pub use actions::Actions;
+pub use activity::Activity;
+pub use gantt::Window;
+pub use results::Results;
+pub use view::JobView;
 
 use super::deliveries;
 use crate::pages::operator::{dead_letters, error_groups};
 use crate::{
-    components::{action_form::flash, breadcrumbs::breadcrumbs, copyable_id::copyable_id, timestamp::clock},
+    components::{
+        action_form::flash,
+        breadcrumbs::breadcrumbs,
+        chart::{self, History},
+        copyable_id::copyable_id,
+        timestamp::clock,
+    },
     frame::{NavSection, Page},
     job_view::{ActiveItem, Head, Line},
     live::job::{InitialState, LiveJob},
 };
 
+/// Content of the summary.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    pub groups: Vec<ErrorGroup>,
+    pub in_flight: Vec<Item>,
+    pub waiting: Vec<WaitingItems>,
+    pub callbacks: Vec<CallbackDelivery>,
+    /// Activity over the life of the job; `None` if it is too small to have any.
+    pub history: Option<History>,
+}
+
+/// Content of one view.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Summary(Box<Summary>),
+    Graph,
+    Timeline(Window),
+    Results(Results),
+    Activity(Activity),
+}
+
+impl Content {
+    const fn view(&self) -> JobView {
+        match self {
+            Self::Summary(_) => JobView::Summary,
+            Self::Graph => JobView::Graph,
+            Self::Timeline(_) => JobView::Timeline,
+            Self::Results(_) => JobView::Results,
+            Self::Activity(_) => JobView::Activity,
+        }
+    }
+}
+
 /// Renders the page.
-pub fn page(
-    job: &Job,
-    groups: &[ErrorGroup],
-    in_flight: &[Item],
-    waiting: &[WaitingItems],
-    callbacks: &[CallbackDelivery],
-    actions: &Actions,
-) -> Page {
+pub fn page(job: &Job, content: &Content, actions: &Actions) -> Page {
     let name = crate::pages::import::progress::name(job);
-    let completed = job.tree.status == JobStatus::Completed;
-    let file = job.upload_id.is_some();
-    let (lines, left_out) = Line::of_tree(job);
-    let initial =
-        InitialState { head: Head::of(job), lines, left_out, active_items: ActiveItem::of_items(job, in_flight) };
-    let holds = holds::holds(waiting);
-    let errors = errors(job, groups, !completed);
     let (term, _) = actions::reach(job);
-    let list = dead_letters::rows_of("/items", List::Items, vec![term]);
     let tree = format!("/jobs/{}", job.root_id);
     match job.parent_id {
         None => breadcrumbs(&[("/jobs", "Jobs")], name.as_str()),
         Some(_) => breadcrumbs(&[("/jobs", "Jobs"), (&tree, "Whole tree")], name.as_str()),
     }
+    let tabs = view::tabs(job, content.view(), &term);
+    let below = match content {
+        Content::Summary(content) => summary(job, content, actions),
+        Content::Graph => one_view(job, graph::graph(job)),
+        Content::Timeline(window) => one_view(job, gantt::gantt(job, *window)),
+        Content::Results(content) => one_view(job, results::results(job, content)),
+        Content::Activity(content) => one_view(job, activity::activity(content)),
+    };
     let content = view! {
         {flash(actions.flash.as_deref())}
-        <div class="job-title" id="page-actions" data-refresh="">
-            <h1 class="file-name">{name.clone()}</h1>
-            {actions::actions(job, actions)}
+        <div class="job-head">
+            <div class="job-title" id="page-actions" data-refresh="">
+                <h1 class="file-name">{name.clone()}</h1>
+                {actions::actions(job, actions)}
+            </div>
+            {tabs}
         </div>
+        {below}
+    }
+    .into_any();
+    Page { title: name, nav_section: NavSection::Jobs, content, is_live: true }
+}
+
+/// URL of the job's items.
+fn list(job: &Job) -> String {
+    dead_letters::rows_of("/items", List::Items, vec![actions::reach(job).0])
+}
+
+/// The live head above one view.
+fn one_view(job: &Job, content: AnyView) -> AnyView {
+    let label = format!("Progress of {}", crate::pages::import::progress::name(job));
+    let initial = InitialState { head: Head::of(job), lines: Vec::new(), left_out: 0, active_items: Vec::new() };
+    view! {
+        <div class="job-page job-one">
+            <LiveJob id=job.id label list=list(job) initial summary=false>
+                {content}
+            </LiveJob>
+        </div>
+    }
+    .into_any()
+}
+
+fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
+    let completed = job.tree.status == JobStatus::Completed;
+    let (lines, left_out) = Line::of_tree(job);
+    let active_items = ActiveItem::of_items(job, &content.in_flight);
+    let initial = InitialState { head: Head::of(job), lines, left_out, active_items };
+    let label = format!("Progress of {}", crate::pages::import::progress::name(job));
+    let holds = holds::holds(&content.waiting);
+    let errors = errors(job, &content.groups, !completed);
+    let history = content.history.as_ref().map(chart::throughput);
+    view! {
         <div class="job-page">
-            <LiveJob id=job.id label=format!("Progress of {name}") list initial>
+            <LiveJob id=job.id label list=list(job) initial summary=true>
                 // A reason to wait, such as a paused type, may change without an event of the job.
                 <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
                     {holds}
                     {errors}
+                    {history}
                 </div>
             </LiveJob>
             <div class="job-side stack gap-4">
-                <div id="downloads-part" data-refresh="">{crate::pages::import::progress::downloads_card(job, file, completed)}</div>
+                <div id="downloads-part" data-refresh="">{crate::pages::import::progress::downloads_card(job, job.upload_id.is_some(), completed)}</div>
                 <div id="facts" data-refresh="">{details(job)}</div>
             </div>
             <div class="job-when stack gap-4">
-                {deliveries::of_job(callbacks, actions.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
+                {deliveries::of_job(&content.callbacks, actions.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
             </div>
         </div>
     }
-    .into_any();
-    Page { title: name, nav_section: NavSection::Jobs, content, is_live: true }
+    .into_any()
 }
 
 /// Error groups, each with a link to its items and a button that retries all of them.

@@ -6,11 +6,13 @@
 use domain::{
     api::{BrokerStats, Stats, TypeStats, Worker},
     dispatch::progress::grouped,
+    id::Uuid,
     notify::alert::{Alert, AlertKind},
     query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;
 
+use super::worker;
 use crate::pages::operator::dead_letters::rows_of;
 use crate::{
     components::{
@@ -280,8 +282,8 @@ fn broker(broker: &BrokerStats) -> AnyView {
     .into_any()
 }
 
-/// `/workers`: workers and the items that they are processing.
-pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> Page {
+/// `/workers`: workers, each by its credential, and the items that they are processing.
+pub fn workers_page(workers: &[(Uuid, Worker)], next: Option<&String>, first: bool) -> Page {
     let list = if workers.is_empty() && first {
         let next_step = view! { <a class="btn" href="/api/docs">"Connect a worker"</a> }.into_any();
         crate::components::panel::empty(
@@ -305,10 +307,10 @@ pub fn workers_page(workers: &[Worker], next: Option<&String>, first: bool) -> P
     Page { title: "Workers".to_owned(), nav_section: NavSection::Workers, content, is_live: false }
 }
 
-fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
+fn worker_table(workers: &[(Uuid, Worker)], next: Option<&String>) -> AnyView {
     let rows = workers
         .iter()
-        .map(|worker| {
+        .map(|(credential_id, worker)| {
             let running_items = rows_of("/items", List::Items, vec![Term::is("state", "running"), Term::is("worker", &worker.worker_id)]);
             let open = if worker.open > 0 {
                 view! { <a href=running_items>{grouped(worker.open)}</a> }.into_any()
@@ -317,7 +319,9 @@ fn worker_table(workers: &[Worker], next: Option<&String>) -> AnyView {
             };
             view! {
                 <tr role="row" data-key=format!("{} {}", worker.owner, worker.worker_id)>
-                    <th scope="row" role="rowheader" class="name"><span class="mono">{worker.worker_id.clone()}</span></th>
+                    <th scope="row" role="rowheader" class="name">
+                        <a class="mono" href=worker::link(*credential_id, &worker.worker_id)>{worker.worker_id.clone()}</a>
+                    </th>
                     <td role="cell" data-label="Service">{worker.owner.clone()}</td>
                     <td role="cell" data-label="Types">{worker.types.join(", ")}</td>
                     <td role="cell" class="num" data-label="In progress">{open}</td>

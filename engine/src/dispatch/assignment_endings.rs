@@ -151,7 +151,8 @@ async fn succeed(
         counts.succeeded += 1;
         rows.freed.extend(done.serialize_queue_id.map(|queue_id| (queue_id, item_id)));
         rows.succeeded.push(Success { item_id, job_key, command });
-        rows.runs.push(Run { job_key, seconds: done.seconds, failed: false });
+        let worker = (commands[command].holder.credential_id, done.worker_id);
+        rows.runs.push(Run { job_key, seconds: done.seconds, worker, failure: None });
         rows.ended.push(EndedAttempt {
             assignment_id: done.assignment_id,
             item_id,
@@ -242,7 +243,7 @@ pub(crate) async fn move_to_next_state(
         };
         let ended_as = failure_outcome.ended_as;
         if matches!(ended_as, EndedAs::Failed | EndedAs::TimedOut | EndedAs::LeaseLost) {
-            rows.runs.push(Run::failed(&row, now));
+            rows.runs.push(Run::failed(&row, ended_as, failure_outcome.error.as_ref(), now));
         }
         rows.ended.push(EndedAttempt::of(&row, ended_as, now));
         let delta = rows.delta(row.job_key);

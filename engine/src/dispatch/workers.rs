@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use domain::{Time, api::Worker};
+use domain::{Item, Problem, Time, api::Worker, item::EndedAs};
 use uuid::Uuid;
 
 use crate::{
@@ -16,13 +16,18 @@ use crate::{
     access::caller::{Caller, Scope},
     error::Result,
     store::{
-        dispatch::workers::{self, SeenRow},
+        dispatch::{
+            worker_history,
+            workers::{self, SeenRow, WorkerRow},
+        },
         pagination::NamedOrder,
     },
 };
 
 /// Maximum number of workers recorded between two writes; names are untrusted and could be any number.
 const ROOM: usize = 10_000;
+/// Maximum number of claimed items that are shown of a worker.
+const CLAIMED: i64 = 50;
 
 /// Workers seen since the last write, and the time of the last claim of each type on this server.
 #[derive(Default)]
@@ -84,6 +89,27 @@ impl Workers {
     }
 }
 
+/// A worker with what it does.
+#[derive(Clone, Debug)]
+pub struct WorkerDetails {
+    pub worker: Worker,
+    pub first_seen_at: Time,
+    /// Items that it holds, longest first.
+    pub claimed: Vec<Item>,
+    /// Its last failed attempts, newest first.
+    pub errors: Vec<WorkerError>,
+}
+
+/// A failed attempt of a worker.
+#[derive(Clone, Debug)]
+pub struct WorkerError {
+    pub item_id: Uuid,
+    pub ended_at: Time,
+    pub ended_as: Option<EndedAs>,
+    /// First 500 characters.
+    pub message: String,
+}
+
 /// Last worker of a page: time when it was first seen, name, and credential.
 pub type WorkerPosition = (Time, String, Uuid);
 
@@ -122,17 +148,42 @@ impl Engine {
         let rows = workers::list(&core.pools.read, caller.visible_owner(), order, behind.as_ref(), limit).await?;
         Ok(rows
             .into_iter()
-            .map(|row| {
-                let worker = Worker {
-                    worker_id: row.worker_id.clone(),
-                    owner: row.owner,
-                    types: row.types,
-                    open: row.open,
-                    last_seen_at: Time(row.last_seen_at),
-                };
-                ((Time(row.first_seen_at), row.worker_id, row.credential_id), worker)
-            })
+            .map(|row| ((Time(row.first_seen_at), row.worker_id.clone(), row.credential_id), worker(row)))
             .collect())
+    }
+
+    /// Returns a worker with the items that it holds and its last errors. Only for callers that see all owners' work.
+    pub async fn worker(&self, caller: &Caller, credential_id: Uuid, worker_id: &str) -> Result<WorkerDetails> {
+        Self::require_statistics(caller)?;
+        let core = &self.0.core;
+        let pool = &core.pools.read;
+        core.write_seen_workers().await?;
+        self.write_activity_counters().await?;
+        let missing = || Problem::not_found("worker");
+        let row = workers::one(pool, credential_id, worker_id).await?.ok_or_else(missing)?;
+        let ids = workers::claimed_items(pool, credential_id, worker_id, CLAIMED).await?;
+        let mut claimed = core.views(&ids, false).await?;
+        // Items that have ended since are no longer claimed.
+        claimed.retain(|item| item.assignment.is_some());
+        let errors = worker_history::errors(pool, credential_id, worker_id).await?;
+        let errors = errors.into_iter().map(|row| WorkerError {
+            item_id: row.item_id,
+            ended_at: Time(row.ended_at),
+            ended_as: EndedAs::from_code(row.ended_as),
+            message: row.message,
+        });
+        let errors = errors.collect();
+        Ok(WorkerDetails { first_seen_at: Time(row.first_seen_at), worker: worker(row), claimed, errors })
+    }
+}
+
+fn worker(row: WorkerRow) -> Worker {
+    Worker {
+        worker_id: row.worker_id,
+        owner: row.owner,
+        types: row.types,
+        open: row.open,
+        last_seen_at: Time(row.last_seen_at),
     }
 }
 

@@ -144,8 +144,8 @@ pub(crate) struct AddedRows {
     ready: BTreeMap<i32, (usize, ClaimCursor)>,
     roots: Vec<Uuid>,
     to_complete: Vec<(i64, Uuid)>,
-    /// Numbers for the statistics, by type.
-    added_counts: BTreeMap<String, AddedCounts>,
+    /// Numbers for the statistics, by job.
+    added_counts: BTreeMap<i64, AddedCounts>,
     /// Items that were dead at once, by error group.
     dead: Vec<GroupCount>,
 }
@@ -163,8 +163,8 @@ impl AddedRows {
 
     pub(crate) async fn after_commit(&self, core: &Arc<Core>) {
         core.announce(&self.ready);
-        for (type_name, added_counts) in &self.added_counts {
-            core.activity_counters.count_added(type_name, added_counts);
+        for (&job_key, added_counts) in &self.added_counts {
+            core.activity_counters.count_added(job_key, added_counts);
         }
         core.error_counters.add(&self.dead);
         core.complete_jobs(&self.to_complete).await;

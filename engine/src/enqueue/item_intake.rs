@@ -60,7 +60,7 @@ pub(crate) struct Intake {
     seqs: HashMap<i64, i64>,
     current: HashMap<(i32, i16), i64>,
     now: Option<Time>,
-    added_counts: BTreeMap<String, AddedCounts>,
+    added_counts: BTreeMap<i64, AddedCounts>,
 }
 
 impl Intake {
@@ -196,7 +196,7 @@ impl Intake {
         let delta = deltas.entry(job.job_key).or_default();
         delta.fair_turn_only = false;
         delta.seqs += n;
-        let added_counts = self.added_counts.entry(job.type_name.clone()).or_default();
+        let added_counts = self.added_counts_of(job);
         added_counts.added += n;
         added_counts.ended += delta.counts - before;
         deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
@@ -224,7 +224,7 @@ impl Intake {
             &mut Target { job, job_state, serialize_queues: &mut self.serialize_queues, fair_turn, current, now },
             delta,
         );
-        let added_counts = self.added_counts.entry(job.type_name.clone()).or_default();
+        let added_counts = self.added_counts_of(job);
         added_counts.retried += 1;
         added_counts.ended += delta.counts - before;
         deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
@@ -253,9 +253,14 @@ impl Intake {
         self.rows.finals.iter().filter(|row| row.state == dead).cloned().collect()
     }
 
-    /// Numbers for the statistics, by type name.
-    pub(crate) fn added_counts(&self) -> BTreeMap<String, AddedCounts> {
+    /// Numbers for the statistics, by job.
+    pub(crate) fn added_counts(&self) -> BTreeMap<i64, AddedCounts> {
         self.added_counts.clone()
+    }
+
+    fn added_counts_of(&mut self, job: &JobInfo) -> &mut AddedCounts {
+        let new = || AddedCounts { type_name: job.type_name.clone(), ..AddedCounts::default() };
+        self.added_counts.entry(job.job_key).or_insert_with(new)
     }
 
     /// Number of claimable items and their lowest position, by type.

@@ -1,14 +1,23 @@
-//! Activity of job types over time: small stored rows per minute, hour and day.
+//! Activity of job types, jobs and workers over time: small stored rows per minute, hour and day.
 
 use std::collections::HashMap;
 
 use domain::{
-    Problem,
+    Job, Problem,
     api::{Activity, SeriesStep},
 };
+use sqlx::PgPool;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
-use crate::{access::caller::Caller, error::Result, store::query::history};
+use crate::{
+    access::caller::Caller,
+    error::Result,
+    store::{
+        dispatch::worker_history,
+        query::{history, job_history},
+    },
+};
 
 use super::super::Engine;
 
@@ -57,6 +66,12 @@ impl Span {
         Self { step, from: step.after(to, -points), to }
     }
 
+    /// Every point, oldest first, with the activity that was found.
+    fn fill(self, found: Vec<(OffsetDateTime, Activity)>) -> Vec<(OffsetDateTime, Activity)> {
+        let mut found: HashMap<OffsetDateTime, Activity> = found.into_iter().collect();
+        self.starts().map(|at| (at, found.remove(&at).unwrap_or_default())).collect()
+    }
+
     /// Starts of the points, oldest first.
     pub fn starts(self) -> impl Iterator<Item = OffsetDateTime> {
         let n = (self.to - self.from).whole_seconds() / self.step.seconds();
@@ -75,9 +90,34 @@ impl Engine {
     ) -> Result<Vec<(OffsetDateTime, Activity)>> {
         Self::require_statistics(caller)?;
         self.write_activity_counters().await?;
-        let found = history::points(&self.0.core.pools.read, type_name, span.step, (span.from, span.to)).await?;
-        let mut found: HashMap<OffsetDateTime, Activity> = found.into_iter().collect();
-        Ok(span.starts().map(|at| (at, found.remove(&at).unwrap_or_default())).collect())
+        Ok(span.fill(history::points(self.read_pool(), type_name, span.step, (span.from, span.to)).await?))
+    }
+
+    /// Activity of a job with its descendants in every point of the span, oldest first. Jobs of fewer than
+    /// [`CHARTED_ITEMS`](crate::activity_counters::CHARTED_ITEMS) items have none.
+    pub async fn job_activity(&self, job: &Job, span: Span) -> Result<Vec<(OffsetDateTime, Activity)>> {
+        self.write_activity_counters().await?;
+        let ids: Vec<Uuid> = job.subtree().iter().map(|job| job.id).collect();
+        Ok(span.fill(job_history::points(self.read_pool(), &ids, span.step, (span.from, span.to)).await?))
+    }
+
+    /// Ended attempts of a worker in every point of the span, oldest first: succeeded items, failed attempts, and run
+    /// times. Only for callers that see all owners' work.
+    pub async fn worker_activity(
+        &self,
+        caller: &Caller,
+        credential_id: Uuid,
+        worker_id: &str,
+        span: Span,
+    ) -> Result<Vec<(OffsetDateTime, Activity)>> {
+        Self::require_statistics(caller)?;
+        self.write_activity_counters().await?;
+        let worker = (credential_id, worker_id);
+        Ok(span.fill(worker_history::points(self.read_pool(), worker, span.step, (span.from, span.to)).await?))
+    }
+
+    fn read_pool(&self) -> &PgPool {
+        &self.0.core.pools.read
     }
 }
 

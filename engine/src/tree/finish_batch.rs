@@ -38,8 +38,8 @@ pub(crate) struct CommitEffects {
     roots: Vec<Uuid>,
     to_complete: Vec<(i64, Uuid)>,
     fed: BTreeMap<i32, (usize, ClaimCursor)>,
-    /// Numbers of fed items for the statistics, by type; those that were final at once are in `finished`.
-    added_counts: BTreeMap<String, AddedCounts>,
+    /// Numbers of fed items for the statistics, by job; those that were final at once are in `finished`.
+    added_counts: BTreeMap<i64, AddedCounts>,
     /// Number of items that each job gained in each final state.
     finished: Vec<(i64, Counts)>,
     /// Dead items by error group.
@@ -193,8 +193,8 @@ impl CommitEffects {
             core.waiters.wake(type_id, 1);
         }
         core.announce(&self.fed);
-        for (type_name, added_counts) in &self.added_counts {
-            core.activity_counters.with(type_name, |activity| activity.added += added_counts.added);
+        for (&job_key, added_counts) in &self.added_counts {
+            core.activity_counters.count_new(job_key, added_counts);
         }
         core.error_counters.add(&self.dead);
         self.count(core, rows).await;
@@ -215,13 +215,14 @@ impl CommitEffects {
         let Ok(jobs) = core.jobs.by_job_keys(&core.pools.read, job_keys).await else { return };
         for (job_key, counts) in &self.finished {
             if let Some(job) = jobs.get(job_key) {
-                core.activity_counters.ended(&job.type_name, counts);
+                core.activity_counters.ended(*job_key, &job.type_name, counts);
             }
         }
+        core.activity_counters.count_runs(&rows.runs);
         for run in &rows.runs {
             let Some(job) = jobs.get(&run.job_key) else { continue };
             core.activity_counters.with(&job.type_name, |activity| {
-                activity.failed += i64::from(run.failed);
+                activity.failed += i64::from(run.failure.is_some());
                 activity.run.record(run.seconds);
             });
             let labels = [("type", job.type_name.clone()), ("outcome", run.outcome().to_owned())];

@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use domain::Counts;
 use uuid::Uuid;
 
 use super::finish_batch::finish_batch;
@@ -104,8 +105,11 @@ async fn step(core: &Core, job_key: i64) -> Result<bool> {
 
     let mut rows = EndingRows::default();
     rows.delta(job_key).knows_cancelled = true;
+    let mut ended = Counts::default();
     match propagation.kind {
-        PropagationKind::Cancel | PropagationKind::Fail => end(core, &mut tx, propagation, &ids, &mut rows).await?,
+        PropagationKind::Cancel | PropagationKind::Fail => {
+            ended.cancelled = end(core, &mut tx, propagation, &ids, &mut rows).await? as i64;
+        }
         PropagationKind::Return => return_to_waiting(&mut tx, job, &ids).await?,
         PropagationKind::Release => {
             let done = release(core, &mut tx, job, &reached, &ids, &mut rows).await?;
@@ -120,15 +124,16 @@ async fn step(core: &Core, job_key: i64) -> Result<bool> {
         return Ok(true);
     }
     crate::store::commit(tx).await?;
+    core.activity_counters.ended(job_key, &job.type_name, &ended);
     done.after_commit(core, &rows).await;
     Ok(more)
 }
 
-/// Ends waiting rows; the counters already include them.
-async fn end(core: &Core, tx: &mut Tx, propagation: Propagation, ids: &[Uuid], rows: &mut EndingRows) -> Result<()> {
+/// Ends waiting rows; the counters already include them. Returns their number.
+async fn end(core: &Core, tx: &mut Tx, propagation: Propagation, ids: &[Uuid], rows: &mut EndingRows) -> Result<usize> {
     let seen = pending_rows::find(tx, ids).await?;
     if seen.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let serialize_queue_ids = serialize_queues::serialize_queues_of(&seen);
     if !serialize_queue_ids.is_empty() {
@@ -143,7 +148,8 @@ async fn end(core: &Core, tx: &mut Tx, propagation: Propagation, ids: &[Uuid], r
     endings::finish(tx, &finals).await?;
     rows.freed
         .extend(taken.iter().filter_map(|taken| taken.serialize_queue_id.map(|queue_id| (queue_id, taken.item_id))));
-    serialize_queues::release_next(core, tx, rows).await
+    serialize_queues::release_next(core, tx, rows).await?;
+    Ok(finals.len())
 }
 
 /// Makes the rows that `after` had ended wait again; the counters already include them.

@@ -32,6 +32,7 @@ mod error_groups; // states of error groups
 mod form; // form fields
 pub mod identity; // people, services, sign-in
 pub mod import; // imports and corrections
+mod job_views; // views of a job: results, activity, history
 mod jobs; // job pages
 mod list_request; // list queries in the URL
 pub mod operator; // items, edits, bulk operations

@@ -51,6 +51,8 @@ mod item_timing;
 mod item_views;
 mod job_and_item_edits;
 mod job_creation;
+mod job_history; // activity of jobs over time
+mod job_pages; // views of a job
 mod job_types;
 mod lifecycle;
 mod limits;
@@ -108,3 +110,4 @@ mod webhooks;
 mod work;
 mod work_scope;
 mod workbooks;
+mod worker_page; // one worker

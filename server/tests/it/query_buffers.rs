@@ -187,6 +187,9 @@ impl BusyServer {
                     paths.push(format!("/api/v1/items?root={job}{filter}{sort}"));
                 }
             }
+            for view in ["graph", "timeline", "results", "activity"] {
+                paths.push(format!("/jobs/{job}?view={view}"));
+            }
             paths.push(format!("/items?q=job:{job}"));
         }
         for filter in ["status=running", "status=completed", "type=many", "q=new", "stalled=true", "outcome=succeeded"]
@@ -209,6 +212,13 @@ impl BusyServer {
             "/api/v1/stats".to_owned(),
             "/api/v1/alerts".to_owned(),
         ]);
+        server.running.app.engine.write_seen_workers().await.expect("written");
+        let (credential, worker): (uuid::Uuid, String) =
+            sqlx::query_as("select credential_id, worker_id from worker order by worker_id limit 1")
+                .fetch_one(&self.pool)
+                .await
+                .expect("a worker");
+        paths.push(format!("/workers/{credential}?name={worker}"));
         for path in &paths {
             let answer = server.get(path).await;
             assert_eq!(answer.status, 200, "{path}: {answer:?}");

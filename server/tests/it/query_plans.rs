@@ -63,6 +63,10 @@ async fn no_full_scan_of_large_tables() {
     let error = text(&group["data"][0]["fingerprint"]);
     let reads = [
         format!("/jobs/{job}"),
+        format!("/jobs/{job}?view=graph"),
+        format!("/jobs/{job}?view=timeline"),
+        format!("/jobs/{job}?view=results"),
+        format!("/jobs/{job}?view=activity"),
         format!("/imports/{job}"),
         "/jobs".to_owned(),
         "/items".to_owned(),

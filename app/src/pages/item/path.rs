@@ -6,8 +6,10 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::attempts::took;
-use crate::components::{state::icon, timestamp::since};
+use crate::{
+    components::{state::icon, timestamp::since},
+    exact_duration::took,
+};
 
 /// Maximum number of attempts; of more, the last ones are shown.
 const MOST: usize = 4;

@@ -6,10 +6,11 @@
 use domain::{Job, Time};
 use leptos::prelude::*;
 
+use super::view::JobView;
 use crate::{
     components::timestamp::{Clock, clock},
+    exact_duration::length,
     job_view::display_name,
-    pace::duration,
 };
 
 /// Maximum number of jobs on one axis; deeper ones have their own pages.
@@ -48,6 +49,9 @@ pub(super) fn timeline(job: &Job) -> Option<AnyView> {
             <section class="card" id="timeline" aria-labelledby="timeline-heading">
             <div class="card-head">
                 <h2 id="timeline-heading">"Timeline"</h2>
+                <div class="end">
+                    <a href=JobView::Timeline.address(job)>"Zoom"</a>
+                </div>
             </div>
             <div class="table-wrap" tabindex="0" role="region" aria-label="Timeline">
                 <table class="table cards timeline" role="table">
@@ -72,7 +76,7 @@ pub(super) fn timeline(job: &Job) -> Option<AnyView> {
     )
 }
 
-fn more(jobs: usize) -> String {
+pub(super) fn more(jobs: usize) -> String {
     match jobs {
         1 => "1 more job is not shown. Open the job above it to see it.".to_owned(),
         n => format!("{n} more jobs are not shown. Open a job above them to see them."),
@@ -91,7 +95,7 @@ fn row(job: &Job, span: Span, whole: f64) -> impl IntoView + use<> {
     let waited = span.started.unwrap_or(span.ended) - span.created;
     let worked = span.started.map(|started| span.ended - started);
     let tail = if span.open { " so far" } else { "" };
-    let long = |seconds: f64| if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
+    let long = |seconds: f64| length((seconds * 1_000.0).round().max(0.0) as u64);
     let at_work = span.started.map(|started| {
         let class = if span.open { "seg seg-running" } else { "seg seg-succeeded" };
         // Even a short run stays visible.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::store::Tx;
 
 /// An assignment that ended with a result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Succeeded {
     pub assignment_id: Uuid,
     pub item_id: Uuid,
@@ -15,6 +15,7 @@ pub struct Succeeded {
     pub type_id: i32,
     /// Key that it counted for (`concurrency-by-key`).
     pub limit_key: Option<Uuid>,
+    pub worker_id: String,
     /// Time since the start of the attempt.
     pub seconds: f64,
 }
@@ -44,7 +45,7 @@ pub async fn succeed(
                clock_timestamp(), attempt, failures, 1, 1, worker_id, result
              from gone)
            select id as "assignment_id!", item_id as "item_id!", job_key as "job_key!", serialize_queue_id,
-             type_id as "type_id!", limit_key,
+             type_id as "type_id!", limit_key, worker_id as "worker_id!",
              extract(epoch from clock_timestamp() - started_at)::float8 as "seconds!" from gone"#,
         assignment_ids,
         credentials,

@@ -33,7 +33,8 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx:
     let rows = sqlx::query(
         "delete from lease where item_id = any($1)
          returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched, worker_id, expires_at,
-           serialize_queue_id, cancel_requested_at is not null, limit_key",
+           serialize_queue_id, cancel_requested_at is not null, limit_key,
+           credential_id",
     )
     .bind(&items)
     .fetch_all(&mut **tx)
@@ -56,6 +57,7 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx:
                 serialize_queue_id: row.try_get(11)?,
                 cancel_requested: row.try_get(12)?,
                 limit_key: row.try_get(13)?,
+                credential_id: row.try_get(14)?,
             })
         })
         .collect()

@@ -223,6 +223,7 @@ pub struct TakenLease {
     pub failures: i32,
     pub negated_priority: i16,
     pub touched: bool,
+    pub credential_id: Uuid,
     pub worker_id: String,
     pub expires_at: Option<OffsetDateTime>,
     /// Its run timeout had passed (sweeps only).
@@ -241,8 +242,8 @@ pub async fn take(tx: &mut Tx, assignment_ids: &[Uuid], credentials: &[Uuid]) ->
         TakenLease,
         r#"delete from lease
            where id = any($1::uuid[]) and credential_id = ($2::uuid[])[width_bucket(id, $1::uuid[])]
-           returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched, worker_id,
-             expires_at, false as "timed_out!", serialize_queue_id, limit_key, cancel_requested_at is not null as "cancel_requested!""#,
+           returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched,
+             credential_id, worker_id, expires_at, false as "timed_out!", serialize_queue_id, limit_key, cancel_requested_at is not null as "cancel_requested!""#,
         assignment_ids,
         credentials
     )
@@ -268,8 +269,8 @@ pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx:
                    < (select last_seen_at from up)
              order by id limit $1 for update skip locked)
            delete from lease where id = any(array(select id from pick))
-           returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched, worker_id,
-             expires_at, coalesce(run_until < clock_timestamp(), false) as "timed_out!", serialize_queue_id,
+           returning id, item_id, job_key, started_at, type_id, attempt, failures, negated_priority, touched,
+             credential_id, worker_id, expires_at, coalesce(run_until < clock_timestamp(), false) as "timed_out!", serialize_queue_id,
              limit_key, cancel_requested_at is not null as "cancel_requested!""#,
         limit
     )

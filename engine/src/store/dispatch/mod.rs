@@ -12,4 +12,5 @@ pub mod push_assignments; // push assignments
 pub mod rate_windows; // recent starts under rate limits
 pub mod traces; // items of spans
 pub mod uptime; // last time at which the service was up
+pub mod worker_history; // ended attempts and last errors of workers
 pub mod workers; // workers and last claims

@@ -148,6 +148,42 @@ pub async fn list(
     }
 }
 
+/// One worker. Reads all leases, like [`list`].
+pub async fn one(pool: &PgPool, credential_id: Uuid, worker_id: &str) -> Result<Option<WorkerRow>, sqlx::Error> {
+    sqlx::query_as!(
+        WorkerRow,
+        r#"select w.credential_id, w.worker_id, o.name as owner, w.types, coalesce(h.open, 0) as "open!", w.first_seen_at,
+             greatest(w.last_seen_at, h.last_heartbeat_at) as "last_seen_at!"
+           from worker w
+           join owner o on o.id = w.owner_id
+           cross join lateral (
+             select count(*) as open, max(last_heartbeat_at) as last_heartbeat_at from lease
+             where credential_id = w.credential_id and worker_id = w.worker_id) h
+           where w.credential_id = $1 and w.worker_id = $2"#,
+        credential_id,
+        worker_id
+    )
+    .fetch_optional(pool)
+    .await
+}
+
+/// Items that a worker holds, longest first.
+pub async fn claimed_items(
+    pool: &PgPool,
+    credential_id: Uuid,
+    worker_id: &str,
+    limit: i64,
+) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select item_id from lease where credential_id = $1 and worker_id = $2 order by started_at, id limit $3",
+        credential_id,
+        worker_id,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
 /// Deletes workers that were not seen for a day, at most a thousand.
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(

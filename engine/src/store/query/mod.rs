@@ -7,6 +7,7 @@ pub mod history; // activity of job types over time
 pub mod item_list_keys; // keys of items in the order of lists
 pub mod item_list_scan; // scans of jobs for lists of items
 pub mod item_views; // views of items
+pub mod job_history; // activity of jobs over time
 pub mod job_list; // lists of jobs
 pub mod job_views; // views of jobs
 pub mod search; // queries of the search

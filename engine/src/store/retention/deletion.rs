@@ -265,7 +265,8 @@ pub async fn advance_purge(tx: &mut Tx, job_key: i64, seq: i64) -> Result<(), sq
 pub async fn remove_keys(tx: &mut Tx, job_keys: &[i64]) -> Result<bool, sqlx::Error> {
     let keys = delete_batch!("item_dedupe", "job_key = any($1::bigint[])", tx, job_keys);
     let groups = delete_batch!("error_group", "job_key = any($1::bigint[])", tx, job_keys);
-    Ok(keys && groups)
+    let history = delete_batch!("job_history", "job_key = any($1::bigint[])", tx, job_keys);
+    Ok(keys && groups && history)
 }
 
 /// Deletes jobs without other rows.

@@ -3,19 +3,23 @@
 use app::{
     components::action_form::RefusedAction,
     frame::Page,
-    pages::{self, job::Actions},
+    pages::{
+        self,
+        job::{Actions, Content, JobView, Summary, Window},
+    },
 };
 use axum::{
     extract::{RawQuery, State},
     http::StatusCode,
     response::Response,
 };
-use domain::{Job, job::OwnerKind, query::filter::lists::List};
+use domain::{Job, Time, job::OwnerKind, query::filter::lists::List};
 use uuid::Uuid;
 
 use super::{
     Signed,
     form::{Fields, in_the_form},
+    job_views,
     list_request::{ListRequest, now},
     pairs, see_other,
 };
@@ -87,6 +91,34 @@ pub(super) fn is_own_job(caller: &Caller, job: &Job) -> bool {
     job.owner.kind == caller.kind && job.owner.name == caller.name
 }
 
+/// Query of a job's page.
+#[derive(Clone, Debug, Default)]
+struct JobQuery {
+    view: JobView,
+    window: Window,
+    cursor: Option<String>,
+    flash: Option<String>,
+    open: Option<String>,
+}
+
+impl JobQuery {
+    fn read(query: Option<&str>) -> Self {
+        let mut read = Self::default();
+        for (name, word) in pairs(query) {
+            match name.as_str() {
+                "view" => read.view = JobView::read(&word),
+                "from" => read.window.from = Time::parse(&word),
+                "to" => read.window.to = Time::parse(&word),
+                "cursor" => read.cursor = Some(word),
+                "did" => read.flash = Some(word),
+                "open" => read.open = Some(word),
+                _ => {}
+            }
+        }
+        read
+    }
+}
+
 /// `GET /jobs/{id}`
 pub(super) async fn show(
     State(app): State<App>,
@@ -94,26 +126,49 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
     id: TriedPath<Uuid>,
 ) -> Response {
-    let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, word)| word);
-    let actions = Actions { flash: word("did"), open: word("open"), ..Actions::default() };
+    let query = JobQuery::read(query.as_deref());
+    let actions = Actions { flash: query.flash.clone(), open: query.open.clone(), ..Actions::default() };
     let rendered = match id {
-        Ok(Path(id)) => draw(&app, &signed.caller, id, actions).await,
+        Ok(Path(id)) => draw(&app, &signed.caller, id, &query, actions).await,
         Err(error) => Err(error.into()),
     };
     signed.answer(rendered)
 }
 
-async fn draw(app: &App, caller: &Caller, id: Uuid, actions: Actions) -> Result<impl FnOnce() -> Page + use<>> {
-    let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
-    let (job, groups, in_flight, waiting, called) = futures::try_join!(
-        app.engine.job(caller, id, true),
-        app.engine.error_groups(caller, id),
-        app.engine.items_in_flight(caller, id),
-        app.engine.waiting_by_type(caller, id),
-        app.engine.job_deliveries(caller, id, query),
-    )?;
+async fn draw(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    query: &JobQuery,
+    actions: Actions,
+) -> Result<impl FnOnce() -> Page + use<>> {
+    let job = app.engine.job(caller, id, true).await?;
+    let content = content(app, caller, &job, query).await?;
     let actions = Actions { own: is_own_job(caller, &job), admin: caller.is_admin(), ..actions };
-    Ok(move || pages::job::page(&job, &groups, &in_flight, &waiting, &called, &actions))
+    Ok(move || pages::job::page(&job, &content, &actions))
+}
+
+/// Content of a view; each reads only what it shows.
+async fn content(app: &App, caller: &Caller, job: &Job, query: &JobQuery) -> Result<Content> {
+    Ok(match query.view {
+        JobView::Summary => Content::Summary(Box::new(summary(app, caller, job).await?)),
+        JobView::Graph => Content::Graph,
+        JobView::Timeline => Content::Timeline(query.window),
+        JobView::Results => Content::Results(job_views::results(app, caller, job, query.cursor.clone()).await?),
+        JobView::Activity => Content::Activity(job_views::activity(app, caller, job, query.cursor.clone()).await?),
+    })
+}
+
+async fn summary(app: &App, caller: &Caller, job: &Job) -> Result<Summary> {
+    let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
+    let (groups, in_flight, waiting, callbacks, history) = futures::try_join!(
+        app.engine.error_groups(caller, job.id),
+        app.engine.items_in_flight(caller, job.id),
+        app.engine.waiting_by_type(caller, job.id),
+        app.engine.job_deliveries(caller, job.id, query),
+        job_views::history(app, job),
+    )?;
+    Ok(Summary { groups, in_flight, waiting, callbacks, history })
 }
 
 /// Action on a job by a form.
@@ -179,7 +234,7 @@ async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, 
     };
     let refused = RefusedAction { action: action.word(), problem, reason: fields.text("reason").to_owned() };
     let actions = Actions { refused: Some(refused), ..Actions::default() };
-    match draw(app, &signed.caller, id, actions).await {
+    match draw(app, &signed.caller, id, &JobQuery::default(), actions).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
         Err(error) => signed.visit.error_page(error),
     }

@@ -65,6 +65,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk/new") ssr=SsrMode::Async view=page(bulk::new) />
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
                 <Route path=path!("/workers") ssr=SsrMode::Async view=page(operations::workers) />
+                <Route path=path!("/workers/:credential") ssr=SsrMode::Async view=page(operations::show_worker) />
                 <Route path=path!("/types") ssr=SsrMode::Async view=page(operations::types) />
                 <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
                 <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(schedules::new) />

@@ -7,6 +7,7 @@ use app::{
         self,
         overview::Overview,
         types::{JobTypePageData, Typed, TypedKeyLimit, TypedRate},
+        worker::{LastError, WorkerPageData},
     },
 };
 use axum::{
@@ -14,9 +15,10 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use domain::{Code, Document, Problem, Time};
+use domain::{Code, Document, Problem, Time, api::Activity};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::http::ui::{
     Signed,
@@ -75,7 +77,11 @@ fn range(query: Option<&str>) -> Range {
 async fn history(app: &App, caller: &Caller, type_name: Option<&str>, range: Range) -> Result<History> {
     let span = Span::last(range.step(), range.points(), OffsetDateTime::now_utc());
     let points = app.engine.activity(caller, type_name, span).await?;
-    Ok(History { range, points: points.into_iter().map(|(at, activity)| (Time(at), activity)).collect() })
+    Ok(in_points(range, points))
+}
+
+fn in_points(range: Range, points: Vec<(OffsetDateTime, Activity)>) -> History {
+    History { range, points: points.into_iter().map(|(at, activity)| (Time(at), activity)).collect(), until: None }
 }
 
 async fn overview(app: &App, caller: &Caller, range: Range) -> Result<Overview> {
@@ -99,12 +105,60 @@ pub(crate) async fn workers(State(app): State<App>, signed: Signed, RawQuery(que
         let (limit, after) = (pages.rows()?, pages.place::<WorkerPosition>()?);
         let found = app.engine.workers(&signed.caller, NamedOrder::ByName, after, limit + 1).await?;
         let (found, next) = cut(found, limit, |(place, _)| place.clone());
-        let page = pages.page(found.into_iter().map(|(_, worker)| worker).collect(), next);
+        let page = pages.page(found.into_iter().map(|((.., credential), worker)| (credential, worker)).collect(), next);
         let next = page.next_cursor.map(|cursor| crate::http::ui::address("/workers", &[("cursor", &cursor)]));
         let first = pages.first();
         Ok(move || pages::overview::workers_page(&page.data, next.as_ref(), first))
     };
     signed.answer(found.await)
+}
+
+/// `GET /workers/{credential}`: the name of the worker is the query parameter `name`.
+pub(crate) async fn show_worker(
+    State(app): State<App>,
+    signed: Signed,
+    RawQuery(query): RawQuery,
+    credential: TriedPath<Uuid>,
+) -> Response {
+    let name = pairs(query.as_deref()).find(|(name, _)| name == "name").map(|(_, name)| name).unwrap_or_default();
+    let found = async {
+        staff(&signed.caller)?;
+        let Path(credential_id) = credential?;
+        worker_page_data(&app, &signed.caller, credential_id, &name, range(query.as_deref())).await
+    };
+    signed.answer(found.await.map(|page_data| move || pages::worker::page(&page_data)))
+}
+
+async fn worker_page_data(
+    app: &App,
+    caller: &Caller,
+    credential_id: Uuid,
+    name: &str,
+    range: Range,
+) -> Result<WorkerPageData> {
+    // A worker has no history of months.
+    let range = if range == Range::Month { Range::Day } else { range };
+    let now = OffsetDateTime::now_utc();
+    let worker = app.engine.worker(caller, credential_id, name).await?;
+    let history = async |range: Range| -> Result<History> {
+        let span = Span::last(range.step(), range.points(), now);
+        Ok(in_points(range, app.engine.worker_activity(caller, credential_id, name, span).await?))
+    };
+    let errors = worker.errors.into_iter().map(|error| LastError {
+        item_id: error.item_id,
+        ended_at: error.ended_at,
+        ended_as: error.ended_as,
+        message: error.message,
+    });
+    Ok(WorkerPageData {
+        credential_id,
+        errors: errors.collect(),
+        worker: worker.worker,
+        first_seen_at: worker.first_seen_at,
+        claimed: worker.claimed,
+        history: history(range).await?,
+        last_hour: history(Range::Hour).await?,
+    })
 }
 
 /// `GET /types`

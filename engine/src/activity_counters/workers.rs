@@ -1,0 +1,81 @@
+//! Ended attempts of workers since the last write, and their last errors.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Run;
+use crate::{
+    access::holder::{BUILTIN, PUSH},
+    store::dispatch::worker_history::{ByWorker, ERRORS},
+};
+
+/// Maximum number of workers counted between two writes; names are untrusted and could be any number.
+const ROOM: usize = 10_000;
+
+#[derive(Default)]
+pub(crate) struct WorkerCounters(Mutex<ByWorker>);
+
+impl WorkerCounters {
+    /// Counts ended attempts. Those of Treeline itself have no worker. Call this after the commit.
+    pub(crate) fn count(&self, runs: &[Run]) {
+        let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for run in runs.iter().filter(|run| run.worker.0 != BUILTIN && run.worker.0 != PUSH) {
+            if !workers.contains_key(&run.worker) && workers.len() >= ROOM {
+                continue;
+            }
+            let activity = if let Some(activity) = workers.get_mut(&run.worker) {
+                activity
+            } else {
+                workers.entry(run.worker.clone()).or_default()
+            };
+            activity.runs.record(run.seconds);
+            let Some(failure) = &run.failure else {
+                activity.succeeded += 1;
+                continue;
+            };
+            activity.failed += 1;
+            if activity.errors.len() == ERRORS {
+                activity.errors.pop_front();
+            }
+            activity.errors.push_back(failure.clone());
+        }
+    }
+
+    pub(crate) fn take(&self) -> ByWorker {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::store::dispatch::worker_history::Failure;
+
+    #[test]
+    fn each_worker_has_its_newest_errors() {
+        let counters = WorkerCounters::default();
+        let run = |n: i64, credential_id| Run {
+            job_key: 1,
+            seconds: 0.1,
+            worker: (credential_id, "w".to_owned()),
+            failure: (n > 0).then(|| Failure {
+                item_id: Uuid::from_u128(n as u128),
+                ended_at: OffsetDateTime::UNIX_EPOCH,
+                ended_as: 2,
+                message: n.to_string(),
+            }),
+        };
+        let here = Uuid::from_u128(7);
+        let runs: Vec<Run> = (0..=25).map(|n| run(n, here)).chain([run(0, PUSH), run(1, BUILTIN)]).collect();
+        counters.count(&runs);
+        let taken = counters.take();
+        assert_eq!(taken.len(), 1, "attempts of Treeline itself are not those of a worker");
+        let activity = &taken[&(here, "w".to_owned())];
+        assert_eq!((activity.succeeded, activity.failed, activity.runs.count()), (1, 25, 26));
+        assert_eq!(activity.errors.iter().map(|it| it.message.as_str()).next(), Some("6"));
+        assert_eq!(activity.errors.len(), ERRORS);
+        assert!(counters.take().is_empty());
+    }
+}
