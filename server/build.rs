@@ -1,6 +1,6 @@
 //! Inputs of the server besides its sources, which cargo cannot see through the macros: the migrations and, in release
-//! builds, the embedded site. A new file in either triggers a rebuild. A release build without a site builds it first,
-//! so that `cargo install --path server` gives a complete program.
+//! builds, the embedded site and documentation. A new file in one of them triggers a rebuild. A release build without a
+//! site builds it first, so that `cargo install --path server` gives a complete program.
 
 use std::{path::Path, process::Command};
 
@@ -15,6 +15,7 @@ fn main() {
             println!("cargo::warning=there is no folder for the site: {error}");
         }
         println!("cargo::rerun-if-changed=../site");
+        println!("cargo::rerun-if-changed=../docs");
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod alert_channels;
 pub mod audit;
 pub mod deliveries;
+pub mod documentation;
 pub mod error_page;
 pub mod identity;
 pub mod import;

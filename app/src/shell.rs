@@ -236,8 +236,12 @@ fn menu(frame: &Frame, person: &Person, nav_section: NavSection) -> impl IntoVie
                     {icon("#i-keyboard")}
                     "Keyboard shortcuts"
                 </a>
-                <a class="menu-item" href="/api/docs">
+                <a class="menu-item" href="/docs">
                     {icon("#i-book-open")}
+                    "Documentation"
+                </a>
+                <a class="menu-item" href="/api/docs">
+                    {icon("#i-file-text")}
                     "API reference"
                 </a>
                 <p class="menu-head">"Theme"</p>

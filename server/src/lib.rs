@@ -22,6 +22,7 @@ pub mod body_memory; // byte budget of request bodies
 pub mod broker; // RabbitMQ
 pub mod config; // settings from the environment
 pub mod corrections; // failed rows, corrected by hand
+pub mod documentation; // documentation as pages
 pub mod exports; // results and failures as streams
 pub mod health; // health check of a running server
 pub mod http; // HTTP API and pages

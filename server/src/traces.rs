@@ -98,6 +98,14 @@ impl Traces {
         Some(OpenSpan(tracer.build_with_context(builder, &context(parent))))
     }
 
+    /// Context of a trace of its own, for what the server does by itself: that of a span which only marks its beginning.
+    /// `None` if spans are not sent.
+    pub(crate) fn begun(&self, name: &'static str) -> Option<Traceparent> {
+        let Sender { tracer, .. } = self.0.as_ref()?;
+        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
+        OpenSpan(tracer.build_with_context(builder, &context(None))).traceparent()
+    }
+
     /// Span of an outbound request below `parent`; `None` if spans are not sent, or if nothing above it is traced.
     pub(crate) fn outbound(
         &self,

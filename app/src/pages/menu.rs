@@ -27,6 +27,11 @@ pub fn page(person: &Person) -> Page {
                     </a>
                 </li>
                 <li>
+                    <a class="menu-row row" href="/docs">
+                        "Documentation"
+                    </a>
+                </li>
+                <li>
                     <a class="menu-row row" href="/api/docs">
                         "API reference"
                     </a>

@@ -179,6 +179,8 @@ fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> C
         .args(&command.args)
         // The command must not get the token, which gives access to all items.
         .env_remove("TREELINE_TOKEN")
+        // That of the worker's own start, if it has one, is not the item's.
+        .env_remove("TRACEPARENT")
         .envs(environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -69,6 +69,9 @@ async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfin
     if let Some(row) = item.row {
         environment.push(("TREELINE_ROW", row.to_string()));
     }
+    if let Some(traceparent) = task.traceparent() {
+        environment.push(("TRACEPARENT", traceparent));
+    }
     let logs = Logs::default();
     let handlers = OutputHandlers { progress: |progress| task.progress(progress), line: |line: &str| logs.add(line) };
     logs.send_during(&task, child::run(&command, environment, item.payload.text(), handlers, task.stopped())).await

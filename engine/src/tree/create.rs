@@ -125,8 +125,8 @@ enum KeyState {
 
 impl Engine {
     /// Creates a tree for a page and returns the id of its root.
-    pub async fn create_job(&self, caller: &Caller, new: NewJob) -> Result<Uuid> {
-        let creation = Creation { new, key: None, body_hash: None, may_need_key: false, traceparent: None };
+    pub async fn create_job(&self, caller: &Caller, new: NewJob, traceparent: Option<Traceparent>) -> Result<Uuid> {
+        let creation = Creation { new, key: None, body_hash: None, may_need_key: false, traceparent };
         Ok(self.create_tree(caller, creation).await?.0.root_id())
     }
 

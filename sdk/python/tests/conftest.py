@@ -34,6 +34,7 @@ class Server:
             "TREELINE_DATA_DIR": str(self.folder),
             "TREELINE_BOOTSTRAP_TOKEN": self.token,
             "TREELINE_CALLBACK_ALLOW": "127.0.0.1",
+            "TREELINE_PUSH_ALLOW": "127.0.0.1",
         }
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen([self.binary], env=environment, stdout=log, stderr=log)

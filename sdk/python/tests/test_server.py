@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from treeline import ApiError, AsyncClient, Client, Failure, Release, Summary, Task, Worker, webhooks
+from treeline import ApiError, AsyncClient, Client, Failure, Release, Summary, Task, Wait, Worker, webhooks
 
 from .conftest import Server
 
@@ -97,6 +97,43 @@ def test_failures_have_their_kinds_and_retries(server: Server, client: Client, j
     assert "result was refused" in failed["bad"]["message"]
     assert ("flaky", 2) in seen and ("given back", 2) in seen and ("broken", 2) not in seen
     assert summary == Summary(succeeded=2, failed=3, released=1)
+
+
+def test_a_handler_waits_for_an_event_and_gets_it(server: Server, client: Client, job_type: str) -> None:
+    payloads = ["paid", "late", "wrong"]
+    job = client.create_job({"type": job_type, "sealed": True, "items": [{"payload": word} for word in payloads]})
+    items = {item["payload"]: item["id"] for item in client.items(job=job["id"])}
+
+    def handle(task: Task) -> Any:
+        if task.event is not None:
+            return {"attempt": task.attempt, "timed_out": task.event["timed_out"], "data": task.event["data"]}
+        match task.payload:
+            case "paid":
+                raise Wait("payment", timeout_seconds=3_600)
+            case "late":
+                raise Wait("payment", timeout_seconds=0.1)
+            case _:
+                raise Wait("payment", form={"fields": [{"name": "", "type": "string"}]})
+
+    async def pay(client: AsyncClient) -> None:
+        while True:
+            waiting = await client.item(items["paid"])
+            if waiting["state"] == "waiting_for_event":
+                break
+            await asyncio.sleep(0.05)
+        assert waiting["wait"] is not None and waiting["wait"]["name"] == "payment"
+        await client.send_event(items["paid"], "payment", {"receipt": 7})
+        await client.wait(job["id"], timeout=30)
+
+    summary = work(server, job_type, handle, pay)
+    results = {line["payload"]: line["result"] for line in client.results(job["id"])}
+    assert results == {
+        "paid": {"attempt": 2, "timed_out": False, "data": {"receipt": 7}},
+        "late": {"attempt": 2, "timed_out": True, "data": None},
+    }
+    [refused] = client.failures(job["id"])
+    assert refused["payload"] == "wrong" and "The wait was refused" in refused["error"]["message"]
+    assert summary == Summary(succeeded=2, failed=1, released=2)
 
 
 def test_steps_and_logs_reach_the_next_attempt_and_the_item(server: Server, client: Client, job_type: str) -> None:

@@ -48,6 +48,29 @@ export class Release extends TreelineError {
   }
 }
 
+export interface WaitOptions {
+  /** Seconds after which the next attempt gets an event that is `timed_out`. */
+  readonly timeoutSeconds?: number;
+  /** Questions that a person answers on the page of the item. */
+  readonly form?: t.EventForm;
+}
+
+/**
+ * Thrown by a handler to end its attempt and wait for the event of this name, without a lease and without a failure. The
+ * next attempt has it as `task.event`.
+ */
+export class Wait extends TreelineError {
+  override readonly name = 'Wait';
+  readonly event: string;
+  readonly options: WaitOptions;
+
+  constructor(event: string, options: WaitOptions = {}) {
+    super(`waits for ${event}`);
+    this.event = event;
+    this.options = options;
+  }
+}
+
 interface Progress {
   readonly done?: number;
   readonly total?: number;
@@ -89,6 +112,11 @@ export class Task<Payload = unknown> {
     return this.assignment.item.step ?? undefined;
   }
 
+  /** Event that the previous attempt waited for (`Wait`): its name, data, and sender. */
+  get event(): t.ReceivedEvent | undefined {
+    return this.assignment.item.event ?? undefined;
+  }
+
   /** Reports progress. Cheap: at most one report a second is sent, always the latest. */
   progress(progress: Progress): void {
     this.#said(progress);
@@ -125,7 +153,10 @@ export interface WorkerOptions {
   readonly warn?: (message: string) => void;
 }
 
-/** Numbers of items by how they ended. `lost`: another worker has them, or they were canceled. */
+/**
+ * Numbers of items by how they ended. `released`: given back without a failure, or waiting for an event. `lost`: another
+ * worker has them, or they were canceled.
+ */
 export interface Summary {
   succeeded: number;
   failed: number;
@@ -276,6 +307,7 @@ export class Worker<Payload = unknown> {
     }
     if (held.isLost) this.summary.lost += 1;
     else if ('release' in ending) await this.#release(ending);
+    else if ('wait' in ending) await this.#wait(ending);
     else await this.#finish(ending);
     this.#held.delete(assignment.id);
     this.#touch();
@@ -284,6 +316,9 @@ export class Worker<Payload = unknown> {
   #describe(ending: Ending, cause: unknown, signal: AbortSignal): void {
     if (cause instanceof Release || (signal.aborted && cause === signal.reason)) {
       ending['release'] = cause instanceof Release ? cause.retryAfterSeconds : undefined;
+    } else if (cause instanceof Wait) {
+      const { timeoutSeconds, form } = cause.options;
+      ending['wait'] = { name: cause.event, timeout_seconds: timeoutSeconds, form };
     } else if (cause instanceof Failure) {
       const { kind, detail, retryable = true, retryAfterSeconds, cancelTree = false } = cause.options;
       ending['error'] = { message: cause.message, kind, detail };
@@ -302,6 +337,31 @@ export class Worker<Payload = unknown> {
     } catch (cause) {
       this.#options.warn(`an item could not be given back: ${messageOf(cause)}`);
       this.summary.lost += 1;
+    }
+  }
+
+  async #wait({ assignment_id, wait: body }: Ending): Promise<void> {
+    for (let failures = 0; ; ) {
+      try {
+        await this.#client.request('POST', `/assignments/${assignment_id}/wait`, { body, idempotent: true });
+        this.summary.released += 1;
+        return;
+      } catch (cause) {
+        const status = cause instanceof ApiError ? cause.status : 0;
+        if ([404, 409, 410].includes(status)) {
+          this.#options.warn(`assignment ${assignment_id} was over: ${messageOf(cause)}`);
+          this.summary.lost += 1;
+          return;
+        }
+        if ((status !== 0 && status !== 429 && status < 500) || cause instanceof TypeError) {
+          // A wait that the server does not take, such as one with a wrong form, fails the same way every time.
+          const message = `The wait was refused: ${messageOf(cause)}`.slice(0, 1_000);
+          return this.#finish({ assignment_id, error: { message }, retryable: false });
+        }
+        failures += 1;
+        this.#options.warn(messageOf(cause));
+        await sleep(backoff(failures));
+      }
     }
   }
 

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
 import { ApiError, Client, verifyWebhook } from '../dist/index.js';
-import { Failure, Release, Worker } from '../dist/worker.js';
+import { Failure, Release, Wait, Worker } from '../dist/worker.js';
 import { collect, startServer } from './support.mjs';
 
 let server;
@@ -71,6 +71,34 @@ test('failures have their kinds and retries', async () => {
   assert.deepEqual([...failed.keys()].sort(), ['bad', 'broken']);
   assert.deepEqual([failed.get('broken').kind, failed.get('broken').detail], ['contract', { missing: ['x'] }]);
   assert.match(failed.get('bad').message, /result was refused/);
+});
+
+test('a handler waits for an event and gets it', async () => {
+  const type = await jobType();
+  const { id } = await client.createJob({ type, sealed: true, items: ['paid', 'late', 'wrong'].map((payload) => ({ payload })) });
+  const { id: paid } = (await collect(client.items({ job: id }))).find((item) => item.payload === 'paid');
+  const handle = (task) => {
+    if (task.event !== undefined) return { attempt: task.attempt, timed_out: task.event.timed_out, data: task.event.data };
+    if (task.payload === 'paid') throw new Wait('payment', { timeoutSeconds: 3_600 });
+    if (task.payload === 'late') throw new Wait('payment', { timeoutSeconds: 0.1 });
+    throw new Wait('payment', { form: { fields: [{ name: '', type: 'string' }] } });
+  };
+  const pay = async () => {
+    for (;;) {
+      const item = await client.request('GET', `/items/${paid}`);
+      if (item.state === 'waiting_for_event') break;
+      await pause(50);
+    }
+    await client.sendEvent(paid, { name: 'payment', data: { receipt: 7 } });
+    await client.wait(id);
+  };
+  const summary = await work(type, handle, pay());
+  const results = new Map((await collect(client.results(id))).map((line) => [line.payload, line.result]));
+  assert.deepEqual(results.get('paid'), { attempt: 2, timed_out: false, data: { receipt: 7 } });
+  assert.deepEqual(results.get('late'), { attempt: 2, timed_out: true, data: null });
+  const [refused] = await collect(client.failures(id));
+  assert.match(refused.error.message, /The wait was refused/);
+  assert.deepEqual(summary, { succeeded: 2, failed: 1, released: 2, lost: 0 });
 });
 
 test('steps and logs reach the next attempt and the item', async () => {

@@ -28,6 +28,7 @@ mod alert_channels; // receivers of alerts
 mod audit; // audit log
 mod dead_item_count; // number of dead items in the sidebar
 mod deliveries; // callbacks of complete trees
+mod documentation; // documentation
 mod error_groups; // states of error groups
 mod form; // form fields
 pub mod identity; // people, services, sign-in

@@ -89,7 +89,11 @@ fn maintenance(tasks: &Tasks<'_>) {
     bulk::spawn(tasks);
     tasks.every(60.0, "claim ids", |app| async move { Ok(app.engine.delete_old_claim_ids().await? as usize) });
     tasks.every(60.0, "idempotency keys", |app| async move { app.engine.sweep_idempotency().await });
-    tasks.every(0.5, "schedules", |app| async move { app.engine.sweep_schedules().await });
+    tasks.every(
+        0.5,
+        "schedules",
+        |app| async move { app.engine.sweep_schedules(&|| app.traces.begun("schedule")).await },
+    );
     retention::spawn(tasks);
     alerts::spawn(tasks);
     channels::spawn(tasks);

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use client::{Client, Document, Drain, Task, Unfinished, Worker};
 use futures::{StreamExt as _, future::join_all, stream};
 use serde_json::{Value, json};
 
 use crate::{
     bulk::{claim, id},
     retention::until,
-    support::{Answer, Api, Server, invariants},
+    support::{Answer, Api, Server, TOKEN, invariants},
 };
 
 /// Creates a job of the type `a` with these items. Returns its id.
@@ -457,5 +458,36 @@ async fn waiting_items_survive_a_restart_and_continue_once() {
     assert_eq!((&done["outcome"], &done["counts"]["succeeded"]), (&json!("succeeded"), &json!(items)), "{done}");
     assert_eq!(invariants::check(&server.running.app.pool, None, Duration::from_secs(10)).await, Ok(()));
     two.terminate().await;
+    server.stop().await;
+}
+
+/// A handler of the Rust client ends its attempt with a wait and continues with the event.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handler_waits_for_an_event_and_gets_it() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": 1})).await.expect(201);
+    let job = job_of(&server, json!([{"payload": "paid"}, {"payload": "wrong"}])).await;
+    let items = server.get(&format!("/api/v1/items?job={job}")).await.expect(200);
+    let paid = items["data"].as_array().expect("items").iter().find(|item| item["payload"] == "paid").map(id);
+    let paid = paid.expect("an item");
+    let api = Client::new(&server.url(""), Some(TOKEN)).expect("a client");
+    let drain = Drain::new();
+    let handler = |task: Task| async move {
+        match &task.item().event {
+            Some(event) => Ok(Document::of(&json!({"attempt": task.attempt(), "data": event.data}))),
+            None if task.item().payload.text() == "\"wrong\"" => Err(Unfinished::waits_for("")),
+            None => Err(Unfinished::waits_for("payment")),
+        }
+    };
+    let working = tokio::spawn(Worker::new(api, ["a"]).concurrency(2).run_until(drain.clone(), handler));
+    until(async || item(&server, &paid).await["state"] == "waiting_for_event").await;
+    send(&server, &paid, json!({"name": "payment", "data": {"receipt": 7}})).await.expect(200);
+    let path = format!("/api/v1/jobs/{job}");
+    until(async || server.get(&path).await.expect(200)["status"] == "completed").await;
+    drain.begin();
+    let summary = working.await.expect("no panic").expect("no error");
+    assert_eq!((summary.succeeded, summary.failed, summary.released), (1, 1, 1));
+    let paid = item(&server, &paid).await;
+    assert_eq!(paid["result"], json!({"attempt": 2, "data": {"receipt": 7}}));
     server.stop().await;
 }

@@ -8,7 +8,7 @@ use crate::support::Server;
 /// Path with ids of nonexistent objects.
 fn filled(route: &str) -> String {
     let id = uuid::Uuid::now_v7().to_string();
-    route.replace("{id}", &id).replace("{token}", "nobody").replace("{name}", "nothing")
+    route.replace("{id}", &id).replace("{token}", "nobody").replace("{name}", "nothing").replace("{*page}", "no/page")
 }
 
 #[tokio::test]
@@ -114,5 +114,30 @@ async fn ambiguous_paths_are_normalized() {
             assert!(!answer.contains(&format!("<title>{page}")), "{path} shows {page}");
         }
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn documentation_is_public_and_obeys_the_strict_policy() {
+    let server = Server::start().await;
+    let (admin, stranger) = (server.admin().await, server.stranger());
+    for caller in [&admin, &stranger] {
+        let first = caller.get("/docs").await;
+        assert_eq!(first.status, 200, "{}", first.text);
+        assert!(first.text.contains("<title>Treeline · Treeline</title>"), "{:.400}", first.text);
+        assert!(first.text.contains("href=\"/docs/how-to/proxy\""), "{}", first.text);
+        let page = caller.get("/docs/how-to/proxy").await;
+        assert_eq!(page.status, 200);
+        assert!(page.text.contains("href=\"/docs/how-to/proxy\" aria-current=\"page\""), "{}", page.text);
+        let policy = page.headers["content-security-policy"].to_str().expect("text");
+        assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe-inline"), "{policy}");
+        assert!(!page.text.contains(" style="), "{}", page.text);
+        for nothing in ["/docs/none", "/docs/README.md", "/docs/gallery/README", "/docs/benchmarks/none.svg"] {
+            assert_eq!(caller.get(nothing).await.status, 404, "{nothing}");
+        }
+    }
+    let chart = stranger.get("/docs/benchmarks/depth.svg").await;
+    assert_eq!(chart.headers["content-type"], "image/svg+xml");
+    assert!(chart.text.contains("<svg"));
     server.stop().await;
 }

@@ -235,3 +235,48 @@ async fn pushed_items_show_the_request_below_their_attempt() {
     assert_eq!(given, format!("00-{TRACE}-{}-01", hex(&push.span_id)));
     assert_eq!(spans.only("claim pushed").parent_span_id, spans.only("item pushed").span_id);
 }
+
+#[tokio::test]
+async fn trees_of_schedules_and_pages_belong_to_traces() {
+    let mut collector = Collector::start().await;
+    let server = Server::start_with(with_collector(&collector)).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
+
+    // A tick begins a trace of its own.
+    let new = json!({"name": "every second", "cron": "* * * * * *", "job": job});
+    let schedule = id(&server.post("/api/v1/schedules", new).await.expect(201));
+    let schedule = format!("/api/v1/schedules/{schedule}");
+    let ticked = claim(&server, "a", 1, 20).await.remove(0);
+    let ticked = ticked["item"]["traceparent"].as_str().expect("a context").to_owned();
+    server.post(&format!("{schedule}/pause"), json!({})).await.expect(200);
+    while !claim(&server, "a", 100, 0).await.is_empty() {}
+
+    // A run by hand and an import belong to their request.
+    post_in(&server, &sent(), &format!("{schedule}/run"), &json!({})).await;
+    let run = claim(&server, "a", 1, 20).await.remove(0);
+    let run = run["item"]["traceparent"].as_str().expect("a context").to_owned();
+    assert!(run.starts_with(&format!("00-{TRACE}-")), "{run}");
+    let ada = server.person("ada", "user").await;
+    let sample = ada.form("/imports/sample", &[]).await;
+    let step = sample.headers["location"].to_str().expect("text").to_owned();
+    let file = step.split("upload_id=").nth(1).and_then(|rest| rest.split('&').next()).expect("a file").to_owned();
+    let form = reqwest::multipart::Form::new().text("upload_id", file).text("type", "import").text("header", "yes");
+    let made = Answer::of(ada.request(Method::POST, "/imports").multipart(form)).await;
+    assert_eq!(made.status, 303, "{}", made.text);
+    let import = made.headers["location"].to_str().expect("text").rsplit('/').next().expect("an id").to_owned();
+    let import: uuid::Uuid = import.parse().expect("an id");
+    let pool = &server.running.app.pool;
+    let stored: Option<String> = sqlx::query_scalar("select traceparent from job where id = $1")
+        .bind(import)
+        .fetch_one(pool)
+        .await
+        .expect("a job");
+    server.stop().await;
+
+    let spans = collector.received();
+    let tick = spans.all.iter().find(|span| hex(&span.trace_id) == ticked[3..35]).expect("a span of the tick");
+    assert!(spans.all.iter().any(|span| span.name == "schedule" && span.trace_id == tick.trace_id));
+    let post = hex(&spans.only("POST /imports").trace_id);
+    assert_eq!(stored.map(|at| at[3..35].to_owned()), Some(post));
+}

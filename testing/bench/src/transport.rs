@@ -47,7 +47,7 @@ impl Transport {
 
     pub(crate) async fn create_tree(&self, new: NewJob) -> Result<Uuid> {
         Ok(match self {
-            Self::Engine(engine, caller) => engine.create_job(caller, new).await?,
+            Self::Engine(engine, caller) => engine.create_job(caller, new, None).await?,
             Self::Http(client) => client.create_job(&new).await?.id,
         })
     }

@@ -64,7 +64,7 @@ pub fn page(form: &SignIn) -> Page {
             })
             .collect_view()}
         <p class="small">"No account, or forgot your password? Ask an admin for a sign-in link. On the first start, the terminal that runs Treeline prints one."</p>
-        <p class="small">"Services use a token instead: " <a href="/api/docs">"API reference"</a> "."</p>
+        <p class="small">"Services use a token instead: " <a href="/api/docs">"API reference"</a> ", " <a href="/docs">"documentation"</a> "."</p>
     };
     framed("Sign in", content.into_any())
 }

@@ -7,6 +7,7 @@
 use domain::{
     Code, JobStatus, Problem, Time,
     api::{CatchUp, NewJob, Overlap, RunState, Schedule},
+    dispatch::traceparent::Traceparent,
     job::OwnerKind,
     query::topic::Topic,
 };
@@ -43,14 +44,18 @@ const MOST_QUEUED: i32 = 100;
 /// Maximum number of schedules handled in a row.
 const MOST_SCHEDULES: usize = 100;
 
+/// Begins the trace of a tree; `None` if traces are off.
+type BeginTrace<'a> = &'a (dyn Fn() -> Option<Traceparent> + Sync);
+
 impl Engine {
-    /// Makes the due ticks of all schedules that no other server is handling; returns the number of schedules.
-    pub async fn sweep_schedules(&self) -> Result<usize> {
+    /// Makes the due ticks of all schedules that no other server is handling; returns the number of schedules. Each tree
+    /// belongs to a trace of its own.
+    pub async fn sweep_schedules(&self, trace: BeginTrace<'_>) -> Result<usize> {
         let mut handled = 0;
         while handled < MOST_SCHEDULES {
             let mut tx = self.0.core.pools.read.begin().await?;
             let Some(id) = schedules::lock_due(&mut tx).await? else { break };
-            match self.run_due(&mut tx, id).await {
+            match self.run_due(&mut tx, id, trace).await {
                 Ok(()) => crate::store::commit(tx).await?,
                 Err(error) => {
                     tracing::warn!(schedule_id = %id, %error, "schedule tick failed");
@@ -67,7 +72,13 @@ impl Engine {
     }
 
     /// Creates a tree of the schedule now, whatever its overlap policy.
-    pub async fn run_schedule(&self, caller: &Caller, id: Uuid, reason: Option<String>) -> Result<Schedule> {
+    pub async fn run_schedule(
+        &self,
+        caller: &Caller,
+        id: Uuid,
+        reason: Option<String>,
+        traceparent: Option<Traceparent>,
+    ) -> Result<Schedule> {
         caller.require(Scope::JobsWrite)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("running a schedule", async move {
@@ -75,7 +86,7 @@ impl Engine {
             let row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             let tick = row.now;
-            let job_id = engine.start_run(&row, tick).await?;
+            let job_id = engine.start_run(&row, tick, traceparent).await?;
             let seq = row.last_seq + 1;
             let run = NewRun { job_id: Some(job_id), by_hand: true, ..new_run(seq, tick, RunState::Started) };
             schedules::insert_run(&mut tx, id, &run).await?;
@@ -90,10 +101,10 @@ impl Engine {
     }
 
     /// Makes the due ticks of a locked schedule.
-    async fn run_due(&self, tx: &mut Tx, id: Uuid) -> Result<()> {
+    async fn run_due(&self, tx: &mut Tx, id: Uuid, trace: BeginTrace<'_>) -> Result<()> {
         let mut row = found(tx, id).await?;
         let ticks = Ticks::of(&row.cron, &row.time_zone)?;
-        self.run_queued(tx, &mut row).await?;
+        self.run_queued(tx, &mut row, trace).await?;
         let due = Due::of(&ticks, &row);
         if let Some(missed) = due.missed {
             row.last_seq += 1;
@@ -102,7 +113,7 @@ impl Engine {
         }
         for tick in due.run {
             row.last_seq += 1;
-            let run = self.tick(&row, tick).await?;
+            let run = self.tick(&row, tick, trace).await?;
             schedules::insert_run(tx, id, &run).await?;
             row.queued += i32::from(run.state == RunState::Queued);
             row.last_job_id = run.job_id.or(row.last_job_id);
@@ -111,7 +122,7 @@ impl Engine {
     }
 
     /// Starts the run that has waited longest, if the previous tree is complete.
-    async fn run_queued(&self, tx: &mut Tx, row: &mut ScheduleRow) -> Result<()> {
+    async fn run_queued(&self, tx: &mut Tx, row: &mut ScheduleRow, trace: BeginTrace<'_>) -> Result<()> {
         if row.queued == 0 {
             return Ok(());
         }
@@ -123,7 +134,7 @@ impl Engine {
         if !was_created && self.is_open(row.last_job_id).await? {
             return Ok(());
         }
-        let run = self.attempt(row, NewRun { seq, ..new_run(seq, tick, RunState::Started) }).await?;
+        let run = self.attempt(row, NewRun { seq, ..new_run(seq, tick, RunState::Started) }, trace).await?;
         schedules::end_queued(tx, row.id, &run).await?;
         row.queued -= 1;
         row.last_job_id = run.job_id.or(row.last_job_id);
@@ -131,7 +142,7 @@ impl Engine {
     }
 
     /// Makes one tick by the overlap policy.
-    async fn tick(&self, row: &ScheduleRow, tick: OffsetDateTime) -> Result<NewRun> {
+    async fn tick(&self, row: &ScheduleRow, tick: OffsetDateTime, trace: BeginTrace<'_>) -> Result<NewRun> {
         let run = new_run(row.last_seq, tick, RunState::Started);
         // A server created it and crashed before it could say so.
         if self.has_tree(row.id, tick).await? {
@@ -150,7 +161,7 @@ impl Engine {
                 Overlap::CancelPrevious => self.cancel_previous(row).await?,
             }
         }
-        self.attempt(row, run).await
+        self.attempt(row, run, trace).await
     }
 
     async fn cancel_previous(&self, row: &ScheduleRow) -> Result<()> {
@@ -167,8 +178,8 @@ impl Engine {
     }
 
     /// Creates the tree of a run; a refusal is the run's result.
-    async fn attempt(&self, row: &ScheduleRow, run: NewRun) -> Result<NewRun> {
-        match self.start_run(row, run.tick).await {
+    async fn attempt(&self, row: &ScheduleRow, run: NewRun, trace: BeginTrace<'_>) -> Result<NewRun> {
+        match self.start_run(row, run.tick, trace()).await {
             Ok(job_id) => Ok(NewRun { job_id: Some(job_id), ..run }),
             Err(Error::Problem(problem)) if problem.status < 500 => {
                 let problem = serde_json::to_string(&problem).map_err(|error| Error::Broken(error.to_string()))?;
@@ -179,7 +190,12 @@ impl Engine {
     }
 
     /// Creates the tree of a tick, or finds it.
-    async fn start_run(&self, row: &ScheduleRow, tick: OffsetDateTime) -> Result<Uuid> {
+    async fn start_run(
+        &self,
+        row: &ScheduleRow,
+        tick: OffsetDateTime,
+        traceparent: Option<Traceparent>,
+    ) -> Result<Uuid> {
         let caller = self.schedule_caller(row).await?;
         let broken = |error: serde_json::Error| Problem::invalid_body([("/job".to_owned(), error.to_string())]);
         let new: NewJob = serde_json::from_str(&row.job).map_err(broken)?;
@@ -189,7 +205,7 @@ impl Engine {
             key: Some((format!("schedule:{}:{}", row.id, Time(tick)), hash)),
             body_hash: Some(hash),
             may_need_key: true,
-            traceparent: None,
+            traceparent,
         };
         Ok(self.create_tree(&caller, creation).await?.0.root_id())
     }

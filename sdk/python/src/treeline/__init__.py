@@ -4,7 +4,7 @@ from . import types, webhooks
 from .aio import AsyncClient
 from .client import Client
 from .errors import ApiError, Cancelled, ConnectionFailed, InvalidWebhook, TreelineError
-from .worker import Failure, Release, Summary, Task, Worker
+from .worker import Failure, Release, Summary, Task, Wait, Worker
 
 __all__ = [
     "ApiError",
@@ -18,6 +18,7 @@ __all__ = [
     "Summary",
     "Task",
     "TreelineError",
+    "Wait",
     "Worker",
     "types",
     "webhooks",

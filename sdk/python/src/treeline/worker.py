@@ -62,6 +62,18 @@ class Release(TreelineError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class Wait(TreelineError):
+    """Raised by a handler to end its attempt and wait for an event, without a lease and without a failure.
+
+    `name` is that of the event. The next attempt has it as `Task.event`; after `timeout_seconds` it has one that is
+    `timed_out`. `form` has questions that a person answers on the page of the item.
+    """
+
+    def __init__(self, name: str, *, timeout_seconds: float | None = None, form: t.EventForm | None = None) -> None:
+        super().__init__(f"waits for {name}")
+        self.name, self.timeout_seconds, self.form = name, timeout_seconds, form
+
+
 class Task:
     """One item in a handler's hands."""
 
@@ -97,6 +109,11 @@ class Task:
     def last_step(self) -> Any:
         """Last recovery point of an earlier attempt, `{"name", "data"}`, or `None`."""
         return self.assignment["item"].get("step")
+
+    @property
+    def event(self) -> t.ReceivedEvent | None:
+        """Event that the previous attempt waited for (`Wait`): its name, data, and sender. `None` without a wait."""
+        return self.assignment["item"].get("event")
 
     @property
     def is_stopped(self) -> bool:
@@ -147,7 +164,11 @@ Handler = Callable[[Task], Any] | Callable[[Task], Awaitable[Any]]
 
 @dataclass
 class Summary:
-    """Numbers of items by how they ended. `lost`: another worker has them, or they were canceled."""
+    """Numbers of items by how they ended.
+
+    `released`: given back without a failure, or waiting for an event. `lost`: another worker has them, or they were
+    canceled.
+    """
 
     succeeded: int = 0
     failed: int = 0
@@ -170,7 +191,7 @@ class Worker:
     """Works on items of some job types.
 
     `handler` is a function or coroutine function: what it returns is the result, what it raises the failure
-    (`Failure` chooses how). Functions run in threads. Up to `concurrency` items are held at once. When the worker
+    (`Failure` chooses how; `Release` and `Wait` are none). Functions run in threads. Up to `concurrency` items are held at once. When the worker
     must leave (SIGTERM, SIGINT, or `stop`), it claims nothing more and waits up to `drain_seconds` for its handlers;
     then it tells them to stop, waits up to `grace_seconds`, and gives their items back.
     """
@@ -341,6 +362,9 @@ class Worker:
             ending["result"] = {} if result is None else result
         except Release as release:
             ending["release"] = release.retry_after_seconds
+        except Wait as wait:
+            body = {"timeout_seconds": wait.timeout_seconds, "form": wait.form}
+            ending["wait"] = {"name": wait.name, **{name: value for name, value in body.items() if value is not None}}
         except (Cancelled, asyncio.CancelledError):
             ending["release"] = None
         except Failure as failure:
@@ -369,9 +393,15 @@ class Worker:
             endings = [await self._endings.get()]
             while len(endings) < 1_000 and not self._endings.empty():
                 endings.append(self._endings.get_nowait())
-            for ending in [one for one in endings if "release" in one]:
-                await self._release(ending)
-            if rest := [one for one in endings if "release" not in one]:
+            rest = []
+            for ending in endings:
+                if "release" in ending:
+                    await self._release(ending)
+                elif "wait" in ending:
+                    await self._wait(ending)
+                else:
+                    rest.append(ending)
+            if rest:
                 await self._finish(rest)
 
     async def _release(self, ending: dict[str, Any]) -> None:
@@ -381,6 +411,31 @@ class Worker:
         except TreelineError as error:
             log.warning("an item could not be given back: %s", error)
             self.summary.lost += 1
+        self._forget(ending["assignment_id"])
+
+    async def _wait(self, ending: dict[str, Any]) -> None:
+        failures = 0
+        while True:
+            try:
+                await self.client.wait_for_event(ending["assignment_id"], **ending["wait"])
+                self.summary.released += 1
+                break
+            except (ConnectionFailed, ApiError, ValueError, TypeError) as error:
+                status = error.status if isinstance(error, ApiError) else 0
+                if isinstance(error, ConnectionFailed) or status == 429 or status >= 500:
+                    failures += 1
+                    log.warning("%s", error)
+                    await asyncio.sleep(backoff(failures))
+                    continue
+                if status in (404, 409, 410):
+                    log.warning("assignment %s was over: %s", ending["assignment_id"], error)
+                    self.summary.lost += 1
+                    break
+                # A wait that the server does not take, such as one with a wrong form, fails the same way every time.
+                message = f"The wait was refused: {error}"[:1_000]
+                failed = {"assignment_id": ending["assignment_id"], "error": {"message": message}, "retryable": False}
+                await self._finish([failed])
+                return
         self._forget(ending["assignment_id"])
 
     async def _finish(self, endings: list[dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ use crate::http::{
     extract::{Path, Query, Reason, ReasonParameter},
     identity::access::{PlainList, plain_list},
     query::cursor::{Paged, cut},
+    trace::Trace,
 };
 use crate::{App, http::error::Result};
 use engine::access::caller::Caller;
@@ -141,10 +142,11 @@ pub async fn delete_schedule(
 pub async fn run_schedule(
     State(app): State<App>,
     caller: Caller,
+    Trace(traceparent): Trace,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<Answer<Schedule>> {
-    Ok(Answer(app.engine.run_schedule(&caller, id, reason).await?))
+    Ok(Answer(app.engine.run_schedule(&caller, id, reason, traceparent).await?))
 }
 
 /// Pause a schedule

@@ -24,7 +24,7 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, error_groups, jobs,
+    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs,
     render::{page, render, render_forms},
     schedules, search, see_other, theme,
 };
@@ -75,6 +75,8 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/alert-channels/:id") ssr=SsrMode::Async view=page(alert_channels::show) />
                 <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
                 <Route path=path!("/menu") ssr=SsrMode::Async view=page(operations::menu) />
+                <Route path=path!("/docs") ssr=SsrMode::Async view=page(documentation::first) />
+                <Route path=path!("/docs/*page") ssr=SsrMode::Async view=page(documentation::show) />
                 <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(operations::shortcuts) />
                 <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
                 <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
@@ -99,6 +101,7 @@ pub fn router(app: &App) -> Router<App> {
     let draw = async |State(app): State<App>, request: Request| render(app, request, pages).await;
     Router::new()
         .leptos_routes_with_handler(ROUTES.clone(), draw)
+        .route("/docs/benchmarks/{name}", get(documentation::chart))
         .route("/sample.csv", get(new_import::sample))
         .route("/sign-in/second-step", get(sign_in::start_over))
         .route("/sign-in", post(sign_in::begin))

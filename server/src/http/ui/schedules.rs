@@ -15,6 +15,7 @@ use axum::{
 use domain::{
     Document, Job, Problem,
     api::{CatchUp, NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun},
+    dispatch::traceparent::Traceparent,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -30,6 +31,7 @@ use crate::{
     http::{
         extract::{Path, TriedPath},
         query::cursor::{Paged, cut},
+        trace::Trace,
     },
 };
 use engine::{
@@ -276,8 +278,14 @@ async fn refused(
 }
 
 /// `POST /schedules/{id}/run`
-pub(super) async fn run(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
-    submit(&app, &signed, id, &fields, ScheduleAction::Run).await
+pub(super) async fn run(
+    State(app): State<App>,
+    signed: Signed,
+    Trace(traceparent): Trace,
+    id: TriedPath<Uuid>,
+    fields: Fields,
+) -> Response {
+    submit(&app, &signed, id, &fields, ScheduleAction::Run(traceparent)).await
 }
 
 /// `POST /schedules/{id}/pause`
@@ -298,7 +306,8 @@ pub(super) async fn delete(State(app): State<App>, signed: Signed, id: TriedPath
 /// Action on a schedule by a form.
 #[derive(Clone, Copy, Debug)]
 enum ScheduleAction {
-    Run,
+    /// With the trace context of the request.
+    Run(Option<Traceparent>),
     Pause,
     Resume,
     Delete,
@@ -308,7 +317,7 @@ impl ScheduleAction {
     /// Name of the form, and word of its notice.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Run => ("run", "started"),
+            Self::Run(_) => ("run", "started"),
             Self::Pause => ("pause", "paused"),
             Self::Resume => ("resume", "resumed"),
             Self::Delete => ("delete", "deleted"),
@@ -323,7 +332,7 @@ async fn submit(app: &App, signed: &Signed, id: TriedPath<Uuid>, fields: &Fields
     };
     let (caller, reason) = (&signed.caller, fields.given("reason").map(str::to_owned));
     let done = match action {
-        ScheduleAction::Run => app.engine.run_schedule(caller, id, reason).await.map(drop),
+        ScheduleAction::Run(trace) => app.engine.run_schedule(caller, id, reason, trace).await.map(drop),
         ScheduleAction::Pause => app.engine.pause_schedule(caller, id, true, reason).await.map(drop),
         ScheduleAction::Resume => app.engine.pause_schedule(caller, id, false, reason).await.map(drop),
         ScheduleAction::Delete => app.engine.delete_schedule(caller, id, reason).await,

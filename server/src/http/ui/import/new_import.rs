@@ -21,6 +21,7 @@ use axum::{
 use domain::{
     Code, Document, JobType, Problem,
     api::NewJob,
+    dispatch::traceparent::Traceparent,
     import::{settings::ImportSettings, upload::Upload},
     job_type::Builtin,
 };
@@ -32,7 +33,12 @@ use self::{
 };
 use super::imports::named;
 use crate::http::ui::{Signed, address, pairs, see_other, status};
-use crate::{App, http::import::file_check::problem_file, import_template::ImportTemplate, job_types, uploads};
+use crate::{
+    App,
+    http::{import::file_check::problem_file, trace::Trace},
+    import_template::ImportTemplate,
+    job_types, uploads,
+};
 use engine::{
     access::caller::{Caller, Role},
     error::{Error, Result},
@@ -201,7 +207,12 @@ async fn started_with_files(app: &App, caller: &Caller) -> Result<Vec<JobType>> 
 }
 
 /// `POST /imports`
-pub(crate) async fn create(State(app): State<App>, signed: Signed, request: Request) -> Response {
+pub(crate) async fn create(
+    State(app): State<App>,
+    signed: Signed,
+    Trace(traceparent): Trace,
+    request: Request,
+) -> Response {
     let mut form = match empty_form(&app, &signed.caller).await {
         Ok(form) => form,
         Err(error) => return signed.visit.error_page(error),
@@ -219,7 +230,7 @@ pub(crate) async fn create(State(app): State<App>, signed: Signed, request: Requ
             .page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::import::new_import::page(&form, None));
     }
     let made = match received {
-        Ok(()) => make_job(&app, &signed.caller, &mut form).await,
+        Ok(()) => make_job(&app, &signed.caller, &mut form, traceparent).await,
         Err(error) => Err(error),
     };
     match made {
@@ -306,7 +317,7 @@ fn chosen(form: &ImportForm) -> Result<&Upload> {
     Ok(form.upload.as_ref().ok_or_else(missing)?)
 }
 
-async fn make_job(app: &App, caller: &Caller, form: &mut ImportForm) -> Result<Uuid> {
+async fn make_job(app: &App, caller: &Caller, form: &mut ImportForm, traceparent: Option<Traceparent>) -> Result<Uuid> {
     let upload = chosen(form)?.clone();
     if !form.choices.is_empty() && form.suggestion.is_none() {
         form.suggestion = suggestion(app, caller, form, &upload).await?;
@@ -326,7 +337,7 @@ async fn make_job(app: &App, caller: &Caller, form: &mut ImportForm) -> Result<U
         metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
         ..NewJob::of(&form.job_type)
     };
-    app.engine.create_job(caller, new).await
+    app.engine.create_job(caller, new, traceparent).await
 }
 
 /// `GET /sample.csv`

@@ -1,0 +1,43 @@
+//! `/docs`, the documentation. Public: it has nothing of this server.
+
+use app::pages;
+use axum::{
+    extract::Path,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use domain::Code;
+
+use super::Visit;
+use crate::documentation;
+use engine::error::Error;
+
+/// `GET /docs`
+pub(super) async fn first(visit: Visit) -> Response {
+    page(&visit, "")
+}
+
+/// `GET /docs/{*page}`
+pub(super) async fn show(visit: Visit, Path(path): Path<String>) -> Response {
+    page(&visit, &path)
+}
+
+fn page(visit: &Visit, path: &str) -> Response {
+    let Some(document) = documentation::document(path) else { return unknown(visit) };
+    let address = if path.is_empty() { "/docs".to_owned() } else { format!("/docs/{path}") };
+    visit.page(StatusCode::OK, move || {
+        pages::documentation::page(&document.title, &document.html, documentation::contents(), &address)
+    })
+}
+
+fn unknown(visit: &Visit) -> Response {
+    visit.error_page(Error::refuse(Code::NotFound, "The documentation has no such page."))
+}
+
+/// `GET /docs/benchmarks/{name}`: a chart.
+pub(super) async fn chart(visit: Visit, Path(name): Path<String>) -> Response {
+    match documentation::chart(&name) {
+        Some(chart) => ([(header::CONTENT_TYPE, HeaderValue::from_static("image/svg+xml"))], chart).into_response(),
+        None => unknown(&visit),
+    }
+}
