@@ -51,8 +51,7 @@ pub fn contents() -> &'static [Chapter] {
 
 /// Chart of the page `benchmarks`.
 pub fn chart(name: &str) -> Option<Cow<'static, [u8]>> {
-    let name = format!("benchmarks/{name}");
-    name.ends_with(".svg").then(|| Files::get(&name)).flatten().map(|file| file.data)
+    name.strip_suffix(".svg").and_then(|stem| Files::get(&format!("benchmarks/{stem}.svg"))).map(|file| file.data)
 }
 
 fn text(file: &str) -> Option<String> {

@@ -71,6 +71,12 @@ pub fn visible_to(caller: &Caller, job_type: JobType) -> JobType {
     JobType { executor: job_type.executor.without_query(), ..job_type }
 }
 
+/// Secrets of a type's executor, for admins: a page says which are stored, and shows none.
+pub async fn secrets_of(app: &App, caller: &Caller, name: &str) -> Result<PushSecrets> {
+    caller.require(Scope::Admin)?;
+    stored_secrets(app, name).await
+}
+
 /// Returns a page of the list of types.
 pub async fn list(app: &App, part: &NamedPageRange) -> Result<Vec<JobType>> {
     Ok(store::list(&app.pool, &app.sealer, part).await?)

@@ -5,7 +5,7 @@ use app::{
     pages::{
         self,
         overview::Overview,
-        types::{JobTypePageData, Typed},
+        types::{JobTypePageData, StoredSecrets, Typed},
         worker::{LastError, WorkerPageData},
     },
 };
@@ -193,11 +193,21 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
             job_type("invoice-shipments", Executor::pull(), true),
         ]
     };
-    add("types", Box::new(move || pages::types::list_page(&kinds())));
+    add("types", Box::new(move || pages::types::list_page(&kinds(), true, None)));
     let page_data = move |admin, problem| {
         let [_, job_type] = kinds();
-        let typed = Typed::of(&job_type);
-        JobTypePageData { job_type, history: history(1.0), has_template: true, admin, flash: None, problem, typed }
+        let typed = Typed { problem, ..Typed::of(&job_type) };
+        JobTypePageData {
+            job_type,
+            history: history(1.0),
+            has_template: true,
+            admin,
+            flash: None,
+            typed,
+            stored_secrets: StoredSecrets::default(),
+            refused: None,
+            open_delete: false,
+        }
     };
     add("type", Box::new(move || pages::types::page(&page_data(true, None))));
     add("type-support", Box::new(move || pages::types::page(&page_data(false, None))));
@@ -209,5 +219,6 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
             pages::types::page(&page_data(true, Some(problem)))
         }),
     );
+    add("type-new", Box::new(move || pages::types::new_page(&Typed::of(&kinds()[1]).copied())));
     add("shortcuts", Box::new(pages::shortcuts::page));
 }

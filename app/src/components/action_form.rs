@@ -136,6 +136,7 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "muted" => "Ignored. It raises no alerts; its items stay as they are.",
         "resolved" => "Resolved. It comes back here if it happens again.",
         "reopened" => "Open again.",
+        "type-deleted" => "Deleted.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,
     };

@@ -1,10 +1,14 @@
-//! `/types`: the job types; `/types/{name}`: one type, with its live settings: pause, limits, backoff.
+//! `/types`: the job types; `/types/{name}`: one type, with its activity and every setting; `/new-type`: a new one.
 //!
 //! All staff see them; only admins change them, and only they see the forms. A change names the version that was read,
 //! so that two concurrent edits do not overwrite each other.
 
+mod curve; // drawing of the backoff
+mod form; // form of a type
+mod typed; // fields of the form
+
 use domain::{
-    JobType, Problem,
+    JobType,
     dispatch::type_limits::{ConcurrencyBy, RateLimit},
     item::MaxFailures,
     job_type::ExecutorKind,
@@ -14,9 +18,12 @@ use leptos::prelude::*;
 
 use crate::pages::import::new_import::templates;
 use crate::pages::operator::dead_letters::rows_of;
+pub use form::StoredSecrets;
+pub use typed::{Typed, UNITS};
+
 use crate::{
     components::{
-        action_form::{field_fault, flash, problem_notice},
+        action_form::{ActionForm, RefusedAction, action_form_open, flash},
         breadcrumbs::breadcrumbs,
         chart::{self, History},
         panel::{note, section},
@@ -31,7 +38,8 @@ use crate::{
     pace::duration,
 };
 
-pub fn list_page(types: &[JobType]) -> Page {
+/// List; `admin` may add one.
+pub fn list_page(types: &[JobType], admin: bool, message: Option<&str>) -> Page {
     let rows = types
         .iter()
         .map(|it| {
@@ -61,8 +69,10 @@ pub fn list_page(types: &[JobType]) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Job types"</h1>
+            {admin.then(|| view! { <div class="actions"><a class="btn btn-primary" href="/new-type">"New job type"</a></div> })}
             <p class="sub">"What jobs of a kind have in common: who runs them, how many at once, and what happens when an item fails."</p>
         </div>
+        {flash(message)}
         <div class="card" id="list" data-refresh="" data-topics="types">
             {table}
         </div>
@@ -71,7 +81,7 @@ pub fn list_page(types: &[JobType]) -> Page {
     Page { title: "Job types".to_owned(), nav_section: NavSection::Types, content, is_live: false }
 }
 
-/// One type, and the typed values of its form.
+/// One type, and the fields of its form.
 #[derive(Clone, Debug)]
 pub struct JobTypePageData {
     pub job_type: JobType,
@@ -81,69 +91,12 @@ pub struct JobTypePageData {
     /// May change it.
     pub admin: bool,
     pub flash: Option<String>,
-    pub problem: Option<Problem>,
     pub typed: Typed,
-}
-
-/// The form's fields.
-#[derive(Clone, Debug, Default)]
-pub struct Typed {
-    pub concurrency: String,
-    pub rate: TypedRate,
-    pub key_limit: TypedKeyLimit,
-    pub min_seconds: String,
-    pub max_seconds: String,
-    pub factor: String,
-    pub jitter: bool,
-}
-
-/// Fields of the rate limit.
-#[derive(Clone, Debug, Default)]
-pub struct TypedRate {
-    pub count: String,
-    pub per_seconds: String,
-    pub burst: String,
-    pub key: String,
-}
-
-/// Fields of the concurrency limit of a key.
-#[derive(Clone, Debug, Default)]
-pub struct TypedKeyLimit {
-    pub key: String,
-    pub limit: String,
-}
-
-impl Typed {
-    /// Fields filled from the type.
-    pub fn of(job_type: &JobType) -> Self {
-        let (spec, backoff) = (job_type, job_type.backoff);
-        Self {
-            concurrency: spec.concurrency.map(|cap| cap.to_string()).unwrap_or_default(),
-            rate: spec.rate_limit.as_ref().map(TypedRate::of).unwrap_or_default(),
-            key_limit: spec.concurrency_by.as_ref().map(TypedKeyLimit::of).unwrap_or_default(),
-            min_seconds: backoff.min_seconds.to_string(),
-            max_seconds: backoff.max_seconds.map(|max| max.to_string()).unwrap_or_default(),
-            factor: backoff.factor.to_string(),
-            jitter: backoff.jitter,
-        }
-    }
-}
-
-impl TypedRate {
-    fn of(rate: &RateLimit) -> Self {
-        Self {
-            count: rate.count.to_string(),
-            per_seconds: rate.per_seconds.to_string(),
-            burst: rate.burst.map(|burst| burst.to_string()).unwrap_or_default(),
-            key: rate.key.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl TypedKeyLimit {
-    fn of(limit: &ConcurrencyBy) -> Self {
-        Self { key: limit.key.clone(), limit: limit.limit.to_string() }
-    }
+    /// What is stored with a push target; empty for people who may not change it.
+    pub stored_secrets: StoredSecrets,
+    /// Deletion that was refused, and whether its form is open.
+    pub refused: Option<RefusedAction>,
+    pub open_delete: bool,
 }
 
 pub fn page(page_data: &JobTypePageData) -> Page {
@@ -191,7 +144,7 @@ pub fn page(page_data: &JobTypePageData) -> Page {
                 <div class="c4">{chart::durations(&page_data.history)}</div>
             </div>
         </div>
-        {if page_data.admin { section("change", "Limits and backoff", form(page_data)) } else { note("Only admins change job types.") }}
+        {if page_data.admin { change(page_data) } else { note("Only admins change job types.") }}
         {section(
             "details",
             "Settings",
@@ -223,63 +176,45 @@ pub fn page(page_data: &JobTypePageData) -> Page {
     Page { title: name, nav_section: NavSection::Types, content, is_live: false }
 }
 
-fn form(page_data: &JobTypePageData) -> AnyView {
-    let (it, typed, problem) = (&page_data.job_type, &page_data.typed, page_data.problem.as_ref());
-    let input = |label: &'static str, name: &'static str, value: &str, pointer: &'static str, numeric: bool| {
-        let id = format!("{name}-fault");
-        let faults = field_fault(problem, pointer, &id);
-        let bad = faults.is_some();
-        view! {
-            <div class="field">
-                <label class="label" for=name>{label}</label>
-                <input
-                    type="text"
-                    inputmode=numeric.then_some("decimal")
-                    id=name
-                    name=name
-                    value=value.to_owned()
-                    maxlength=if numeric { "20" } else { "1000" }
-                    autocomplete="off"
-                    aria-describedby=bad.then(|| id.clone())
-                    aria-invalid=bad.then_some("true")
-                />
-                {faults}
-            </div>
-        }
+/// Page of a new type.
+pub fn new_page(typed: &Typed) -> Page {
+    breadcrumbs(&[("/types", "Job types")], "New job type");
+    let foot = view! { <a class="btn btn-quiet" href="/types">"Discard"</a> }.into_any();
+    let content = view! {
+        <div class="page-head">
+            <h1>"New job type"</h1>
+            <p class="sub">"Only the name is required."</p>
+        </div>
+        {form::form(typed, "/types".to_owned(), None, foot)}
+    }
+    .into_any();
+    Page { title: "New job type".to_owned(), nav_section: NavSection::Types, content, is_live: false }
+}
+
+/// Form, and deletion.
+fn change(page_data: &JobTypePageData) -> AnyView {
+    let it = &page_data.job_type;
+    let delete = ActionForm {
+        action: "delete",
+        url: format!("/types/{}/delete", it.name),
+        verb: "Delete…",
+        text: view! { "Deletes the job type. Refused while jobs of it exist; pause it then." }.into_any(),
+        fields: None,
+        button: format!("Delete {}", it.name),
+        dangerous: true,
+        others: false,
     };
-    let field = |label, name, value: &str, pointer| input(label, name, value, pointer, true);
-    let pointer_field = |label, name, value: &str, pointer| input(label, name, value, pointer, false);
+    let foot = view! {
+        <a class="btn btn-quiet" href=format!("/types/{}", it.name)>"Discard"</a>
+        <span class="end faint">{format!("Version {}, in force since ", it.version)} {clock(it.updated_at)}</span>
+    }
+    .into_any();
     view! {
-        <form class="form" method="post" action=format!("/types/{}", it.name)>
-            {problem.map(problem_notice)}
-            <input type="hidden" name="version" value=it.version.to_string() />
-            <div class="fields">
-                {field("Concurrency limit (empty: no limit; 0: nothing starts)", "concurrency", &typed.concurrency, "/concurrency")}
-                {field("Concurrency limit per key", "key_limit", &typed.key_limit.limit, "/concurrency_by/limit")}
-                {pointer_field("Key of it, in the payload, such as /customer", "key_limit_key", &typed.key_limit.key, "/concurrency_by/key")}
-            </div>
-            <div class="fields">
-                {field("Rate limit: so many start (empty: no limit)", "rate_count", &typed.rate.count, "/rate_limit/count")}
-                {field("Within seconds", "rate_seconds", &typed.rate.per_seconds, "/rate_limit/per_seconds")}
-                {field("At once (optional)", "rate_burst", &typed.rate.burst, "/rate_limit/burst")}
-                {pointer_field("For each key (optional)", "rate_key", &typed.rate.key, "/rate_limit/key")}
-            </div>
-            <div class="fields">
-                {field("First wait, seconds", "min_seconds", &typed.min_seconds, "/backoff/min_seconds")}
-                {field("Multiply by", "factor", &typed.factor, "/backoff/factor")}
-                {field("Longest wait, seconds (optional)", "max_seconds", &typed.max_seconds, "/backoff/max_seconds")}
-            </div>
-            <label class="check">
-                <input type="checkbox" name="jitter" value="yes" checked=typed.jitter />
-                <span>"Add jitter: each wait is up to half as long again, at random, so retries do not arrive together"</span>
-            </label>
-            <div class="actions">
-                <button class="btn btn-primary" type="submit">
-                    "Save changes"
-                </button>
-                <span class="sub">"Applies within a second. Items that already wait keep their time."</span>
-            </div>
-        </form>
+        {form::form(&page_data.typed, format!("/types/{}", it.name), Some(&page_data.stored_secrets), foot)}
+        <div class="actions">
+            <a class="btn" href=format!("/new-type?from={}", it.name)>"Duplicate…"</a>
+            {action_form_open(delete, page_data.refused.as_ref(), page_data.open_delete)}
+        </div>
     }
     .into_any()
 }

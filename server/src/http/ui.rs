@@ -42,6 +42,7 @@ mod routes; // table of pages and forms
 mod schedules; // schedules and their runs
 mod search; // search page
 mod theme; // theme and sidebar
+mod types; // job types and their forms
 
 pub use dead_item_count::DeadItemCount;
 pub use routes::{addresses, router};

@@ -104,6 +104,7 @@ mod transport;
 mod tree_completion;
 mod trees;
 mod tus;
+mod type_pages; // forms of job types
 mod upload_formats;
 mod wake_ups;
 mod webhooks;

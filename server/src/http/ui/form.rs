@@ -98,6 +98,11 @@ impl Fields {
         self.0.iter().filter(|(field, _)| field == name).map(|(_, value)| value.clone()).collect()
     }
 
+    /// Returns true if the form has a field with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(field, _)| field == name)
+    }
+
     /// Field like [`Self::trimmed`]; `None` if it is empty.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())

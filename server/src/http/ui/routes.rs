@@ -26,7 +26,7 @@ use leptos_router::{
 use super::{
     Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs,
     render::{page, render, render_forms},
-    schedules, search, see_other, theme,
+    schedules, search, see_other, theme, types,
 };
 use crate::App;
 use crate::http::ui::{
@@ -66,7 +66,8 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
                 <Route path=path!("/workers") ssr=SsrMode::Async view=page(operations::workers) />
                 <Route path=path!("/workers/:credential") ssr=SsrMode::Async view=page(operations::show_worker) />
-                <Route path=path!("/types") ssr=SsrMode::Async view=page(operations::types) />
+                <Route path=path!("/types") ssr=SsrMode::Async view=page(types::list) />
+                <Route path=path!("/new-type") ssr=SsrMode::Async view=page(types::new) />
                 <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
                 <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(schedules::new) />
                 <Route path=path!("/schedules/:id") ssr=SsrMode::Async view=page(schedules::show) />
@@ -82,7 +83,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
                 <Route path=path!("/people/:id") ssr=SsrMode::Async view=page(people::show) />
                 <Route path=path!("/services") ssr=SsrMode::Async view=page(services::show) />
-                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(operations::show_type) />
+                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(types::show) />
             </Routes>
         </Pages>
     }
@@ -149,8 +150,8 @@ pub fn router(app: &App) -> Router<App> {
         .route("/alert-channels/{id}", post(alert_channels::change))
         .route("/alert-channels/{id}/test", post(alert_channels::test))
         .route("/alert-channels/{id}/delete", post(alert_channels::delete))
-        .route("/types/{name}/pause", post(operations::pause))
-        .route("/types/{name}/resume", post(operations::resume))
+        .route("/types/{name}/pause", post(types::pause))
+        .route("/types/{name}/resume", post(types::resume))
         .merge(guarded(app))
         .method_not_allowed_fallback(back)
         .fallback(fallback)
@@ -178,7 +179,9 @@ fn guarded(app: &App) -> Router<App> {
         .route("/services/{id}/disable", post(services::disable))
         .route("/services/{id}/enable", post(services::enable))
         .route("/tokens/{id}/revoke", post(services::revoke_token))
-        .route("/types/{name}", post(operations::change))
+        .route("/types", post(types::create))
+        .route("/types/{name}", post(types::change))
+        .route("/types/{name}/delete", post(types::delete))
         .route_layer(from_fn_with_state(app.clone(), step_up::challenge))
 }
 

@@ -33,8 +33,8 @@ use engine::error::Error;
 #[derive(Clone, Debug)]
 pub(crate) struct StepUpNeeded(pub(crate) Vec<String>);
 
-/// Maximum size of a form stored in the page, in bytes.
-const MAX_PENDING_BYTES: usize = 8 * 1024;
+/// Maximum size of a form stored in the page, in bytes: a job type with a long schema.
+const MAX_PENDING_BYTES: usize = 512 * 1024;
 
 /// Time for which a stored form is valid, in minutes.
 const PENDING_MINUTES: i64 = 10;

@@ -3,4 +3,4 @@
 pub(super) mod bulk; // bulk operations
 pub(super) mod edits; // payload edits as typed
 pub(super) mod items; // items, failures first
-pub(super) mod operations; // overview, workers and types, for staff
+pub(super) mod operations; // overview and workers, for staff
