@@ -14,6 +14,25 @@ export interface components {
          * @enum {string}
          */
         ActorKind: "user" | "service" | "operator" | "nobody";
+        /** @description Dead items of an error group in one job. */
+        AffectedJob: {
+            /** Format: int64 */
+            count: number;
+            /** Format: uuid */
+            job_id: string;
+            last_seen_at: components["schemas"]["Timestamp"];
+            name?: string | null;
+            owner: components["schemas"]["Owner"];
+            /** Format: uuid */
+            root_id: string;
+        };
+        /** @description Dead items of an error group of one owner. */
+        AffectedOwner: {
+            /** Format: int64 */
+            count: number;
+            last_seen_at: components["schemas"]["Timestamp"];
+            owner: components["schemas"]["Owner"];
+        };
         /** @description An alert, open while `cleared_at` is null. There is one open alert for each kind and subject. */
         Alert: {
             cleared_at?: components["schemas"]["Timestamp"] | null;
@@ -694,6 +713,21 @@ export interface components {
             /** Format: int64 */
             succeeded: number;
         };
+        /** @description How an item waits for others with its key. */
+        Debounce: {
+            /** @description Unique among the waiting items of one type and owner. */
+            key: string;
+            /**
+             * Format: int64
+             * @description It starts at most so long after the first one has come.
+             */
+            max_seconds: number;
+            /**
+             * Format: int64
+             * @description It starts so long after the last item with its key has come.
+             */
+            seconds: number;
+        };
         /**
          * @description State of a callback.
          * @enum {string}
@@ -731,15 +765,59 @@ export interface components {
             kind?: string | null;
             last_seen_at: components["schemas"]["Timestamp"];
             message: string;
+            /**
+             * Format: int64
+             * @description Number of further failures at which a muted group opens.
+             */
+            muted_failures?: number | null;
+            muted_until?: components["schemas"]["Timestamp"] | null;
             /** Format: uuid */
             sample_item_id: string;
+            /** @description State of the group over all owners. */
+            state: components["schemas"]["GroupState"];
             type: string;
+        };
+        /** @description An error group of all owners, as `GET /dead-letters/groups/{type}/{fingerprint}` returns it. */
+        ErrorGroupDetail: {
+            group: components["schemas"]["ErrorGroup"];
+            /** @description Newest changes of its state, at most 50. */
+            history: components["schemas"]["GroupChange"][];
+            /** @description Failures in each of the last 168 hours, oldest first; the last one is the current hour. */
+            hours: number[];
+            /** @description Start of the first hour. */
+            hours_from: components["schemas"]["Timestamp"];
+            /** @description Newest jobs with dead items of the group, at most 20. */
+            jobs: components["schemas"]["AffectedJob"][];
+            /** @description Failures in each of the last 60 minutes, oldest first; the last one is the current minute. */
+            minutes: number[];
+            /** @description Start of the first minute. */
+            minutes_from: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Number of owners with dead items of the group, at most 1,000.
+             */
+            owner_count: number;
+            /** @description Owners with the most dead items of the group, at most 20. */
+            owners: components["schemas"]["AffectedOwner"][];
         };
         /** @description One page of a list. */
         ErrorGroupPage: {
             data: components["schemas"]["ErrorGroup"][];
             /** @description Opaque; null on the last page. */
             next_cursor?: string | null;
+        };
+        /** @description Change of the state of an error group. */
+        ErrorGroupPatch: {
+            /**
+             * Format: int64
+             * @description Number of further failures at which a muted group opens.
+             */
+            failures?: number | null;
+            /** @description What was decided and why, such as the deployed version. `resolved` requires it. */
+            note?: string | null;
+            /** @description `open`, `muted` or `resolved`. */
+            state: components["schemas"]["GroupState"];
+            until?: components["schemas"]["Timestamp"] | null;
         };
         /** @description Questions of a wait. Without fields, the person only confirms. */
         EventForm: {
@@ -786,10 +864,10 @@ export interface components {
          */
         ExecutorKind: "pull" | "push" | "builtin";
         /**
-         * @description Format of the rows: a JSON value on each line, or a table.
+         * @description Format of the rows: a JSON value on each line, or a table as text or as a workbook.
          * @enum {string}
          */
-        ExportFormat: "ndjson" | "csv";
+        ExportFormat: "ndjson" | "csv" | "xlsx";
         /** @description Answer to `GET /me/factors`. */
         Factors: {
             /** @description Oldest first. */
@@ -920,6 +998,23 @@ export interface components {
             title?: string | null;
             type: components["schemas"]["FieldType"];
         };
+        /** @description An entry in the history of an error group. */
+        GroupChange: {
+            at: components["schemas"]["Timestamp"];
+            /** @description Name of the person or service; `null` if the group opened by itself. */
+            by?: string | null;
+            /** Format: int64 */
+            failures?: number | null;
+            note?: string | null;
+            /** @description State from then on. */
+            state: components["schemas"]["GroupState"];
+            until?: components["schemas"]["Timestamp"] | null;
+        };
+        /**
+         * @description State of an error group.
+         * @enum {string}
+         */
+        GroupState: "open" | "muted" | "resolved" | "regressed";
         /** @description Response of a healthy server, with a single word. */
         Health: {
             status: string;
@@ -979,6 +1074,7 @@ export interface components {
             attempts: number;
             cancel_requested_at?: components["schemas"]["Timestamp"] | null;
             created_at: components["schemas"]["Timestamp"];
+            debounce?: components["schemas"]["ItemDebounce"] | null;
             dedupe_key?: string | null;
             event?: components["schemas"]["ReceivedEvent"] | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
@@ -1033,6 +1129,29 @@ export interface components {
             wait?: components["schemas"]["EventWait"] | null;
             waiting_for?: components["schemas"]["WaitingFor"] | null;
         };
+        /** @description Debounce of an item, and what has come of it. */
+        ItemDebounce: {
+            first_at: components["schemas"]["Timestamp"];
+            key: string;
+            last_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Of the last item with its key.
+             */
+            max_seconds: number;
+            /**
+             * Format: int64
+             * @description Number of later items whose payload replaced its payload.
+             */
+            merged: number;
+            /**
+             * Format: int64
+             * @description Of the last item with its key.
+             */
+            seconds: number;
+            /** @description Latest time at which it becomes available. */
+            starts_by: components["schemas"]["Timestamp"];
+        };
         /** @description Error of the last attempt. */
         ItemError: {
             at: components["schemas"]["Timestamp"];
@@ -1084,6 +1203,11 @@ export interface components {
             accepted: number;
             /** Format: int64 */
             duplicates: number;
+            /**
+             * Format: int64
+             * @description Items that replaced the payload of a waiting item with the same debounce key, and are no items of their own.
+             */
+            merged?: number;
             sealed: boolean;
         };
         /**
@@ -1122,6 +1246,12 @@ export interface components {
             item_progress: number;
             key: string;
             max_failures: components["schemas"]["MaxFailures"];
+            /**
+             * Format: int64
+             * @description In the answer that created the tree: items of the request that replaced the payload of a waiting item with the same
+             *     debounce key, and are no items of this tree. On its root; left out where there are none.
+             */
+            merged?: number | null;
             message: string;
             metadata: {
                 [key: string]: unknown;
@@ -1247,6 +1377,8 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             delivery: components["schemas"]["DeliveryStrategy"];
             executor: components["schemas"]["Executor"];
+            /** @description What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
+            fair_by?: string | null;
             /** Format: double */
             heartbeat_seconds: number;
             import?: components["schemas"]["ImportSettings"] | null;
@@ -1282,6 +1414,8 @@ export interface components {
             concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             delivery?: components["schemas"]["DeliveryStrategy"];
             executor?: components["schemas"]["Executor"];
+            /** @description What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
+            fair_by?: string | null;
             /** Format: double */
             heartbeat_seconds?: number;
             import?: components["schemas"]["ImportSettings"] | null;
@@ -1311,6 +1445,8 @@ export interface components {
             concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             delivery?: components["schemas"]["DeliveryStrategy"];
             executor?: components["schemas"]["Executor"];
+            /** @description What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
+            fair_by?: string | null;
             /** Format: double */
             heartbeat_seconds?: number;
             import?: components["schemas"]["ImportSettings"] | null;
@@ -1502,6 +1638,7 @@ export interface components {
         };
         /** @description An item to be added. An absent payload is `null`. */
         NewItem: {
+            debounce?: components["schemas"]["Debounce"] | null;
             dedupe_key?: string | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
             metadata?: {
@@ -2546,7 +2683,7 @@ export interface components {
              * @description One of [`WAITING_REASONS`].
              * @enum {string}
              */
-            reason: "retry" | "run_after" | "after" | "serialize_key" | "paused" | "concurrency" | "concurrency_key" | "rate_limit" | "not_claimed" | "event";
+            reason: "retry" | "run_after" | "debounce" | "after" | "serialize_key" | "paused" | "concurrency" | "concurrency_key" | "rate_limit" | "not_claimed" | "event";
             until?: components["schemas"]["Timestamp"] | null;
         };
         /**
@@ -2589,6 +2726,8 @@ export interface components {
 }
 export type Actor = components['schemas']['Actor'];
 export type ActorKind = components['schemas']['ActorKind'];
+export type AffectedJob = components['schemas']['AffectedJob'];
+export type AffectedOwner = components['schemas']['AffectedOwner'];
 export type Alert = components['schemas']['Alert'];
 export type AlertBody = components['schemas']['AlertBody'];
 export type AlertChannel = components['schemas']['AlertChannel'];
@@ -2644,13 +2783,16 @@ export type CreatedToken = components['schemas']['CreatedToken'];
 export type CreatedUser = components['schemas']['CreatedUser'];
 export type CurrentCaller = components['schemas']['CurrentCaller'];
 export type DayTotal = components['schemas']['DayTotal'];
+export type Debounce = components['schemas']['Debounce'];
 export type DeliveryState = components['schemas']['DeliveryState'];
 export type DeliveryStrategy = components['schemas']['DeliveryStrategy'];
 export type DeliveryTry = components['schemas']['DeliveryTry'];
 export type EditOp = components['schemas']['EditOp'];
 export type EndedSessions = components['schemas']['EndedSessions'];
 export type ErrorGroup = components['schemas']['ErrorGroup'];
+export type ErrorGroupDetail = components['schemas']['ErrorGroupDetail'];
 export type ErrorGroupPage = components['schemas']['ErrorGroupPage'];
+export type ErrorGroupPatch = components['schemas']['ErrorGroupPatch'];
 export type EventForm = components['schemas']['EventForm'];
 export type EventRequest = components['schemas']['EventRequest'];
 export type EventWait = components['schemas']['EventWait'];
@@ -2670,6 +2812,8 @@ export type FindingKind = components['schemas']['FindingKind'];
 export type FinishRequest = components['schemas']['FinishRequest'];
 export type FinishResponse = components['schemas']['FinishResponse'];
 export type FormField = components['schemas']['FormField'];
+export type GroupChange = components['schemas']['GroupChange'];
+export type GroupState = components['schemas']['GroupState'];
 export type Health = components['schemas']['Health'];
 export type HeartbeatRequest = components['schemas']['HeartbeatRequest'];
 export type HeartbeatResponse = components['schemas']['HeartbeatResponse'];
@@ -2679,6 +2823,7 @@ export type ImportProperty = components['schemas']['ImportProperty'];
 export type ImportSettings = components['schemas']['ImportSettings'];
 export type ImportTemplate = components['schemas']['ImportTemplate'];
 export type Item = components['schemas']['Item'];
+export type ItemDebounce = components['schemas']['ItemDebounce'];
 export type ItemError = components['schemas']['ItemError'];
 export type ItemPage = components['schemas']['ItemPage'];
 export type ItemPatch = components['schemas']['ItemPatch'];

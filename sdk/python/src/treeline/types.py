@@ -164,6 +164,16 @@ class DayTotal(TypedDict):
     succeeded: int
 
 
+class Debounce(TypedDict):
+    """
+    How an item waits for others with its key.
+    """
+
+    key: str
+    max_seconds: int
+    seconds: int
+
+
 DeliveryState: TypeAlias = Literal['pending', 'delivered', 'failed', 'abandoned', 'superseded']
 
 
@@ -184,7 +194,7 @@ class EndedSessions(TypedDict):
 ExecutorKind: TypeAlias = Literal['pull', 'push', 'builtin']
 
 
-ExportFormat: TypeAlias = Literal['ndjson', 'csv']
+ExportFormat: TypeAlias = Literal['ndjson', 'csv', 'xlsx']
 
 
 class FeedRule(TypedDict):
@@ -252,6 +262,9 @@ class FormField(TypedDict):
     type: FieldType
 
 
+GroupState: TypeAlias = Literal['open', 'muted', 'resolved', 'regressed']
+
+
 class Health(TypedDict):
     """
     Response of a healthy server, with a single word.
@@ -301,6 +314,7 @@ class ItemsAdded(TypedDict):
 
     accepted: int
     duplicates: int
+    merged: NotRequired[int]
     sealed: bool
 
 
@@ -860,7 +874,7 @@ class WaitingFor(TypedDict):
     """
 
     detail: NotRequired[str | None]
-    reason: Literal['retry', 'run_after', 'after', 'serialize_key', 'paused', 'concurrency', 'concurrency_key', 'rate_limit', 'not_claimed', 'event']
+    reason: Literal['retry', 'run_after', 'debounce', 'after', 'serialize_key', 'paused', 'concurrency', 'concurrency_key', 'rate_limit', 'not_claimed', 'event']
     until: NotRequired[Timestamp | None]
 
 
@@ -1124,7 +1138,10 @@ class ErrorGroup(TypedDict):
     kind: NotRequired[str | None]
     last_seen_at: Timestamp
     message: str
+    muted_failures: NotRequired[int | None]
+    muted_until: NotRequired[Timestamp | None]
     sample_item_id: str
+    state: GroupState
     type: str
 
 
@@ -1135,6 +1152,17 @@ class ErrorGroupPage(TypedDict):
 
     data: list[ErrorGroup]
     next_cursor: NotRequired[str | None]
+
+
+class ErrorGroupPatch(TypedDict):
+    """
+    Change of the state of an error group.
+    """
+
+    failures: NotRequired[int | None]
+    note: NotRequired[str | None]
+    state: GroupState
+    until: NotRequired[Timestamp | None]
 
 
 class EventForm(TypedDict):
@@ -1202,6 +1230,19 @@ class FinishRequest(TypedDict):
     endings: NotRequired[list[AssignmentEnding]]
 
 
+class GroupChange(TypedDict):
+    """
+    An entry in the history of an error group.
+    """
+
+    at: Timestamp
+    by: NotRequired[str | None]
+    failures: NotRequired[int | None]
+    note: NotRequired[str | None]
+    state: GroupState
+    until: NotRequired[Timestamp | None]
+
+
 class HeartbeatRequest(TypedDict):
     """
     `POST /assignments/{id}/heartbeat`.
@@ -1246,6 +1287,20 @@ class ImportSettings(TypedDict):
     template: NotRequired[ImportTemplate | None]
 
 
+class ItemDebounce(TypedDict):
+    """
+    Debounce of an item, and what has come of it.
+    """
+
+    first_at: Timestamp
+    key: str
+    last_at: Timestamp
+    max_seconds: int
+    merged: int
+    seconds: int
+    starts_by: Timestamp
+
+
 class ItemError(TypedDict):
     """
     Error of the last attempt.
@@ -1286,6 +1341,7 @@ JobType = TypedDict(
         'created_at': Timestamp,
         'delivery': DeliveryStrategy,
         'executor': Executor,
+        'fair_by': NotRequired[str | None],
         'heartbeat_seconds': float,
         'import': NotRequired[ImportSettings | None],
         'max_failures': MaxFailures,
@@ -1320,6 +1376,7 @@ JobTypePatch = TypedDict(
         'concurrency_by': NotRequired[ConcurrencyBy | None],
         'delivery': NotRequired[DeliveryStrategy],
         'executor': NotRequired[Executor],
+        'fair_by': NotRequired[str | None],
         'heartbeat_seconds': NotRequired[float],
         'import': NotRequired[ImportSettings | None],
         'max_failures': NotRequired[MaxFailures | None],
@@ -1343,6 +1400,7 @@ JobTypeSpec = TypedDict(
         'concurrency_by': NotRequired[ConcurrencyBy | None],
         'delivery': NotRequired[DeliveryStrategy],
         'executor': NotRequired[Executor],
+        'fair_by': NotRequired[str | None],
         'heartbeat_seconds': NotRequired[float],
         'import': NotRequired[ImportSettings | None],
         'max_failures': NotRequired[MaxFailures | None],
@@ -1443,6 +1501,7 @@ class NewItem(TypedDict):
     An item to be added. An absent payload is `null`.
     """
 
+    debounce: NotRequired[Debounce | None]
     dedupe_key: NotRequired[str | None]
     expires_at: NotRequired[Timestamp | None]
     metadata: NotRequired[dict[str, Any] | None]
@@ -1775,6 +1834,29 @@ class WaitBody(TypedDict):
     timeout_seconds: NotRequired[float | None]
 
 
+class AffectedJob(TypedDict):
+    """
+    Dead items of an error group in one job.
+    """
+
+    count: int
+    job_id: str
+    last_seen_at: Timestamp
+    name: NotRequired[str | None]
+    owner: Owner
+    root_id: str
+
+
+class AffectedOwner(TypedDict):
+    """
+    Dead items of an error group of one owner.
+    """
+
+    count: int
+    last_seen_at: Timestamp
+    owner: Owner
+
+
 class AlertChannel(TypedDict):
     """
     Alert channel. Secrets are never returned.
@@ -2000,6 +2082,22 @@ class ColumnCheck(TypedDict):
     type: str
 
 
+class ErrorGroupDetail(TypedDict):
+    """
+    An error group of all owners, as `GET /dead-letters/groups/{type}/{fingerprint}` returns it.
+    """
+
+    group: ErrorGroup
+    history: list[GroupChange]
+    hours: list[int]
+    hours_from: Timestamp
+    jobs: list[AffectedJob]
+    minutes: list[int]
+    minutes_from: Timestamp
+    owner_count: int
+    owners: list[AffectedOwner]
+
+
 class Factors(TypedDict):
     """
     Answer to `GET /me/factors`.
@@ -2060,6 +2158,7 @@ class Item(TypedDict):
     attempts: int
     cancel_requested_at: NotRequired[Timestamp | None]
     created_at: Timestamp
+    debounce: NotRequired[ItemDebounce | None]
     dedupe_key: NotRequired[str | None]
     event: NotRequired[ReceivedEvent | None]
     expires_at: NotRequired[Timestamp | None]
@@ -2125,6 +2224,7 @@ class Job(TypedDict):
     item_progress: int
     key: str
     max_failures: MaxFailures
+    merged: NotRequired[int | None]
     message: str
     metadata: dict[str, Any]
     name: NotRequired[str | None]
