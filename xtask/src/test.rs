@@ -25,7 +25,7 @@ pub(crate) fn all() -> Result<()> {
     prepare::check(&postgres)?;
     lint()?;
     site::build(site::Kind::Release)?;
-    let mut tests = cargo(["test", "--workspace", "--exclude", "frontend", "--exclude", "xtask"]);
+    let mut tests = cargo(["test", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--no-fail-fast"]);
     tests.env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
     step::show("test", tests)?;
     browser::test(&postgres, None)?;
