@@ -289,7 +289,7 @@ async fn an_old_form_does_not_overwrite_and_a_long_one_survives_step_up() {
     let old = shown(&root.get("/types/a").await.text);
     server.patch("/api/v1/job-types/a", json!({"concurrency": 3})).await.expect(200);
     // A mistake in an old form does not make it a new one.
-    let refused = root.form("/types/a", &with(&old, &[("factor", "0")])).await;
+    let refused = root.form("/types/a", &with(&old, &[("factor", "two")])).await;
     let still_old = shown(&refused.text);
     let late = root.form("/types/a", &with(&still_old, &[("factor", "2"), ("steps", "two")])).await;
     assert!(late.status == 422 && late.text.contains("Somebody changed the job type meanwhile"), "{}", late.text);

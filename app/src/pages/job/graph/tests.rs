@@ -36,6 +36,7 @@ pub(in super::super) fn job(n: u128, key: &str, feed: bool, after: &[&str], chil
         max_failures: MaxFailures::AtMost(3),
         metadata: Document::trusted("{}".to_owned()),
         dedupe_key: None,
+        merged: None,
         idempotency_key: None,
         owner: Owner { kind: OwnerKind::Service, name: "shop".to_owned() },
         initiated_by: None,
