@@ -196,7 +196,8 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     add("types", Box::new(move || pages::types::list_page(&kinds(), true, None)));
     let page_data = move |admin, problem| {
         let [_, job_type] = kinds();
-        let typed = Typed { problem, ..Typed::of(&job_type) };
+        let mut typed = Typed::of(&job_type);
+        typed.problem = problem;
         JobTypePageData {
             job_type,
             history: history(1.0),
