@@ -174,7 +174,7 @@ fn claimed_row(item: &Item) -> impl IntoView + use<> {
             <th scope="row" role="rowheader" class="name">
                 <span class="two">
                     <a href=format!("/items/{}", item.id)>{labels.label}</a>
-                    <span><a class="plain" href=format!("/jobs/{}", item.job_id)>{item.job_type.clone()}</a></span>
+                    <span>{item.job_type.clone()}</span>
                 </span>
             </th>
             <td role="cell" class="bar-cell" data-label="Progress">{bar} <span class="sub">{words}</span></td>
