@@ -26,9 +26,15 @@ pub(crate) fn seal<T: Serialize>(app: &App, purpose: &str, minutes: i64, content
     app.sealer.seal(&context(purpose), &text)
 }
 
-/// Opens a value sealed for the same purpose. `None` if it was not, or if it has expired.
+/// Opens a value sealed for the same purpose. `None` if it was not, if it has expired, or if it is longer than what a
+/// stranger may send.
 pub(crate) fn open<T: DeserializeOwned>(app: &App, purpose: &str, text: &str) -> Option<T> {
-    if text.len() > LONGEST {
+    open_up_to(app, purpose, text, LONGEST)
+}
+
+/// Opens a value sealed for the same purpose, of at most `longest` bytes, for callers who are known.
+pub(crate) fn open_up_to<T: DeserializeOwned>(app: &App, purpose: &str, text: &str, longest: usize) -> Option<T> {
+    if text.len() > longest {
         return None;
     }
     let opened = app.sealer.open(&context(purpose), text).ok()?;

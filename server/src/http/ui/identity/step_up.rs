@@ -36,6 +36,9 @@ pub(crate) struct StepUpNeeded(pub(crate) Vec<String>);
 /// Maximum size of a form stored in the page, in bytes: a job type with a long schema.
 const MAX_PENDING_BYTES: usize = 512 * 1024;
 
+/// Maximum size of such a form when it is sealed, in bytes: as JSON and in Base64.
+const MAX_SEALED_BYTES: usize = 3 * MAX_PENDING_BYTES;
+
 /// Time for which a stored form is valid, in minutes.
 const PENDING_MINUTES: i64 = 10;
 
@@ -72,7 +75,7 @@ pub(crate) async fn challenge(State(app): State<App>, request: Request, next: Ne
     let pending_form =
         form_urlencoded::parse(&bytes).find(|(name, _)| name == "kept").map(|(_, value)| value.into_owned());
     let opened: Option<PendingForm> =
-        pending_form.and_then(|pending_form| envelope::open(&app, PURPOSE, &pending_form));
+        pending_form.and_then(|pending_form| envelope::open_up_to(&app, PURPOSE, &pending_form, MAX_SEALED_BYTES));
     let text = match opened {
         Some(pending_form) if pending_form.session_id == session_id && pending_form.path == path => pending_form.body,
         _ => String::from_utf8_lossy(&bytes).into_owned(),
@@ -137,7 +140,7 @@ pub(crate) async fn confirm(State(app): State<App>, signed: Signed, fields: Fiel
 
 /// Redirects to the stored action, or back to the page.
 fn resume(app: &App, pending_form: &str, back: &str) -> Response {
-    match envelope::open::<PendingForm>(app, PURPOSE, pending_form) {
+    match envelope::open_up_to::<PendingForm>(app, PURPOSE, pending_form, MAX_SEALED_BYTES) {
         // The browser sends this form there (307), and the middleware opens the stored one.
         Some(pending_form) => Redirect::temporary(&pending_form.path).into_response(),
         None => see_other(local_path(back)),
