@@ -246,7 +246,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
             let states = GroupState::ALL.map(GroupState::as_str).join("|");
             json!({"pattern": format!("^({states})(,({states}))*$")})
         }
-        ("list_job_results" | "list_job_failures", "delimiter") => text(1, 1),
+        ("stream_results" | "stream_failures", "delimiter") => text(1, 1),
         ("list_deliveries", "state") => {
             let states = DeliveryState::ALL.map(DeliveryState::as_str).join("|");
             json!({"pattern": format!("^({states})(,({states}))*$")})
