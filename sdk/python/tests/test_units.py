@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from treeline import InvalidWebhook, webhooks
+from treeline._changes import Changes
 from treeline._retry import may_repeat, retry_after
 from treeline._sse import Event, Parser
 
@@ -64,3 +66,33 @@ def test_only_safe_calls_are_sent_again() -> None:
     assert not may_repeat(500, True) and not may_repeat(404, True)
     assert retry_after("3") == 3.0 and retry_after("100000") == 60.0
     assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0 and retry_after("soon") is None
+
+
+def test_a_change_is_missed_by_no_waiter() -> None:
+    async def scenario() -> None:
+        changes = Changes()
+        seen = changes.count
+        waiters = [asyncio.create_task(changes.after(seen, 60)) for _ in range(3)]
+        changes.tell()  # before any of them has begun to wait
+        await asyncio.gather(*waiters)
+        waiters = [asyncio.create_task(changes.after(changes.count, 60)) for _ in range(3)]
+        await asyncio.sleep(0)
+        changes.tell()
+        await asyncio.gather(*waiters)
+        await changes.after(changes.count, 0.01)  # without a change: after its time
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def test_a_waiter_is_canceled_even_if_a_change_comes_with_it() -> None:
+    async def scenario() -> None:
+        changes = Changes()
+        waiter = asyncio.create_task(changes.after(changes.count, 60))
+        await asyncio.sleep(0)
+        changes.tell()
+        await asyncio.sleep(0)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+
+    asyncio.run(scenario())

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import types as t
+from ._changes import Changes
 from ._retry import backoff
 from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
@@ -83,7 +84,7 @@ class Task:
         self._loop = loop
         self._stopped = asyncio.Event()
         self._progress: dict[str, Any] | None = None
-        self._said: asyncio.Event | None = None
+        self._said: Changes | None = None
 
     @property
     def payload(self) -> Any:
@@ -130,7 +131,7 @@ class Task:
         given = {"done": done, "total": total, "message": message}
         self._progress = {name: value for name, value in given.items() if value is not None}
         if self._said is not None:
-            self._loop.call_soon_threadsafe(self._said.set)
+            self._loop.call_soon_threadsafe(self._said.tell)
 
     async def stopped(self) -> None:
         """Returns when the work must end."""
@@ -217,7 +218,7 @@ class Worker:
         self._held: dict[str, _Held] = {}
         self._endings: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stop = asyncio.Event()
-        self._changed = asyncio.Event()
+        self._changed = Changes()
         self._fatal: BaseException | None = None
 
     def run(self) -> Summary:
@@ -241,6 +242,8 @@ class Worker:
 
             wake = asyncio.Queue(self.concurrency)
             helpers.append(asyncio.create_task(listen(self.amqp_url, self.types, wake)))
+        for helper in helpers:
+            helper.add_done_callback(self._helper_ended)
         try:
             await self._claim_until_stopped(wake)
             await self._drain()
@@ -255,15 +258,20 @@ class Worker:
             raise self._fatal
         return self.summary
 
+    def _helper_ended(self, helper: asyncio.Task[None]) -> None:
+        """Makes the worker leave with the error that ended a helper: without reports or heartbeats it would stand still."""
+        if not helper.cancelled() and (error := helper.exception()) is not None:
+            self._fatal = error
+            self._stop.set()
+
     # Claiming
 
     async def _claim_until_stopped(self, wake: asyncio.Queue[str] | None) -> None:
         failures = 0
         while not self._stop.is_set():
-            free = self.concurrency - len(self._held)
+            seen, free = self._changed.count, self.concurrency - len(self._held)
             if free == 0:
-                self._changed.clear()
-                await self._until(self._changed.wait())
+                await self._until(self._changed.after(seen))
                 continue
             claim_id = str(uuid.uuid4())
             body: dict[str, Any] = {"worker_id": self.worker_id, "types": self.types, "claim_id": claim_id}
@@ -347,7 +355,7 @@ class Worker:
         held = _Held(task, due=now + interval, answered=now, interval=interval)
         self._held[assignment["id"]] = held
         held.runner = asyncio.create_task(self._work(held))
-        self._changed.set()
+        self._changed.tell()
 
     async def _work(self, held: _Held) -> None:
         task = held.task
@@ -384,7 +392,7 @@ class Worker:
 
     def _forget(self, assignment_id: str) -> None:
         self._held.pop(assignment_id, None)
-        self._changed.set()
+        self._changed.tell()
 
     # Reports
 
@@ -476,7 +484,7 @@ class Worker:
 
     async def _beat(self) -> None:
         while True:
-            now = time.monotonic()
+            now, seen = time.monotonic(), self._changed.count
             for held in self._held.values():
                 if now - held.answered > 2.5 * held.interval and not held.is_lost:
                     log.warning("no heartbeat of item %s was answered; stopping", held.task.item_id)
@@ -486,9 +494,7 @@ class Worker:
                 await self._send_beats(due)
                 continue
             waits = [held.due - now for held in self._held.values() if not held.is_lost]
-            self._changed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), max(0.05, min(waits, default=60.0)))
+            await self._changed.after(seen, max(0.05, min(waits, default=60.0)))
             if any(held.task._progress != held.sent_progress for held in self._held.values()):
                 await asyncio.sleep(0.05)
 
@@ -549,6 +555,4 @@ class Worker:
     async def _empty(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while self._held and time.monotonic() < deadline:
-            self._changed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - time.monotonic()))
+            await self._changed.after(self._changed.count, max(0.0, deadline - time.monotonic()))
