@@ -100,8 +100,9 @@ test('the worker of the README loses and doubles nothing', { timeout: 180_000 },
     const attempts = await client.request('GET', `/items/${item.id}/attempts`);
     const ends = attempts.data.map((attempt) => attempt.ended_as);
     assert.equal(ends.pop(), 'succeeded');
-    assert.ok(ends.every((end) => end === 'lease_lost'), String(ends));
-    lost += ends.length;
+    // A worker that leaves gives back at once what its last claim brought.
+    assert.ok(ends.every((end) => end === 'lease_lost' || end === 'released'), String(ends));
+    lost += ends.filter((end) => end === 'lease_lost').length;
   }
   assert.ok(lost >= 1, 'the killed program held something');
   const [failed] = await collect(client.failures(id));
