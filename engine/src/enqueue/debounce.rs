@@ -175,7 +175,9 @@ impl Debounces {
         job_states: &HashMap<i64, LockedJobState>,
         now: OffsetDateTime,
     ) -> Result<()> {
-        let Some(debounce) = &item.debounce else { return Ok(()) };
+        // One that has expired never runs: its payload replaces none, and it takes none.
+        let has_expired = item.expires_at.is_some_and(|at| at <= now);
+        let Some(debounce) = item.debounce.as_ref().filter(|_| !has_expired) else { return Ok(()) };
         let name = name(job, debounce);
         let key = self.keys.get_mut(&name).ok_or_else(|| Error::Broken("a debounce key is not locked".to_owned()))?;
         if let Some(target) = &mut key.target {

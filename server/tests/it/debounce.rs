@@ -234,6 +234,25 @@ async fn stream_of_items_is_merged() {
     stop(server).await;
 }
 
+/// An item that has expired when it comes replaces no payload, and a later one in the same request does not vanish in it.
+#[tokio::test]
+async fn expired_arrival_replaces_nothing() {
+    let (server, job) = start().await;
+    let expired = |payload: i32| {
+        let mut item = debounced(payload, "k", 600, 600);
+        item["expires_at"] = json!("2020-01-01T00:00:00Z");
+        item
+    };
+    assert_eq!(add(&server, &job, json!([expired(1), debounced(2, "k", 600, 600), expired(3)])).await, (3, 0));
+    assert_eq!(add(&server, &job, json!([expired(4), debounced(5, "k", 600, 600)])).await, (1, 1));
+    let id = job.rsplit('/').next().expect("an id");
+    let waiting = server.get(&format!("/api/v1/items?job={id}&state=scheduled")).await.expect(200)["data"].clone();
+    assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{waiting}");
+    assert_eq!(waiting[0]["payload"], json!(5));
+    assert_eq!(server.get(&job).await.expect(200)["counts"]["expired"], json!(3));
+    stop(server).await;
+}
+
 /// An item that `after` or its serialize key blocks takes later payloads, too.
 #[tokio::test]
 async fn blocked_items_are_merged_into() {

@@ -53,6 +53,8 @@ pub(crate) struct NewItem {
     pub(crate) later: bool,
     /// True if its expires_at has passed.
     pub(crate) stale: bool,
+    /// Debounce key, with a pause of a week. Excludes `dedupe` and `later`.
+    pub(crate) debounce: Option<u8>,
 }
 
 /// Assignment: an open one, or any.
@@ -216,12 +218,14 @@ fn item() -> impl Strategy<Value = NewItem> {
         prop_oneof![6 => Just(0), 1 => Just(5), 1 => Just(-5)],
         prop::bool::weighted(0.08),
         prop::bool::weighted(0.03),
+        option::weighted(0.2, 0..2_u8),
     )
-        .prop_map(|(serialize_queue, dedupe, priority, later, stale)| NewItem {
+        .prop_map(|(serialize_queue, dedupe, priority, later, stale, debounce)| NewItem {
             serialize_queue,
-            dedupe,
+            dedupe: dedupe.filter(|_| debounce.is_none()),
             priority,
-            later,
+            later: later && debounce.is_none(),
             stale,
+            debounce,
         })
 }

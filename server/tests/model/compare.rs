@@ -164,6 +164,11 @@ impl World<'_> {
                 "step": step,
                 "dedupe_key": item.dedupe,
             });
+            if let Some(arrival) = item.arrival
+                && actual["payload"] != json!({"mark": at, "arrival": arrival})
+            {
+                return Err(format!("item {at}: the payload is {} instead of that of {arrival}", actual["payload"]));
+            }
             for (field, value) in expected.as_object().into_iter().flatten() {
                 if actual[field] != *value {
                     return Err(format!("item {at}: {field} is {} instead of {value}: {item:?}", actual[field]));

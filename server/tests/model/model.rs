@@ -39,6 +39,8 @@ pub(crate) struct Item {
     pub(crate) later: bool,
     /// True if its expires_at has passed.
     pub(crate) stale: bool,
+    /// Number of the arrival whose payload it has, if it has a debounce key.
+    pub(crate) arrival: Option<usize>,
     /// Item that fed it.
     pub(crate) source: Option<usize>,
     pub(crate) attempts: usize,
@@ -95,6 +97,8 @@ pub(crate) struct Model {
     pub(crate) items: Vec<Item>,
     /// Items in each serialize queue, in order of acceptance.
     pub(crate) serialize_queues: Vec<Vec<usize>>,
+    /// Last item of each debounce key: job type, key, and item.
+    pub(crate) debounced: Vec<(usize, u8, usize)>,
     /// Items that joined a serialize queue since this was last cleared.
     pub(crate) joined: Vec<(usize, usize)>,
 }
@@ -207,6 +211,7 @@ impl Model {
             priority: new.priority,
             later: new.later,
             stale: new.stale,
+            arrival: None,
             source: None,
             attempts: 0,
             failures: 0,
@@ -230,6 +235,20 @@ impl Model {
         } else if !self.waits_for_dependencies(job) {
             self.enqueue(at);
         }
+    }
+
+    /// `debounce`: item that takes the payloads of items with this key.
+    pub(crate) fn debounce_target(&self, job_type: usize, key: u8) -> Option<usize> {
+        let (.., at) = *self.debounced.iter().rfind(|last| (last.0, last.1) == (job_type, key))?;
+        let item = &self.items[at];
+        let waits = matches!(item.phase, Phase::Due | Phase::Scheduled) && item.attempts == 0;
+        (waits && !self.trees[self.jobs[item.job].tree].removed).then_some(at)
+    }
+
+    /// `debounce`: an item takes the payload of a later one and waits again.
+    pub(crate) fn merge(&mut self, at: usize, arrival: usize) {
+        let item = &mut self.items[at];
+        (item.arrival, item.later, item.phase) = (Some(arrival), true, Phase::Scheduled);
     }
 
     fn enqueue(&mut self, at: usize) {
@@ -262,6 +281,7 @@ impl Model {
                 priority: 0,
                 later: false,
                 stale: false,
+                debounce: None,
             };
             for _ in 0..n.unwrap_or(1) {
                 let dedupe = (feed.dedupe && n.is_some()).then(|| "fed".to_owned());

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    command::{Feed, NewItem, NewTree},
+    command::{Feed, NewItem, NewJob, NewTree},
     ending::{Answers, ONCE},
     model::{Job, Tree},
     wire_format::expect_answer,
@@ -15,6 +15,23 @@ use crate::{
 
 /// Time in the distant past.
 const IN_THE_PAST: &str = "2020-01-01T00:00:00Z";
+/// Longest pause of a debounced item, in seconds.
+const A_WEEK: u32 = 604_800;
+
+/// What becomes of an item that is sent.
+enum Arrival {
+    Duplicate,
+    /// Its payload replaces that of a waiting item.
+    Merged {
+        into: usize,
+        arrival: usize,
+    },
+    New {
+        item: NewItem,
+        dedupe: Option<String>,
+        arrival: Option<usize>,
+    },
+}
 
 /// Position of a job in a new tree.
 struct JobPosition {
@@ -76,9 +93,17 @@ fn compute_layout(new: &NewTree) -> TreeLayout {
     TreeLayout { positions, has_cycle, has_duplicates }
 }
 
-/// Items of a job that waits for others have no run_after here: which of the two holds them first is not tested.
+/// Items of a job that waits for others have no run_after and no debounce here: which of the two holds them first is not
+/// tested.
 fn without_start_time(item: NewItem, waits: bool) -> NewItem {
-    NewItem { later: item.later && !waits, ..item }
+    NewItem { later: item.later && !waits, debounce: item.debounce.filter(|_| !waits), ..item }
+}
+
+/// Items of one job of a new tree. Only those of its root have debounce keys: the order of arrival among its jobs is not
+/// tested.
+fn items_of(job: &NewJob, is_root: bool, waits: bool) -> Vec<NewItem> {
+    let item = |item: &NewItem| NewItem { debounce: item.debounce.filter(|_| is_root), ..*item };
+    job.items.iter().map(item).map(|item| without_start_time(item, waits)).collect()
 }
 
 fn feed_rule(feed: Feed, tag: &str) -> Value {
@@ -112,6 +137,10 @@ impl World<'_> {
         if let Some(key) = item.dedupe {
             body["dedupe_key"] = json!(format!("d{key}"));
         }
+        if let Some(key) = item.debounce {
+            body["debounce"] = json!({"key": format!("{}-{key}", self.tag), "seconds": A_WEEK, "max_seconds": A_WEEK});
+            body["payload"]["arrival"] = json!(self.arrivals);
+        }
         if item.later {
             body["run_after"] = json!(AHEAD);
         }
@@ -121,24 +150,63 @@ impl World<'_> {
         body
     }
 
-    pub(crate) async fn add(&mut self, job: usize, items: &[NewItem], seal: bool, skip: bool) -> Outcome {
-        let mut used_keys: Vec<String> =
-            self.model.items_of(job).filter_map(|item| self.model.items[item].dedupe.clone()).collect();
-        let mut fresh = Vec::new();
-        let mut bodies = Vec::new();
-        let waits = !self.model.jobs[job].after.is_empty();
-        let items: Vec<NewItem> = items.iter().map(|item| without_start_time(*item, waits)).collect();
-        for item in &items {
+    /// Decides what becomes of the items of one job, in order, and returns their bodies. `used_keys`: dedupe keys of the job.
+    fn plan(&mut self, job_type: usize, items: &[NewItem], mut used_keys: Vec<String>) -> (Vec<Arrival>, Vec<Value>) {
+        let (mut arrivals, mut bodies) = (Vec::new(), Vec::new());
+        let mut opened: Vec<(u8, usize)> = Vec::new();
+        let mut next = self.model.items.len();
+        for &item in items {
             let key = item.dedupe.map(|key| format!("d{key}"));
             if key.as_ref().is_some_and(|key| used_keys.contains(key)) {
-                bodies.push(self.item_body(*item, usize::MAX >> 16));
+                bodies.push(self.item_body(item, usize::MAX >> 16));
+                arrivals.push(Arrival::Duplicate);
                 continue;
             }
-            bodies.push(self.item_body(*item, self.model.items.len() + fresh.len()));
+            self.arrivals += usize::from(item.debounce.is_some());
+            let target = item.debounce.filter(|_| !item.stale).and_then(|key| {
+                let of_these = opened.iter().find(|other| other.0 == key).map(|other| other.1);
+                of_these.or_else(|| self.model.debounce_target(job_type, key))
+            });
+            bodies.push(self.item_body(item, target.unwrap_or(next)));
+            if let Some(target) = target {
+                arrivals.push(Arrival::Merged { into: target, arrival: self.arrivals });
+                continue;
+            }
+            opened.extend(item.debounce.filter(|_| !item.stale).map(|key| (key, next)));
             used_keys.extend(key.clone());
-            fresh.push((*item, key));
+            arrivals.push(Arrival::New { item, dedupe: key, arrival: item.debounce.map(|_| self.arrivals) });
+            next += 1;
         }
-        let duplicates = items.len() - fresh.len();
+        (arrivals, bodies)
+    }
+
+    /// Adds the planned items in the reference.
+    fn arrive(&mut self, job: usize, arrivals: Vec<Arrival>) {
+        for arrival in arrivals {
+            match arrival {
+                Arrival::Duplicate => {}
+                Arrival::Merged { into, arrival } => self.model.merge(into, arrival),
+                Arrival::New { item, dedupe, arrival } => {
+                    // A debounced item waits; one that has expired holds no key.
+                    let new = NewItem { later: item.later || (item.debounce.is_some() && !item.stale), ..item };
+                    let at = self.model.add(job, new, item.serialize_queue.map(usize::from), dedupe);
+                    self.model.items[at].arrival = arrival;
+                    let job_type = self.model.jobs[job].job_type;
+                    self.model.debounced.extend(item.debounce.filter(|_| !item.stale).map(|key| (job_type, key, at)));
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn add(&mut self, job: usize, items: &[NewItem], seal: bool, skip: bool) -> Outcome {
+        let used_keys: Vec<String> =
+            self.model.items_of(job).filter_map(|item| self.model.items[item].dedupe.clone()).collect();
+        let waits = !self.model.jobs[job].after.is_empty();
+        let items: Vec<NewItem> = items.iter().map(|item| without_start_time(*item, waits)).collect();
+        let (arrivals, bodies) = self.plan(self.model.jobs[job].job_type, &items, used_keys);
+        let count = |is: fn(&Arrival) -> bool| arrivals.iter().filter(|arrival| is(arrival)).count();
+        let duplicates = count(|arrival| matches!(arrival, Arrival::Duplicate));
+        let merged = count(|arrival| matches!(arrival, Arrival::Merged { .. }));
         let also = if skip { "&on_duplicate=skip" } else { "" };
         let path = format!("/api/v1/jobs/{}/items?seal={seal}{also}", self.job_ids[job]);
         let refusals = self.model.refusals_of_items(job, seal, duplicates > 0 && !skip);
@@ -148,13 +216,12 @@ impl World<'_> {
         }
         expect_answer(&answer, &vec![None])?;
         self.model.jobs[job].sealed |= seal;
-        let expected = json!({"accepted": fresh.len(), "duplicates": duplicates, "merged": 0, "sealed": self.model.jobs[job].sealed});
+        let expected = json!({"accepted": arrivals.len() - duplicates - merged, "duplicates": duplicates, "merged": merged,
+            "sealed": self.model.jobs[job].sealed});
         if answer.json() != expected {
             return Err(format!("added {} instead of {expected}", answer.text));
         }
-        for (item, key) in fresh {
-            self.model.add(job, item, item.serialize_queue.map(usize::from), key);
-        }
+        self.arrive(job, arrivals);
         Ok(())
     }
 
@@ -164,12 +231,20 @@ impl World<'_> {
         let tree = self.model.trees.len();
         let mut mark = self.model.items.len();
         let mut bodies = Vec::new();
+        let mut of_root = Vec::new();
         for (at, job) in new.jobs.iter().enumerate() {
             let position = &layout.positions[at];
-            let items: Vec<NewItem> =
-                job.items.iter().map(|item| without_start_time(*item, !position.after.is_empty())).collect();
-            let items: Vec<Value> = items.iter().enumerate().map(|(n, i)| self.item_body(*i, mark + n)).collect();
-            mark += items.len();
+            let waits = !position.after.is_empty();
+            let items: Vec<Value> = if at == 0 {
+                let (planned, bodies) = self.plan(job.job_type, &items_of(job, true, waits), Vec::new());
+                mark += planned.iter().filter(|arrival| matches!(arrival, Arrival::New { .. })).count();
+                of_root = planned;
+                bodies
+            } else {
+                let items = items_of(job, false, waits);
+                mark += items.len();
+                items.iter().enumerate().map(|(n, item)| self.item_body(*item, mark - items.len() + n)).collect()
+            };
             let mut body = json!({"type": self.types[job.job_type], "key": format!("j{at}"), "items": items,
                 "sealed": position.sealed, "children": []});
             if let Some(feed) = position.feed {
@@ -238,9 +313,9 @@ impl World<'_> {
             self.job_ids.push(id);
         }
         self.model.trees.push(Tree::default());
-        for (at, job) in new.jobs.iter().enumerate() {
-            for item in &job.items {
-                let item = without_start_time(*item, !layout.positions[at].after.is_empty());
+        self.arrive(first, of_root);
+        for (at, job) in new.jobs.iter().enumerate().skip(1) {
+            for item in items_of(job, false, !layout.positions[at].after.is_empty()) {
                 let key = item.dedupe.map(|key| format!("d{key}"));
                 self.model.add(first + at, item, item.serialize_queue.map(usize::from), key);
             }

@@ -49,6 +49,8 @@ pub(crate) struct World<'a> {
     pub(crate) timeout: Duration,
     /// Dedupe keys of roots: type, key and tree.
     pub(crate) dedupe: Vec<(usize, u8, usize)>,
+    /// Number of items that were sent with a debounce key.
+    pub(crate) arrivals: usize,
     paused: [bool; TYPES],
     caps: [Option<u8>; TYPES],
 }
@@ -68,6 +70,7 @@ impl<'a> World<'a> {
             item_ids: Vec::new(),
             timeout,
             dedupe: Vec::new(),
+            arrivals: 0,
             paused: [false; TYPES],
             caps: [None; TYPES],
         }
