@@ -2,7 +2,7 @@
 //!
 //! Each use case is written for a batch and runs as one transaction in its own task. `domain` decides the rules,
 //! [`store`] holds the statements, and the modules between them, one for each subject, hold the use cases. Nothing here
-//! knows HTTP, pages, or the broker: the server calls the engine and is told of changes by [`live::LiveUpdates`].
+//! knows HTTP, pages, or the broker: the server calls the engine and is told of changes by [`live_updates::LiveUpdates`].
 //!
 //! | module | holds |
 //! |---|---|
@@ -37,14 +37,14 @@ pub mod addresses; // addresses that user-given URLs may reach
 pub mod cache; // job types and job definitions in memory
 pub mod dispatch;
 pub mod ended_attempts; // attempts that have ended, for traces
-pub mod endings; // endings of attempts as requested, and their rows
+pub mod ending_batch; // endings of attempts as requested, and their rows
 pub mod enqueue;
 pub mod error; // errors of use cases
 pub mod error_counters; // failures by error group, in process
 pub mod failpoints; // fault injection, in special builds
 pub mod flush; // batches of concurrent requests
 pub mod import;
-pub mod live; // announcements of changes
+pub mod live_updates; // announcements of changes
 pub mod notify;
 pub mod operator;
 pub mod query;
@@ -72,7 +72,7 @@ use crate::{
     error::Result,
     flush::Coalescer,
     import::files::Files,
-    live::LiveUpdates,
+    live_updates::LiveUpdates,
     quotas::Quotas,
     sealing::Sealer,
     signing::Key,
@@ -82,7 +82,7 @@ use crate::{
 pub use cache::TypeCache;
 pub use dispatch::workers::WorkerPosition;
 pub use ended_attempts::{EndedAttempt, EndedAttempts};
-pub use endings::EndingKind;
+pub use ending_batch::EndingKind;
 pub use enqueue::{
     add::{SplitBatch, SplitRow, rows::after_failed},
     idempotency_keys::{AddOptions, EarlierCall, KeyAdvance, KeyedCall, OnDuplicate, StreamPosition, key_reused, sum},
@@ -121,7 +121,7 @@ pub(crate) struct Core {
     low_water_marks: enqueue::low_water_marks::LowWaterMarks,
     waiters: dispatch::waiting_claims::Waiters,
     workers: dispatch::workers::Workers,
-    timed_wakes: dispatch::timed_wakes::TimedWakes,
+    rate_limit_wakeups: dispatch::rate_limit_wakeups::RateLimitWakeups,
     hinted_limits: enqueue::limit_keys::HintedLimits,
     activity_counters: activity_counters::ActivityCounters,
     error_counters: error_counters::ErrorCounters,
@@ -203,7 +203,7 @@ impl Engine {
             low_water_marks: enqueue::low_water_marks::LowWaterMarks::default(),
             waiters: dispatch::waiting_claims::Waiters::default(),
             workers: dispatch::workers::Workers::default(),
-            timed_wakes: dispatch::timed_wakes::TimedWakes::default(),
+            rate_limit_wakeups: dispatch::rate_limit_wakeups::RateLimitWakeups::default(),
             hinted_limits: enqueue::limit_keys::HintedLimits::default(),
             activity_counters: activity_counters::ActivityCounters::default(),
             error_counters: error_counters::ErrorCounters::default(),

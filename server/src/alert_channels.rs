@@ -28,7 +28,7 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::App;
-use engine::live::LiveUpdates as _;
+use engine::live_updates::LiveUpdates as _;
 use engine::{
     access::caller::{Caller, Scope},
     addresses::Reach,

@@ -21,7 +21,7 @@ use engine::{
     access::caller::{Caller, Scope},
     addresses::Reach,
     error::{Error, Result},
-    live::LiveUpdates as _,
+    live_updates::LiveUpdates as _,
     schema::{Schema, SchemaError},
     sealing::stored_secrets::open_push,
     store::{

@@ -16,6 +16,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub mod alert_channels; // use-cases on receivers of alerts
+mod allocator; // allocator
 pub mod audit; // audit entries outside of transactions
 pub mod auth; // authentication
 pub mod body_memory; // byte budget of request bodies
@@ -31,7 +32,6 @@ pub mod job_types; // use-cases on job types
 pub mod json_body; // reading of JSON documents
 pub mod live; // event streams
 pub mod maintenance; // background tasks
-mod memory; // allocator
 pub mod outbound; // outbound HTTP
 pub mod postgres; // the private PostgreSQL
 pub mod redaction; // bodies as the log may show them
@@ -39,7 +39,7 @@ pub mod rotation; // rotation of the sealing key
 pub mod traces; // OpenTelemetry traces
 pub mod uploads; // use-cases on uploaded files
 
-use auth::{Auth, links};
+use auth::{Auth, sign_in_links};
 use config::{Config, PublicUrl, roles::Role};
 use engine::{
     Engine, addresses,
@@ -159,7 +159,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let sign_in_link = if !config.roles.has(Role::Web) || identity::has_admin(&pool).await? {
         None
     } else {
-        Some(links::create(&pool, &public_url, None).await?)
+        Some(sign_in_links::create(&pool, &public_url, None).await?)
     };
 
     let files = open_files(&config, &data_dir).await?;

@@ -18,7 +18,7 @@ use engine::{
         notify::audit::{self as entries, AuditRow},
     },
 };
-use server::{Database, audit, auth::links, broker, config::Config, outbound::default_key, postgres};
+use server::{Database, audit, auth::sign_in_links, broker, config::Config, outbound::default_key, postgres};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -238,7 +238,7 @@ async fn sign_in_link(config: Config, user: Option<String>) -> anyhow::Result<()
         },
     };
     audit::record(pool, &AuditRow::by_operator("user.sign_in_link", Some(owner_id), None)).await?;
-    let link = links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
+    let link = sign_in_links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
     print_line(&format!("Sign in: {link}"))?;
     database.close().await
 }

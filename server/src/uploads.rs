@@ -3,13 +3,13 @@
 //! Used by the API and by the form of the pages. Independent of HTTP; `split` cuts files into rows, `files` stores
 //! their bytes.
 
-mod check; // columns against a schema
-mod fix; // texts that would fit
-mod misfit; // rows against a schema
+mod cell_fixes; // texts that would fit
+mod column_check; // columns against a schema
+mod full_check; // all rows
 pub mod partial; // resumable uploads
 mod preview; // first rows
 mod problem_list; // rows with problems as CSV
-mod rows; // all rows
+mod row_problems; // rows against a schema
 mod suggestion; // suggested column mappings
 mod sweep; // deletion of unused files
 
@@ -39,10 +39,10 @@ use engine::{
     task::in_task,
 };
 
-pub(crate) use misfit::misfit;
+pub use full_check::{Beside, check_rows};
 pub use preview::preview;
 pub use problem_list::problem_list;
-pub use rows::{Beside, check_rows};
+pub(crate) use row_problems::misfit;
 pub use suggestion::suggest;
 pub use sweep::{sweep, sweep_orphans};
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Run;
 use crate::{
-    access::holder::{BUILTIN, PUSH},
+    access::assignment_holder::{BUILTIN, PUSH},
     store::dispatch::worker_history::{ByWorker, ERRORS},
 };
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     Core,
-    endings::{EndCommand, EndingKind},
+    ending_batch::{EndCommand, EndingKind},
     error::Result,
     store::{
         Tx,

@@ -13,7 +13,7 @@ use crate::{
     Core,
     activity_counters::Run,
     ended_attempts::EndedAttempt,
-    endings::{EndCommand, EndingKind, EndingRows, Success},
+    ending_batch::{EndCommand, EndingKind, EndingRows, Success},
     enqueue::low_water_marks,
     error::Result,
     store::{

@@ -27,10 +27,10 @@ use uuid::Uuid;
 use crate::{
     Core, Engine,
     access::{
+        assignment_holder::{BUILTIN, Holder, PUSH},
         caller::{Caller, Scope},
-        holder::{BUILTIN, Holder, PUSH},
     },
-    endings::EndCommand,
+    ending_batch::EndCommand,
     error::Result,
     store::{dispatch::push_assignments, tree::definitions::TypeInfo},
 };

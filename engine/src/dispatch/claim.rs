@@ -4,7 +4,7 @@
 //! locked first and then counted in a separate statement, so the cap is exact for any number of servers (`claiming`).
 //! Types with limits on their starts are locked, too (`limited`).
 
-mod limited; // claims of types with limits on their starts
+mod rate_and_key_limits; // claims of types with limits on their starts
 mod wait; // claims that wait
 
 use std::{
@@ -147,7 +147,8 @@ pub(crate) async fn claim_all(
             slots.truncate(room.unwrap_or(usize::MAX));
             let rows = match caps.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
                 Some(locked) => {
-                    limited::claim(core, tx, (&info, &locked.limits), &slots, None, &mut filled.again).await?
+                    rate_and_key_limits::claim(core, tx, (&info, &locked.limits), &slots, None, &mut filled.again)
+                        .await?
                 }
                 None => claim_type(core, tx, &info, &slots).await?,
             };
@@ -213,7 +214,8 @@ async fn claim_by_ids(
         let times = (builtin_executors::lease_of(&info), info.run_timeout_seconds);
         let claimed = match caps.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
             Some(locked) => {
-                limited::claim(core, tx, (&info, &locked.limits), &slots, Some(&ids), &mut filled.again).await?
+                rate_and_key_limits::claim(core, tx, (&info, &locked.limits), &slots, Some(&ids), &mut filled.again)
+                    .await?
             }
             None => leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.cancelled_jobs.job_keys()).await?,
         };

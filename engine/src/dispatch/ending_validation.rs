@@ -6,7 +6,7 @@ use domain::{
     limits,
 };
 
-use crate::{Engine, endings::EndingKind};
+use crate::{Engine, ending_batch::EndingKind};
 
 impl Engine {
     /// Checks sizes and forms of an ending; these checks do not depend on state.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     Core, Engine, KeyedCall,
     access::caller::{Caller, Scope},
-    endings::EndingRows,
+    ending_batch::EndingRows,
     enqueue::low_water_marks,
     error::{Error, Result},
     notify::audit,

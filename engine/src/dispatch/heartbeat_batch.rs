@@ -17,8 +17,8 @@ use uuid::Uuid;
 use crate::{
     Core, Engine,
     access::{
+        assignment_holder::{Holder, PUSH},
         caller::{Caller, Scope},
-        holder::{Holder, PUSH},
     },
     error::{Error, Result},
     flush::Batch,

@@ -14,8 +14,8 @@ use uuid::Uuid;
 use crate::{
     Core, Engine,
     access::{
+        assignment_holder::{Holder, PUSH},
         caller::{Caller, Scope},
-        holder::{Holder, PUSH},
     },
     error::{Error, Result},
     store::dispatch::logs::{self, LinesRow},

@@ -12,8 +12,8 @@ pub mod event_waits; // events for items that wait for one
 pub mod failure_outcome; // outcome of an item without a result
 pub mod heartbeat_batch; // heartbeats and steps
 pub mod logs; // log lines of attempts
+pub mod rate_limit_wakeups; // claims woken when a rate limit allows more
 pub mod sweep; // sweeps of background tasks: lost leases, due items, expiry
-pub mod timed_wakes; // claims woken when a rate limit allows more
 pub mod waiting_claims; // waiting claims
 #[cfg(feature = "failpoints")]
 pub mod without_lease_check; // endings without a lease check, in fault-injection builds

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    endings::EndingRows,
+    ending_batch::EndingRows,
     enqueue::{add::rows::final_row, low_water_marks, serialize_queues},
     error::{Error, Result},
     store::{

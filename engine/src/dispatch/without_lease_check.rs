@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use crate::{
-    endings::EndCommand,
+    ending_batch::EndCommand,
     error::Result,
     failpoints,
     store::{Tx, dispatch::fault_injection},

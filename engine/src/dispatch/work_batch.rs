@@ -12,10 +12,10 @@ use domain::{
 use crate::{
     Core, Engine,
     access::{
+        assignment_holder::Holder,
         caller::{Caller, Scope},
-        holder::Holder,
     },
-    endings::{EndCommand, EndingKind, EndingRows},
+    ending_batch::{EndCommand, EndingKind, EndingRows},
     error::{Error, Result},
     flush::Batch,
     tree::{

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     Core,
-    endings::EndingRows,
+    ending_batch::EndingRows,
     error::{Error, Result},
     store::{
         Tx,

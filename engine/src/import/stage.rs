@@ -3,7 +3,7 @@
 use domain::{Code, Problem};
 use sqlx::PgPool;
 
-use super::head::Reading;
+use super::upload_head::Reading;
 use crate::{
     error::{Error, Result},
     import::{

@@ -17,8 +17,8 @@ use serde::Serialize;
 use crate::{
     Core, Engine,
     access::{
+        assignment_holder::{Holder, PUSH},
         caller::{Caller, Scope},
-        holder::{Holder, PUSH},
     },
     error::{Error, Result},
     store::{

@@ -19,7 +19,7 @@ use crate::{
     error::Result,
     store::{
         notify::audit::{self, AuditQuery, AuditRow},
-        operator::item_retries,
+        operator::item_changes,
         tree::definitions::JobInfo,
     },
 };
@@ -71,7 +71,7 @@ impl Engine {
     /// Job of this item, without a visibility check, for the log.
     pub async fn any_job_of_item(&self, id: Uuid) -> Result<Option<Arc<JobInfo>>> {
         let core = &self.0.core;
-        let Some(item) = item_retries::items(&core.pools.read, &[id]).await?.pop() else { return Ok(None) };
+        let Some(item) = item_changes::items(&core.pools.read, &[id]).await?.pop() else { return Ok(None) };
         Ok(core.jobs.by_job_keys(&core.pools.read, [item.job_key]).await?.remove(&item.job_key))
     }
 

@@ -14,7 +14,7 @@ use crate::{
     store::{
         Tx,
         dispatch::endings::{self, FinalRow, GroupDelta, OwnerDelta},
-        operator::item_retries,
+        operator::item_changes,
         tree::definitions::JobInfo,
     },
 };
@@ -89,13 +89,13 @@ pub(crate) async fn uncount(tx: &mut Tx, back: &[(&JobInfo, &str)]) -> Result<()
     let counts: Vec<i64> = counts.values().copied().collect();
     // Groups of owners are locked in the order in which they are counted.
     let mut owners: BTreeMap<(Uuid, i32, String), i64> = BTreeMap::new();
-    for (job_key, fingerprint, n) in item_retries::uncount(tx, &job_keys, &prints, &counts).await? {
+    for (job_key, fingerprint, n) in item_changes::uncount(tx, &job_keys, &prints, &counts).await? {
         if let Some(job) = jobs.get(&job_key) {
             *owners.entry((job.owner_id, job.type_id, fingerprint)).or_default() += n;
         }
     }
     for ((owner_id, type_id, fingerprint), n) in owners {
-        item_retries::uncount_for_owner(tx, owner_id, type_id, &fingerprint, n).await?;
+        item_changes::uncount_for_owner(tx, owner_id, type_id, &fingerprint, n).await?;
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use crate::{
         dispatch::event_waits,
         enqueue::items,
         notify::audit as audit_log,
-        operator::item_retries::{self, FinalState, PreviousOutcome, RetriedItem},
+        operator::item_changes::{self, FinalState, PreviousOutcome, RetriedItem},
         tree::{
             completion as tree_states,
             definitions::JobInfo,
@@ -99,7 +99,7 @@ impl Core {
         caller: &Caller,
         item_ids: &[Uuid],
     ) -> Result<HashMap<Uuid, Arc<JobInfo>>> {
-        let items = item_retries::items(&self.pools.read, item_ids).await?;
+        let items = item_changes::items(&self.pools.read, item_ids).await?;
         let job_keys: BTreeSet<i64> = items.iter().map(|item| item.job_key).collect();
         let jobs = self.jobs.by_job_keys(&self.pools.read, job_keys).await?;
         let visible = |job: &&Arc<JobInfo>| caller.visible_owner().is_none_or(|owner| owner == job.owner_id);
@@ -148,7 +148,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Self> {
         let ids: Vec<Uuid> = retries.iter().map(|retry| retry.item_id).collect();
         let rows: HashMap<Uuid, RetriedItem> =
-            item_retries::items(&core.pools.read, &ids).await?.into_iter().map(|row| (row.id, row)).collect();
+            item_changes::items(&core.pools.read, &ids).await?.into_iter().map(|row| (row.id, row)).collect();
         let mut roots: BTreeSet<Uuid> = retries.iter().map(|retry| retry.job.root_id).collect();
         roots.extend(tally.into_iter().flat_map(Tally::roots));
         let graphs = core.graphs.of_all(&core.pools.read, roots).await?;
@@ -236,17 +236,17 @@ impl<'a> Batch<'a> {
     async fn take(&self, tx: &mut Tx) -> Result<Found> {
         let mut ids: Vec<Uuid> = self.retries.iter().map(|retry| retry.item_id).collect();
         ids.sort_unstable();
-        let past = item_retries::take_outcomes(tx, &ids).await?;
+        let past = item_changes::take_outcomes(tx, &ids).await?;
         let past: HashMap<Uuid, PreviousOutcome> = past.into_iter().map(|past| (past.item_id, past)).collect();
         ids.retain(|id| !past.contains_key(id));
         let mut hurried = HashSet::new();
         let mut finals = HashMap::new();
         if !ids.is_empty() {
-            hurried = item_retries::make_due(tx, &ids).await?.into_iter().collect();
+            hurried = item_changes::make_due(tx, &ids).await?.into_iter().collect();
             ids.retain(|id| !hurried.contains(id));
         }
         if !ids.is_empty() {
-            finals = item_retries::final_states(tx, &ids).await?;
+            finals = item_changes::final_states(tx, &ids).await?;
         }
         Ok(Found { past, hurried, finals, superseded: HashSet::new(), now: items::now(tx).await? })
     }
@@ -386,16 +386,16 @@ async fn write_edits(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     let edited = done.iter().filter_map(|retry| Some((retry.item_id, retry.payload.as_deref()?)));
     let (ids, payloads): (Vec<Uuid>, Vec<&str>) = edited.unzip();
     if !ids.is_empty() {
-        item_retries::edit(tx, &ids, &payloads).await?;
+        item_changes::edit(tx, &ids, &payloads).await?;
     }
     let restarted: Vec<Uuid> = done.iter().filter(|retry| retry.restart).map(|retry| retry.item_id).collect();
     if !restarted.is_empty() {
-        item_retries::delete_steps(tx, &restarted).await?;
+        item_changes::delete_steps(tx, &restarted).await?;
         event_waits::forget(tx, &restarted).await?;
     }
     for retry in done {
         if let Some(at) = retry.expires_at {
-            item_retries::set_expiry(tx, retry.item_id, at).await?;
+            item_changes::set_expiry(tx, retry.item_id, at).await?;
         }
     }
     let audit_rows: Vec<audit_log::AuditRow> = done.iter().filter_map(|retry| retry.audit_row.clone()).collect();

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::{
     enqueue::limit_keys::ItemKeys,
     error::Result,
-    store::{dispatch::rate_windows, enqueue::parked_items, operator::item_retries, tree::definitions::TypeInfo},
+    store::{dispatch::rate_windows, enqueue::parked_items, operator::item_changes, tree::definitions::TypeInfo},
 };
 
 use super::super::Core;
@@ -42,7 +42,7 @@ impl Core {
         let pool = &self.pools.read;
         let ids: Vec<Uuid> =
             limited.iter().filter(|(info, _)| info.limits.is_keyed()).filter_map(|(_, item_id)| *item_id).collect();
-        let payloads = if ids.is_empty() { HashMap::new() } else { item_retries::payloads(pool, &ids).await? };
+        let payloads = if ids.is_empty() { HashMap::new() } else { item_changes::payloads(pool, &ids).await? };
         let mut found = LimitUse { now: Some(rate_windows::now(pool).await?), ..LimitUse::default() };
         let (mut types, mut keys) = (BTreeSet::new(), BTreeSet::from([Uuid::nil()]));
         for (info, item_id) in limited {

@@ -1,11 +1,11 @@
 //! Views of jobs and items for pages and the API. No SQL and no counting of rows: job state rows are summed up.
 
 mod error_group; // one error group and its failures over time
+mod item_list; // lists of items
 mod item_view; // item view built from its row
 mod items; // single items and those in flight
 mod jobs; // jobs and trees
 mod limit_use; // what counts under limits on starts
-mod listing; // lists of items
 mod search; // one search over everything
 mod series; // activity over time
 mod statistics; // statistics for monitoring and /stats
@@ -14,8 +14,8 @@ mod tree_summaries; // summaries of watched trees
 mod tree_view; // tree view built from job state rows
 mod waiting; // reason why an item is not running
 
+pub use item_list::ItemFilter;
 pub use jobs::{GroupFilter, JobFilter};
-pub use listing::ItemFilter;
 pub use series::Span;
 pub use tree_summaries::TreeSummary;
 

@@ -15,7 +15,7 @@ use super::{dependency_graph::DependencyGraph, finish_batch::finish_batch};
 use crate::{
     Core, Engine,
     access::caller::{Caller, Scope},
-    endings::EndingRows,
+    ending_batch::EndingRows,
     enqueue::{add::rows::final_row, serialize_queues},
     error::{Error, Result},
     notify::audit::{self, Recorded},
@@ -24,7 +24,7 @@ use crate::{
         dispatch::endings,
         enqueue::pending_rows::{self, PendingIn},
         notify::audit as audit_log,
-        operator::item_retries,
+        operator::item_changes,
         tree::{
             completion as tree_states, job_states,
             propagation::{self, PropagationKind},
@@ -203,14 +203,14 @@ async fn attempt(
     let mut tx = core.pools.hot.begin().await?;
     let mut rows = EndingRows::default();
     // Workers of running items are notified first, because leases precede waiting rows in the lock order.
-    let running: HashSet<Uuid> = item_retries::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
+    let running: HashSet<Uuid> = item_changes::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
     ids.retain(|id| !running.contains(id));
     let seen = pending_rows::find(&mut tx, &ids).await?;
     lock_serialize_queues_of(&mut tx, &seen).await?;
     let taken = pending_rows::take(&mut tx, &ids, false).await?;
     let found: HashSet<Uuid> = taken.iter().map(|taken| taken.item_id).collect();
     ids.retain(|id| !found.contains(id));
-    let finals = if ids.is_empty() { HashMap::new() } else { item_retries::final_states(&mut tx, &ids).await? };
+    let finals = if ids.is_empty() { HashMap::new() } else { item_changes::final_states(&mut tx, &ids).await? };
     for id in ids {
         // Neither running, waiting nor final: the item moved in the meantime.
         let state = finals.get(&id).ok_or(Error::Conflict("an item moved"))?.state;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     Core, Engine,
-    endings::{EndCommand, EndingKind, Success},
+    ending_batch::{EndCommand, EndingKind, Success},
     enqueue::{
         add::AddedRows,
         item_intake::{Intake, JobItems},

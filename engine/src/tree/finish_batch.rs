@@ -14,7 +14,7 @@ use crate::{
     Core,
     activity_counters::AddedCounts,
     ended_attempts,
-    endings::EndingRows,
+    ending_batch::EndingRows,
     enqueue::{
         item_intake::{Intake, JobItems},
         serialize_queues,

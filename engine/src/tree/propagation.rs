@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::finish_batch::finish_batch;
 use crate::{
     Core, Engine,
-    endings::EndingRows,
+    ending_batch::EndingRows,
     enqueue::{
         add::rows::{PendingItem, after_failed},
         item_intake::Intake,

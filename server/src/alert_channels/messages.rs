@@ -20,7 +20,7 @@ use super::Channel;
 use crate::App;
 use engine::{
     error::Result,
-    live::LiveUpdates as _,
+    live_updates::LiveUpdates as _,
     store::notify::alert_channels::{self as store, Announcement, NewMessage},
 };
 

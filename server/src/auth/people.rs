@@ -14,10 +14,10 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    Key, Queue, device, links, look_for_changes, passwords, proxy_header,
+    Key, Queue, device, look_for_changes, passwords, proxy_header,
     second_stage::{self, FirstFactor, Method, SecondFactor},
     sessions::{self, Cookies, Visitor},
-    step_up, throttle,
+    sign_in_links, step_up, throttle,
 };
 use change::Change;
 use engine::{
@@ -87,7 +87,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, response_slot: Res
         }
         let sign_in_link = match hash {
             Some(_) => None,
-            None => Some(links::create_for(&mut tx, &public_url, id, &by).await?),
+            None => Some(sign_in_links::create_for(&mut tx, &public_url, id, &by).await?),
         };
         let created = UserMade { user: person.into(), sign_in_link };
         response_slot.store(&mut tx, &created).await?;
@@ -166,9 +166,9 @@ pub async fn make_link(
     in_task("making a sign-in link", async move {
         let mut tx = pool.begin().await?;
         log::record(&mut tx, &row).await?;
-        let url = links::create_for(&mut tx, &public_url, id, &by).await?;
+        let url = sign_in_links::create_for(&mut tx, &public_url, id, &by).await?;
         // For display; the database clock decides.
-        let expires_at = OffsetDateTime::now_utc() + Duration::minutes(links::OPEN_MINUTES.into());
+        let expires_at = OffsetDateTime::now_utc() + Duration::minutes(sign_in_links::OPEN_MINUTES.into());
         let created = LinkMade { url, expires_at: Time(expires_at) };
         response_slot.store(&mut tx, &created).await?;
         engine::store::commit(tx).await?;

@@ -44,7 +44,7 @@ pub mod metrics; // Prometheus metrics
 pub mod notify; // alerts, deliveries, audit log
 pub mod openapi; // API description
 pub mod operator; // cancel, retry, replay, edits, bulk operations
-pub mod ops; // liveness and readiness
+pub mod probes; // liveness and readiness
 pub mod query; // lists, statistics, search
 pub mod trace; // trace contexts of requests
 pub mod tree; // jobs, schedules, shares
@@ -174,8 +174,8 @@ fn api() -> OpenApiRouter<App> {
 /// as it is open, and thousands are open.
 fn streams() -> OpenApiRouter<App> {
     let streams = OpenApiRouter::default()
-        .routes(routes!(live::events::watch_job))
-        .routes(routes!(live::tree_events::watch_roots));
+        .routes(routes!(live::job_events::watch_job))
+        .routes(routes!(live::all_trees_events::watch_roots));
     OpenApiRouter::default().nest("/api/v1", streams)
 }
 
@@ -184,8 +184,8 @@ fn described() -> (Router<App>, Router<App>, Arc<Described>) {
     let (streams, of_streams) = streams().split_for_parts();
     let (routes, document) = OpenApiRouter::with_openapi(openapi::head().merge_from(of_streams))
         .nest("/api/v1", api())
-        .routes(routes!(ops::get_health))
-        .routes(routes!(ops::get_readiness))
+        .routes(routes!(probes::get_health))
+        .routes(routes!(probes::get_readiness))
         .split_for_parts();
     (routes, streams, Described::of(document))
 }
@@ -228,8 +228,8 @@ pub fn router(app: &App) -> Router {
 /// Router of a process without the role `web`: probes and metrics.
 pub fn probe_router(app: &App) -> Router {
     Router::new()
-        .route("/healthz", get(ops::get_health))
-        .route("/readyz", get(ops::get_readiness))
+        .route("/healthz", get(probes::get_health))
+        .route("/readyz", get(probes::get_readiness))
         .route("/metrics", get(metrics::get_metrics))
         .fallback(not_web)
         .layer(CatchPanicLayer::custom(layers::panicked))

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use engine::{Engine, access::caller::Caller, error::Error, live::LiveUpdates};
+use engine::{Engine, access::caller::Caller, error::Error, live_updates::LiveUpdates};
 
 pub use hints::listen;
 pub use roots::{Next, RootsWatch};

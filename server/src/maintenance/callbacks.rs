@@ -41,7 +41,7 @@ use crate::{
 };
 use engine::{
     error::{Error, Result},
-    live::LiveUpdates as _,
+    live_updates::LiveUpdates as _,
     sealing::stored_secrets::open_target,
     signing::{Key, keys_of, stamp},
     store::notify::{
@@ -198,7 +198,7 @@ impl CallbackSender {
         let (outcome, no_receiver) = match &taken.content {
             DeliveryContent::Tree(tree) => (self.call_back(taken, tree).await?, "The tree names no receiver any more."),
             DeliveryContent::Alert(alert) => {
-                let outcome = super::channels::send(&self.app, taken, alert, self.timeout).await?;
+                let outcome = super::alert_channels::send(&self.app, taken, alert, self.timeout).await?;
                 (outcome, "The channel was deleted or has another receiver now.")
             }
         };

@@ -1,20 +1,20 @@
 //! Background tasks, by role. Servers share the work by `skip locked` and need no leader. Each task finds its work by
 //! polling; hints only make it faster. A failed task logs the error and retries; none of them stops.
 
+mod alert_channels; // messages about alerts
+mod alert_posts; // messages to configured URLs
 mod alerts; // alerts about conditions and events
 mod audit; // counts, retention and posts of the audit log
 mod builtin; // fast built-in executors
 mod bulk; // bulk actions and replays
 mod callbacks; // callbacks of complete trees
-mod channels; // messages about alerts
 mod credentials; // revocations and expired credentials
 mod driver; // the loop of a task
 mod exporter; // the executor that writes files
-mod posts; // messages to configured URLs
+mod imports; // from files to items
 mod push; // push requests to workers
 mod relay; // from the outbox to the broker
 mod retention; // expired trees
-mod splitter; // from files to items
 mod uploads; // unused files
 
 use std::time::Duration;
@@ -45,11 +45,11 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     if roles.has(Role::Push) {
         tracker.spawn(callbacks::run(app.clone()));
         tracker.spawn(push::run(app.clone()));
-        posts::spawn(&tasks);
+        alert_posts::spawn(&tasks);
         audit::spawn_posting(&tasks);
     }
     if roles.has(Role::Split) {
-        splitter::spawn(&tasks);
+        imports::spawn(&tasks);
         tracker.spawn(builtin::run(app.clone()));
         tracker.spawn(exporter::run(app.clone()));
     }
@@ -96,7 +96,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     );
     retention::spawn(tasks);
     alerts::spawn(tasks);
-    channels::spawn(tasks);
+    alert_channels::spawn(tasks);
     audit::spawn_retention(tasks);
     relay::spawn(tasks);
     credentials::spawn_cleanup(tasks);

@@ -13,16 +13,16 @@ use domain::{
     },
 };
 
-use super::{check, find};
+use super::{column_check, find};
 use crate::{App, job_types};
 use engine::{
     access::caller::Caller,
     error::{Error, Result},
     import::{
-        head::{Reading, inspect, want},
         sheet,
         split::{self, Reader, Row, Rules, Want},
         stage::stage,
+        upload_head::{Reading, inspect, want},
     },
     schema::{Schema, compiled},
     store::import::uploads,
@@ -97,7 +97,7 @@ pub async fn preview(
     let mut reader = Reader::new(source, head.clone(), head.first, rules);
     let most = if schema.is_some() { CHECK_ROWS } else { PREVIEW_ROWS };
     let is_table = head.format.is_table();
-    let mut check = schema.as_ref().map(|schema| check::Check::new(schema, columns, is_table));
+    let mut check = schema.as_ref().map(|schema| column_check::Check::new(schema, columns, is_table));
     let mut rows = Vec::new();
     for _ in 0..most {
         let Some(row) = reader.next().await? else { break };

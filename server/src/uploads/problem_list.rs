@@ -5,7 +5,7 @@ use domain::import::{file_check::FileCheckBody, upload::UploadFormat};
 use futures::{Stream, stream};
 use uuid::Uuid;
 
-use super::rows::Scan;
+use super::full_check::Scan;
 use crate::App;
 use engine::{
     access::caller::Caller,

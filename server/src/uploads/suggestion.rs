@@ -26,8 +26,8 @@ use engine::{
     access::caller::Caller,
     error::{Error, Result},
     import::{
-        head::{Reading, inspect, want},
         split::{Head, Match, Notation, Reader, Rules, Target, left_out, match_columns},
+        upload_head::{Reading, inspect, want},
     },
     schema::{Property, Schema, compiled},
     store::import::import_mappings,

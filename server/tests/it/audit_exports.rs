@@ -117,7 +117,7 @@ async fn changed_email_ends_all_sessions() {
     // An admin's own new address leaves the session that asks for it, and ends the others.
     let own = id_of("root").await;
     let app = &server.running.app;
-    let link = server::auth::links::create(&app.pool, &app.public_url, own.parse().ok()).await.expect("a link");
+    let link = server::auth::sign_in_links::create(&app.pool, &app.public_url, own.parse().ok()).await.expect("a link");
     let elsewhere = server.signed_in(&link).await;
     elsewhere.get("/api/v1/me").await.expect(200);
     let path = format!("/api/v1/users/{own}");

@@ -132,7 +132,7 @@ async fn repeated_sign_in_failures_are_throttled() {
     // The right one waits like any other, and is not used up by it.
     stranger.post("/api/v1/session", json!({"link": link})).await.expect_problem(429, "too_many_requests");
     assert!(
-        server::auth::links::is_open(&server.running.app, link.rsplit('/').next().expect("a secret"))
+        server::auth::sign_in_links::is_open(&server.running.app, link.rsplit('/').next().expect("a secret"))
             .await
             .expect("asked")
     );

@@ -9,7 +9,7 @@
 
 use super::{
     Encoding, Place, RECORD_LIMIT,
-    cut::{Cut, SHOWN, Step, Whole},
+    record_cutter::{Cut, SHOWN, Step, Whole},
     units::{CR, LF, QUOTE, Unit, Utf8, Utf16Be, Utf16Le},
 };
 

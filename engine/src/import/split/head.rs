@@ -12,8 +12,8 @@ use futures::{Stream, StreamExt};
 use super::{
     Encoding, Head, Place,
     cells::read_cells,
-    cut::{Cut, Cutter, Grammar, Step, Whole},
-    cuts::Cuts,
+    format_cutters::FormatCutter,
+    record_cutter::{Cut, Cutter, Grammar, Step, Whole},
     row::sheet,
     units::{Unit as _, Utf8, Utf16Be, Utf16Le},
 };
@@ -88,7 +88,7 @@ where
     if want.format == UploadFormat::Json {
         start = open_array(&sample, encoding, start)?;
     }
-    let cutter = Cuts::new(want.format, encoding, delimiter, None, start);
+    let cutter = FormatCutter::new(want.format, encoding, delimiter, None, start);
     let mut records = Records { source, cutter, ended };
     records.cutter.feed(&sample[start.offset as usize..]);
     if ended {
@@ -178,7 +178,7 @@ where
 /// Records of a file in order.
 struct Records<S> {
     source: S,
-    cutter: Cuts,
+    cutter: FormatCutter,
     ended: bool,
 }
 

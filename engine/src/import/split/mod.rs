@@ -10,14 +10,14 @@
 mod array;
 mod cells;
 mod convert;
-mod cut;
-mod cuts;
 mod encoding;
+mod format_cutters;
 mod head;
 mod mapping;
 mod matching;
 mod notation;
 mod read;
+mod record_cutter;
 mod row;
 mod scan;
 mod title;

@@ -5,8 +5,8 @@ use futures::{Stream, StreamExt};
 
 use super::{
     Head, Place,
-    cut::Step,
-    cuts::Cuts,
+    format_cutters::FormatCutter,
+    record_cutter::Step,
     row::{CellKind, Row, RowMaker},
 };
 
@@ -23,7 +23,7 @@ pub struct Rules {
 #[derive(Debug)]
 pub struct Reader<S> {
     source: S,
-    cutter: Cuts,
+    cutter: FormatCutter,
     maker: RowMaker,
 }
 
@@ -34,7 +34,7 @@ where
     /// `source` starts at `place`, which is `head.first` or the end of a row read before.
     pub fn new(source: S, head: Head, place: Place, rules: Rules) -> Self {
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
-        let cutter = Cuts::new(head.format, head.encoding, delimiter, Some(head.width), place);
+        let cutter = FormatCutter::new(head.format, head.encoding, delimiter, Some(head.width), place);
         Self { source, cutter, maker: RowMaker::new(head, rules) }
     }
 

@@ -19,7 +19,7 @@ use mapped::{MappedCell, Raw, mapped_cells, mapped_object};
 use super::{
     Head, Place, RECORD_LIMIT, Rules,
     cells::{Cells, read_cells},
-    cut::{Cut, Whole},
+    record_cutter::{Cut, Whole},
 };
 
 /// Bytes stored of a cell of an unusable row, and number of surplus cells stored.

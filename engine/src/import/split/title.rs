@@ -8,9 +8,9 @@ use domain::import::upload::UploadFormat;
 use super::{
     Place,
     cells::read_cells,
-    cut::Step,
-    cuts::Cuts,
+    format_cutters::FormatCutter,
     head::{DELIMITERS, SAMPLE, Want, find_encoding},
+    record_cutter::Step,
     row::sheet,
 };
 
@@ -49,7 +49,7 @@ where
 fn first_rows(sample: &[u8], want: Want, delimiter: u8) -> Vec<(i64, Vec<String>)> {
     let (encoding, mark) = find_encoding(sample, want);
     let start = Place { offset: mark as u64, line: 1 };
-    let mut cutter = Cuts::new(want.format, encoding, delimiter, None, start);
+    let mut cutter = FormatCutter::new(want.format, encoding, delimiter, None, start);
     cutter.feed(&sample[mark.min(sample.len())..]);
     let mut rows = Vec::new();
     while rows.len() < ROWS {

@@ -28,7 +28,7 @@ use crate::{
                 self, BulkRow,
                 members::{self, Member, Pace},
             },
-            item_retries,
+            item_changes,
         },
         pagination::PageRange,
         tree::definitions::JobInfo,
@@ -142,7 +142,7 @@ async fn batch_sizes(engine: &Engine, operation: &Operation, taken: &[Member]) -
     let mut bytes = HashMap::new();
     if !operation.edits.is_empty() {
         let ids: Vec<Uuid> = taken.iter().map(|member| member.member_id).collect();
-        bytes = item_retries::payload_bytes(&core.pools.read, &ids).await?;
+        bytes = item_changes::payload_bytes(&core.pools.read, &ids).await?;
     }
     let mut batch_sizes = Vec::new();
     let (mut n, mut batch_bytes, mut batch_jobs) = (0, 0, 0);
@@ -316,7 +316,7 @@ async fn retry_items(engine: &Engine, operation: &Operation, bulk_id: Uuid, batc
     let mut texts = HashMap::new();
     if !operation.edits.is_empty() {
         let ids: Vec<Uuid> = members.iter().map(|member| member.0).collect();
-        texts = item_retries::payloads(&core.pools.read, &ids).await?;
+        texts = item_changes::payloads(&core.pools.read, &ids).await?;
     }
     for (item_id, job) in members {
         let payload = match texts.remove(&item_id) {

@@ -2,7 +2,7 @@
 
 use domain::{Code, Problem};
 
-use crate::store::operator::item_retries::FinalState;
+use crate::store::operator::item_changes::FinalState;
 
 /// Problem for an item that was not taken, by its final state; `None`: it has none.
 pub(super) fn not_retryable(end: Option<FinalState>) -> Problem {

@@ -3,7 +3,7 @@
 pub mod bulk; // bulk operations
 pub mod corrections; // corrected rows and the rows that they replace
 pub mod error_decisions; // states of error groups
-pub mod item_retries; // items retried or canceled by people
+pub mod item_changes; // items retried or canceled by people
 pub mod patch; // small edits by people
 pub mod replays; // replays of trees
 pub mod shares; // links to a tree

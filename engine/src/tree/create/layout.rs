@@ -20,8 +20,8 @@ use domain::{
 use crate::{
     addresses::Reach,
     import::{
-        head::{HEADER_ROWS, UNKNOWN_HEADER_ROW},
         split::Head,
+        upload_head::{HEADER_ROWS, UNKNOWN_HEADER_ROW},
     },
     store::tree::{definitions::TypeInfo, jobs::JobDedupeKey},
 };
@@ -166,7 +166,7 @@ fn check(node: &Node, faults: &mut Faults) {
     if let Some(upload) = &new.upload
         && upload.encoding.as_ref().is_some_and(|label| crate::import::split::Encoding::of_label(label).is_none())
     {
-        add_fault("upload/encoding", crate::import::head::UNKNOWN_ENCODING);
+        add_fault("upload/encoding", crate::import::upload_head::UNKNOWN_ENCODING);
     }
     if new.upload.as_ref().and_then(|upload| upload.header_row).is_some_and(|row| !HEADER_ROWS.contains(&row)) {
         add_fault("upload/header_row", UNKNOWN_HEADER_ROW);

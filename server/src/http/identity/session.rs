@@ -21,9 +21,10 @@ use crate::{
     auth::{
         ClientAddress,
         factors::passkeys,
-        links, people,
+        people,
         second_stage::{self, SecondFactor},
         sessions::{self, Cookies, Visitor},
+        sign_in_links,
     },
     http::error::{Error, Result},
 };
@@ -55,7 +56,7 @@ pub async fn create_session(
     let cookies = match (body.link, body.email, body.password, body.state, body.passkey) {
         (Some(link), None, None, None, None) => {
             let token = link.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            links::redeem(&app, token, &second, &visitor).await?
+            sign_in_links::redeem(&app, token, &second, &visitor).await?
         }
         (None, Some(email), Some(password), None, None) => {
             people::sign_in(&app, &email, password, &second, &visitor).await?

@@ -1,5 +1,5 @@
 //! Event streams: one job, all trees, or any topics over one connection.
 
-pub mod events; // live events of a job
-pub(super) mod topics; // topics over one connection
-pub mod tree_events; // live events of all trees
+pub mod all_trees_events;
+pub mod job_events; // live events of a job
+pub(super) mod topics; // topics over one connection // live events of all trees

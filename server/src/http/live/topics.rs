@@ -44,7 +44,7 @@ use engine::{
     },
 };
 
-use super::events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
+use super::job_events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
 use crate::http::query::stats;
 
 /// Shortest time between two events of one topic.

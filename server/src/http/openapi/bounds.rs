@@ -43,8 +43,8 @@ use crate::http::query::sort;
 use engine::{
     access::caller::{Role, Scope},
     import::{
-        head::{HEADER_ROWS, LONGEST_SHEET},
         split::LONGEST_LABEL,
+        upload_head::{HEADER_ROWS, LONGEST_SHEET},
     },
 };
 

@@ -178,7 +178,7 @@ impl<'a> Resources<'a> {
     async fn other_session(&self) -> String {
         let app = &self.server.running.app;
         let owner = Box::pin(self.make("owner", None)).await.parse().expect("an id");
-        let link = server::auth::links::create(&app.pool, &app.public_url, Some(owner)).await.expect("a link");
+        let link = server::auth::sign_in_links::create(&app.pool, &app.public_url, Some(owner)).await.expect("a link");
         self.server.signed_in(&link).await;
         // The newest comes first.
         id(&self.owner.get("/api/v1/me/sessions").await.expect(200)["data"][0]["id"])

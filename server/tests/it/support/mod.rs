@@ -162,7 +162,7 @@ impl Server {
             .execute(&app.pool)
             .await
             .expect("a new person");
-        let link = server::auth::links::create(&app.pool, &app.public_url, Some(id)).await.expect("a link");
+        let link = server::auth::sign_in_links::create(&app.pool, &app.public_url, Some(id)).await.expect("a link");
         self.signed_in(&link).await
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::{Document, import::mapping::Conversion};
 
 use super::{
-    super::{convert, cut::Cut},
+    super::{convert, record_cutter::Cut},
     CellKind, Fault, FaultKind, Head, RowMaker, shorten,
 };
 

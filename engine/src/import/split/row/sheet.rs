@@ -4,7 +4,7 @@ use domain::Document;
 use serde_json::value::RawValue;
 
 use super::{
-    super::cut::{Cut, Whole},
+    super::record_cutter::{Cut, Whole},
     CellKind, Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, cells_for_people, json_of,
     mapped_object, shown,
 };

@@ -6,7 +6,7 @@ use super::{
     super::{
         RECORD_LIMIT,
         cells::read_text,
-        cut::{Cut, Whole},
+        record_cutter::{Cut, Whole},
     },
     Fault, FaultKind, Row, RowMaker, SHOWN_CELL, SHOWN_ROW, shorten,
 };

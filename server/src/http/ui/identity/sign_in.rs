@@ -16,10 +16,11 @@ use crate::{
     auth::{
         ClientAddress,
         factors::passkeys,
-        links, people,
+        people,
         proxy_header::{self, ProxyUser},
         second_stage::{self, SecondFactor},
         sessions::{self, Visitor},
+        sign_in_links,
     },
     http::identity::session::{signed_out, with_cookies},
 };
@@ -94,7 +95,7 @@ pub(crate) async fn begin(
 
 /// `GET /sign-in/{token}`
 pub(crate) async fn confirm(State(app): State<App>, visit: Visit, Path(token): Path<String>) -> Response {
-    match links::is_open(&app, &token).await {
+    match sign_in_links::is_open(&app, &token).await {
         Ok(true) => visit.page(StatusCode::OK, move || page::confirm(&token)),
         Ok(false) => refused(&visit, &Problem::new(Code::LinkUsed, "It was used already, or it is too old.")),
         Err(error) => visit.error_page(error),
@@ -109,7 +110,7 @@ pub(crate) async fn redeem(
     address: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    match links::redeem(&app, &token, &SecondFactor::default(), &Visitor::of(&app, &headers, address)).await {
+    match sign_in_links::redeem(&app, &token, &SecondFactor::default(), &Visitor::of(&app, &headers, address)).await {
         Ok(cookies) => (with_cookies(cookies), see_other("/")).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, "/"),
         Err(Error::Problem(problem)) if problem.code == Code::LinkUsed => refused(&visit, &problem),

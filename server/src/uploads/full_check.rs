@@ -17,7 +17,7 @@ use domain::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
-use super::{find, fix::Fixes, misfit::misfit, preview::known_type};
+use super::{cell_fixes::Fixes, find, preview::known_type, row_problems::misfit};
 use crate::App;
 use engine::{
     access::caller::Caller,
@@ -25,8 +25,8 @@ use engine::{
     fit_head,
     import::{
         files::ByteStream,
-        head::{Reading, inspect, want},
         split::{CellKind, Fault, Head, Reader, Row, Rules},
+        upload_head::{Reading, inspect, want},
     },
     schema::{Schema, compiled},
 };

@@ -11,7 +11,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::{
-    access::holder::Holder,
+    access::assignment_holder::Holder,
     activity_counters::Run,
     ended_attempts::EndedAttempt,
     store::{

@@ -28,7 +28,7 @@ use engine::{
 };
 
 use super::{
-    events::{RECHECK, STREAMS, busy, bye, credentials, stream_response},
+    job_events::{RECHECK, STREAMS, busy, bye, credentials, stream_response},
     topics,
 };
 use crate::http::extract::Query;

@@ -20,9 +20,9 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// Next wake-up of each type.
 #[derive(Default)]
-pub(crate) struct TimedWakes(Mutex<HashMap<i32, Instant>>);
+pub(crate) struct RateLimitWakeups(Mutex<HashMap<i32, Instant>>);
 
-impl TimedWakes {
+impl RateLimitWakeups {
     /// Records a wake-up. Returns false if there is an earlier one.
     fn begin(&self, type_id: i32, at: Instant) -> bool {
         let mut wakes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,13 +48,13 @@ impl Core {
         for &(type_id, seconds) in again {
             let pause = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(LONGEST).clamp(SHORTEST, LONGEST);
             let at = Instant::now() + pause;
-            if !self.timed_wakes.begin(type_id, at) {
+            if !self.rate_limit_wakeups.begin(type_id, at) {
                 continue;
             }
             let core = Arc::clone(self);
             tokio::spawn(async move {
                 let slept = core.shutdown.run_until_cancelled(tokio::time::sleep_until(at)).await;
-                core.timed_wakes.end(type_id, at);
+                core.rate_limit_wakeups.end(type_id, at);
                 if slept.is_some() {
                     core.waiters.wake(type_id, 1);
                 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_earliest_wake_up_of_a_type_counts() {
-        let wakes = TimedWakes::default();
+        let wakes = RateLimitWakeups::default();
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
         assert!(wakes.begin(1, later));

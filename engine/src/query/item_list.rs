@@ -15,7 +15,7 @@ use crate::{
     access::caller::{Caller, Scope},
     error::Result,
     store::{
-        operator::item_retries,
+        operator::item_changes,
         query::{
             item_list_keys::{self, ItemKey, KeyFilter, KeyScan},
             item_list_scan::{self, ItemOrder, ListedJobState, Position},
@@ -116,7 +116,7 @@ impl Engine {
     ) -> Result<(Vec<Item>, HashMap<Uuid, String>, Option<Position>)> {
         let (found, next) = self.find_items(caller, filter, order, after, limit).await?;
         let core = &self.0.core;
-        let payloads = async { Ok(item_retries::payload_beginnings(&core.pools.read, &found, PAYLOAD_PREFIX).await?) };
+        let payloads = async { Ok(item_changes::payload_beginnings(&core.pools.read, &found, PAYLOAD_PREFIX).await?) };
         let (items, payloads) = futures::try_join!(core.still_matching(filter, &found), payloads)?;
         Ok((items, payloads, next))
     }

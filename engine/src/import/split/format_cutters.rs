@@ -5,17 +5,17 @@ use domain::import::upload::UploadFormat;
 use super::{
     Encoding, Place,
     array::ArrayCutter,
-    cut::{Cutter, Grammar, Step},
+    record_cutter::{Cutter, Grammar, Step},
 };
 
 /// Splits bytes into records.
 #[derive(Debug)]
-pub(super) enum Cuts {
+pub(super) enum FormatCutter {
     Lines(Cutter),
     Array(ArrayCutter),
 }
 
-impl Cuts {
+impl FormatCutter {
     /// Starts at `place`. `width`: expected number of fields of a CSV row, once known.
     pub(super) fn new(
         format: UploadFormat,
