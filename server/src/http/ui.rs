@@ -20,7 +20,7 @@ use super::{assets, layers::RequestId};
 use crate::{App, http::callers::MaybeCaller};
 use engine::{
     access::caller::{Caller, Role},
-    error::Error,
+    error::{Error, Result},
     secrets::new_secret,
 };
 
@@ -36,6 +36,7 @@ pub mod import; // imports and corrections
 mod job_views; // views of a job: results, activity, history
 mod jobs; // job pages
 mod list_request; // list queries in the URL
+mod menu; // menu and keyboard shortcuts as pages
 pub mod operator; // items, edits, bulk operations
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
@@ -120,6 +121,14 @@ impl FromRequestParts<App> for Signed {
             None => Err(see_other("/sign-in")),
         }
     }
+}
+
+/// Refuses callers who do not see everybody's work.
+fn staff(caller: &Caller) -> Result<()> {
+    if caller.sees_all() {
+        return Ok(());
+    }
+    Err(Error::refuse(Code::Forbidden, "This page is for support staff: it shows everybody's work."))
 }
 
 /// Caller as shown in the page frame.

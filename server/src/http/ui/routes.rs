@@ -24,7 +24,7 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs,
+    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu,
     render::{page, render, render_forms},
     schedules, search, see_other, theme, types,
 };
@@ -32,7 +32,7 @@ use crate::App;
 use crate::http::ui::{
     identity::{account, factors, oidc, people, services, shares, sign_in, step_up},
     import::{correct, imports, new_import},
-    operator::{bulk, items, operations},
+    operator::{bulk, items, overview, workers},
 };
 use engine::error::Error;
 
@@ -41,7 +41,7 @@ fn pages() -> impl IntoView {
     view! {
         <Pages>
             <Routes fallback=page(unknown_page)>
-                <Route path=path!("/") ssr=SsrMode::Async view=page(operations::start) />
+                <Route path=path!("/") ssr=SsrMode::Async view=page(overview::start) />
                 <Route path=path!("/sign-in") ssr=SsrMode::Async view=page(sign_in::show) />
                 <Route path=path!("/sign-in/oidc/:provider") ssr=SsrMode::Async view=page(oidc::start_authorization) />
                 <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(oidc::handle_callback) />
@@ -64,8 +64,8 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/bulk") ssr=SsrMode::Async view=page(bulk::list) />
                 <Route path=path!("/bulk/new") ssr=SsrMode::Async view=page(bulk::new) />
                 <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
-                <Route path=path!("/workers") ssr=SsrMode::Async view=page(operations::workers) />
-                <Route path=path!("/workers/:credential") ssr=SsrMode::Async view=page(operations::show_worker) />
+                <Route path=path!("/workers") ssr=SsrMode::Async view=page(workers::workers) />
+                <Route path=path!("/workers/:credential") ssr=SsrMode::Async view=page(workers::show_worker) />
                 <Route path=path!("/types") ssr=SsrMode::Async view=page(types::list) />
                 <Route path=path!("/new-type") ssr=SsrMode::Async view=page(types::new) />
                 <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
@@ -75,10 +75,10 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/alert-channels/new") ssr=SsrMode::Async view=page(alert_channels::new) />
                 <Route path=path!("/alert-channels/:id") ssr=SsrMode::Async view=page(alert_channels::show) />
                 <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
-                <Route path=path!("/menu") ssr=SsrMode::Async view=page(operations::menu) />
+                <Route path=path!("/menu") ssr=SsrMode::Async view=page(menu::menu) />
                 <Route path=path!("/docs") ssr=SsrMode::Async view=page(documentation::first) />
                 <Route path=path!("/docs/*page") ssr=SsrMode::Async view=page(documentation::show) />
-                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(operations::shortcuts) />
+                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(menu::shortcuts) />
                 <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
                 <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
                 <Route path=path!("/people/:id") ssr=SsrMode::Async view=page(people::show) />

@@ -18,9 +18,9 @@ use domain::{Code, JobType, Problem, job_type::JobTypeSpec, problem::FieldProble
 use super::{
     Signed,
     form::{Fields, in_the_form},
-    pairs, see_other,
+    pairs, see_other, staff,
 };
-use crate::http::ui::operator::operations::{history, range, staff};
+use crate::http::ui::operator::activity_charts::{history, range};
 use crate::{
     App,
     http::extract::{Path, TriedPath},
