@@ -38,9 +38,10 @@ enum Act {
     Delete,
     Wait,
     Event,
+    Debounce,
 }
 
-const ACTS: [Act; 14] = [
+const ACTS: [Act; 15] = [
     Act::Claim,
     Act::Finish,
     Act::Fail,
@@ -55,6 +56,7 @@ const ACTS: [Act; 14] = [
     Act::Delete,
     Act::Wait,
     Act::Event,
+    Act::Debounce,
 ];
 
 /// Concurrent races, each with its own job types.
@@ -70,8 +72,8 @@ fn id(value: &Value) -> String {
     value["id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Tree for all actions: one item runs, one is dead, one waits for an event, two share a serialize key; one child is fed,
-/// another waits.
+/// Tree for all actions: one item runs, one is dead, one waits for an event, two share a serialize key, one has a debounce
+/// key and is due; one child is fed, another waits.
 struct TestTree {
     root: String,
     assignment: String,
@@ -82,15 +84,23 @@ struct TestTree {
     /// Runs under `assignment`.
     running: String,
     types: [String; 2],
+    /// That of the item which is due.
+    debounce: Value,
+}
+
+/// Debounce with a pause that outlasts the race.
+fn debounce(key: &str) -> Value {
+    json!({"key": key, "seconds": 600, "max_seconds": 600})
 }
 
 impl TestTree {
     async fn create(api: &Api, slot: usize, serialize_key: &str, complete: bool) -> Self {
         let types = [format!("p{slot}-a"), format!("p{slot}-b")];
+        let debounce = debounce(serialize_key);
         let tree = json!({"type": types[0], "key": "root", "items": [
                 {"payload": 0, "serialize_key": format!("{serialize_key}-other")}, {"payload": 1},
                 {"payload": 2, "serialize_key": serialize_key, "dedupe_key": "d"}, {"payload": 3, "serialize_key": serialize_key},
-                {"payload": 4}],
+                {"payload": 4}, {"payload": 5, "debounce": debounce}],
             "children": [
                 {"type": types[1], "key": "fed", "feed": {"each": "/result/list", "serialize_key": serialize_key}},
                 {"type": types[1], "key": "waits", "sealed": true, "after": ["root"], "items": [{"serialize_key": serialize_key}]}]});
@@ -105,13 +115,14 @@ impl TestTree {
         let fatal = json!({"error": {"message": "no"}, "retryable": false});
         api.post(&format!("/api/v1/assignments/{}/failure", of(&items[1])), fatal).await.expect(200);
         api.post(&format!("/api/v1/assignments/{}/wait", of(&items[4])), json!({"name": "go"})).await.expect(200);
+        api.post(&format!("/api/v1/items/{}/retry", id(&items[5])), json!({})).await.expect(200);
         let [dead, waiting, for_event] = [id(&items[1]), id(&items[2]), id(&items[4])];
         let test_tree =
-            Self { root, assignment: of(&items[0]), dead, waiting, for_event, running: id(&items[0]), types };
+            Self { root, assignment: of(&items[0]), dead, waiting, for_event, running: id(&items[0]), types, debounce };
         if complete {
             let ended = format!("/api/v1/assignments/{}/result", test_tree.assignment);
             api.post(&ended, json!({"result": {"list": []}})).await.expect(200);
-            for item in [&items[2], &items[3], &items[4]] {
+            for item in [&items[2], &items[3], &items[4], &items[5]] {
                 api.post(&format!("/api/v1/items/{}/cancel", id(item)), json!({})).await.expect(200);
             }
             api.post(&format!("/api/v1/jobs/{}/seal", test_tree.root), json!({})).await.expect(200);
@@ -169,6 +180,10 @@ impl TestTree {
             }
             Act::Delete => api.delete(&job).await,
             Act::Wait => api.post(&format!("{assignment}/wait"), json!({"name": "go"})).await,
+            Act::Debounce => {
+                let item = json!({"payload": 6, "debounce": self.debounce});
+                api.post(&format!("{job}/items"), json!([item, item])).await
+            }
             Act::Event => {
                 let event = async |id: &str| api.post(&item(id, "events"), json!({"name": "go"})).await;
                 let (answer, _) = tokio::join!(event(&self.for_event), event(&self.running));

@@ -249,7 +249,7 @@ async fn expired_arrival_replaces_nothing() {
     let waiting = server.get(&format!("/api/v1/items?job={id}&state=scheduled")).await.expect(200)["data"].clone();
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{waiting}");
     assert_eq!(waiting[0]["payload"], json!(5));
-    assert_eq!(server.get(&job).await.expect(200)["counts"]["expired"], json!(3));
+    crate::support::until(async || server.get(&job).await.expect(200)["counts"]["expired"] == json!(3)).await;
     stop(server).await;
 }
 
