@@ -6,6 +6,7 @@ mod clients; // clients and callback receivers
 mod crashes; // servers that crash at every commit
 mod database; // PostgreSQL
 mod files; // uploads that are cut
+mod limits; // rate limits, limits by key, debounced items
 mod network; // connections and clocks
 mod process; // servers and workers that die, stop and restart
 mod selftest; // servers broken on purpose
@@ -52,7 +53,7 @@ pub(crate) type Scenario = for<'a> fn(&'a RunContext) -> BoxFuture<'a, Result<Sc
 /// All faults, in the order in which they run.
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
-    let lists = lists.into_iter().chain([database::FAULTS, network::FAULTS, clients::FAULTS]);
+    let lists = lists.into_iter().chain([database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS]);
     let mut all: Vec<Fault> = lists.flatten().map(|&(id, run)| Fault { id, run }).collect();
     // The tests of the checker run first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
