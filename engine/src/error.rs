@@ -5,6 +5,8 @@
 
 use domain::{Code, Problem};
 
+use crate::primary::{self, READ_ONLY};
+
 /// Failure of a use case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -13,7 +15,7 @@ pub enum Error {
     Problem(Box<Problem>),
     /// PostgreSQL refused a statement or is unavailable.
     #[error("database: {0}")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] sqlx::Error),
     /// The object store failed.
     #[error("file store: {0}")]
     Files(#[from] object_store::Error),
@@ -34,6 +36,13 @@ pub enum Error {
 /// Result of a use case.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        primary::note(&error);
+        Self::Database(error)
+    }
+}
+
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         Self::Problem(Box::new(problem))
@@ -52,7 +61,7 @@ impl Error {
         Problem::new(code, detail).into()
     }
 
-    /// Returns true if the database was unreachable or too slow, as opposed to refusing a statement.
+    /// Returns true if the database was unreachable, too slow, or read-only, as opposed to refusing a statement.
     pub fn is_database_away(&self) -> bool {
         match self {
             Self::Database(
@@ -64,9 +73,11 @@ impl Error {
                 | sqlx::Error::Protocol(_),
             ) => true,
             // 57P0x: the server is shutting down or starting; 08xxx: the connection broke; 53300: too many connections.
-            // 55P03, 57014: lock timeout or statement timeout.
+            // 55P03, 57014: lock timeout or statement timeout. 25006: read-only, for example a former primary.
             Self::Database(sqlx::Error::Database(e)) => e.code().is_some_and(|code| {
-                code.starts_with("57P") || code.starts_with("08") || ["53300", "55P03", "57014"].contains(&&*code)
+                code.starts_with("57P")
+                    || code.starts_with("08")
+                    || ["53300", "55P03", "57014", READ_ONLY].contains(&&*code)
             }),
             _ => false,
         }

@@ -7,9 +7,11 @@
 use std::{str::FromStr, time::Duration};
 
 use sqlx::{
-    PgPool,
+    PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
+
+use crate::primary;
 
 /// The pools of one server.
 #[derive(Clone, Debug)]
@@ -60,6 +62,24 @@ pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
     PgPoolOptions::new().max_connections(2).acquire_timeout(HEARTBEATS_WAIT).connect_with(options).await
 }
 
+/// Options of a pool whose connections can write. Waits for such a database as for one that starts.
+fn options(size: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(size)
+        .test_before_acquire(false)
+        .after_connect(|connection, _| Box::pin(ensure_writable(connection)))
+        .before_acquire(|_, connection| Box::pin(std::future::ready(Ok(!primary::is_suspect(connection.age)))))
+}
+
+/// Rejects a connection to a standby or to a database that was made read-only.
+async fn ensure_writable(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let read_only: String = sqlx::query_scalar("show transaction_read_only").fetch_one(connection).await?;
+    if read_only == "on" {
+        return Err(sqlx::Error::Configuration("the database is read-only: not a primary".into()));
+    }
+    Ok(())
+}
+
 impl Pools {
     /// Connections of the pools that grow and shrink, in use and idle, for metrics.
     pub fn connections(&self) -> [(&'static str, usize, usize); 3] {
@@ -69,18 +89,16 @@ impl Pools {
         })
     }
 
-    /// Opens pools of `size` connections in all, as soon as the database answers. Fails when it does not answer within
-    /// 30 seconds or rejects the server.
+    /// Opens pools of `size` connections in all, as soon as the database answers and can write. Fails when it does not
+    /// within 30 seconds or rejects the server.
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
         let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
-        let first = PgPoolOptions::new().max_connections(1).acquire_timeout(START_WAIT);
-        first.connect_with(base.clone()).await?.close().await;
+        options(1).acquire_timeout(START_WAIT).connect_with(base.clone()).await?.close().await;
         let hot = (size / 2).max(3);
         let heartbeats = (size / 8).max(1);
         let credentials = (size / 16).max(1);
         let read = size.saturating_sub(hot + heartbeats + credentials).max(3);
-        let options =
-            |size| PgPoolOptions::new().max_connections(size).acquire_timeout(WAIT).test_before_acquire(false);
+        let options = |size| options(size).acquire_timeout(WAIT);
         let planned = base.clone().options(PLANNER_SETTINGS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
             hot: options(hot).connect_lazy_with(planned.clone()),

@@ -80,6 +80,7 @@ mod query_buffers;
 mod query_plans;
 mod quotas;
 mod races;
+mod read_only_database;
 mod replay;
 mod resumable;
 mod retention;

@@ -1,0 +1,60 @@
+//! Connections to a PostgreSQL that has stopped accepting writes: a primary that became a standby, or that its operator
+//! made read-only.
+//!
+//! Such a connection stays open and usable for reads, so nothing else would ever close it. After the first rejected write,
+//! every older connection is closed when a pool would hand it out again; the pools check new ones when they are opened.
+
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use sqlx::error::DatabaseError;
+
+/// `read_only_sql_transaction`.
+pub(crate) const READ_ONLY: &str = "25006";
+
+/// Begin of the clock of [`REJECTED`].
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Microseconds from [`START`] to the last rejected write; 0: none so far.
+static REJECTED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes the time of an error that a read-only database causes.
+pub(crate) fn note(error: &sqlx::Error) {
+    if error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == READ_ONLY) {
+        REJECTED.fetch_max(now_us(), Ordering::Relaxed);
+    }
+}
+
+/// Returns true if a connection of this age was open when a write was last rejected.
+pub(crate) fn is_suspect(age: Duration) -> bool {
+    let rejected = REJECTED.load(Ordering::Relaxed);
+    rejected > 0 && was_open_at(rejected, now_us(), age)
+}
+
+fn was_open_at(then_us: u64, now_us: u64, age: Duration) -> bool {
+    u128::from(now_us.saturating_sub(then_us)) <= age.as_micros()
+}
+
+/// At least 1.
+fn now_us() -> u64 {
+    u64::try_from(START.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_older_than_a_rejected_write_are_suspect() {
+        let (then, now) = (5_000_000, 8_000_000);
+        assert!(was_open_at(then, now, Duration::from_secs(4)), "opened at 4 s, rejected at 5 s");
+        assert!(was_open_at(then, now, Duration::from_secs(3)), "opened at the same moment");
+        assert!(!was_open_at(then, now, Duration::from_secs(2)), "opened at 6 s, rejected at 5 s");
+        assert!(!was_open_at(then, now, Duration::ZERO), "just opened");
+    }
+}

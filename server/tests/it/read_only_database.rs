@@ -1,0 +1,83 @@
+//! A database that stops accepting writes: a primary that became a standby, or that was made read-only. Requests get 503
+//! meanwhile, and the server recovers without a restart.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use sqlx::Executor as _;
+
+use crate::support::{Answer, Database, Server, run, until};
+
+/// Sends a sealed tree with one item under its Idempotency-Key.
+async fn create(server: &Server, key: &str) -> Answer {
+    let tree = json!({"type": "a", "name": key, "sealed": true, "items": [{"payload": key}]});
+    Answer::of(server.request(Method::POST, "/api/v1/jobs").header("idempotency-key", key).json(&tree)).await
+}
+
+/// Expects the answer of a server whose database cannot be used.
+fn expect_unavailable(answer: &Answer) {
+    answer.expect_problem(503, "database_unavailable");
+    let seconds: u32 = answer.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
+    assert!((1..=5).contains(&seconds), "{seconds}");
+}
+
+async fn names(server: &Server) -> Vec<Value> {
+    let jobs = server.get("/api/v1/jobs").await.expect(200);
+    let mut names: Vec<Value> =
+        jobs["data"].as_array().expect("a list").iter().map(|job| job["name"].clone()).collect();
+    names.sort_by_key(ToString::to_string);
+    names
+}
+
+/// As after a fail-over when the server reaches the former primary, which is now a standby: connections break, and each
+/// new one is read-only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn read_only_database_is_unavailable_until_it_accepts_writes() {
+    let database = Database::create().await;
+    let (admin, name) = (database.admin.clone(), database.name.clone());
+    let server = Server::on(database, |_| {}).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    create(&server, "before").await.expect(201);
+
+    run(&admin, format!("alter database {name} set default_transaction_read_only = on")).await;
+    let connections = format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'");
+    run(&admin, connections).await;
+    expect_unavailable(&create(&server, "meanwhile").await);
+    for path in ["/readyz", "/api/v1/jobs"] {
+        expect_unavailable(&server.get(path).await);
+    }
+
+    run(&admin, format!("alter database {name} reset default_transaction_read_only")).await;
+    until(async || server.get("/readyz").await.status == 200).await;
+    until(async || server.get("/api/v1/me").await.status == 200).await;
+    assert_eq!(names(&server).await, ["before"], "a request answered 503 left something behind, or something is lost");
+    for status in [201, 202] {
+        create(&server, "meanwhile").await.expect(status);
+    }
+    assert_eq!(names(&server).await, ["before", "meanwhile"]);
+    server.stop().await;
+}
+
+/// A connection can outlive the demotion of its primary. One request notices it; then no such connection is used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_to_a_demoted_primary_are_replaced_after_one_rejected_write() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    create(&server, "before").await.expect(201);
+
+    let pools = &server.running.app.pools;
+    for pool in [&pools.hot, &pools.read] {
+        let mut connections = Vec::new();
+        for _ in 0..pool.options().get_max_connections() {
+            let mut connection = pool.acquire().await.expect("a connection");
+            connection.execute("set default_transaction_read_only = on").await.expect("it becomes read-only");
+            connections.push(connection);
+        }
+    }
+    expect_unavailable(&create(&server, "after").await);
+    for n in 0..10 {
+        create(&server, &format!("after {n}")).await.expect(201);
+        server.put(&format!("/api/v1/job-types/b{n}"), json!({})).await.expect(201);
+    }
+    assert_eq!(names(&server).await.len(), 11);
+    server.stop().await;
+}
