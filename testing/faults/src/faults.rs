@@ -9,6 +9,7 @@ mod files; // uploads that are cut
 mod limits; // rate limits, limits by key, debounced items
 mod network; // connections and clocks
 mod process; // servers and workers that die, stop and restart
+mod roles; // processes with one role each
 mod selftest; // servers broken on purpose
 
 use std::time::{Duration, Instant};
@@ -53,7 +54,8 @@ pub(crate) type Scenario = for<'a> fn(&'a RunContext) -> BoxFuture<'a, Result<Sc
 /// All faults, in the order in which they run.
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
-    let lists = lists.into_iter().chain([database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS]);
+    let more = [database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS, roles::FAULTS];
+    let lists = lists.into_iter().chain(more);
     let mut all: Vec<Fault> = lists.flatten().map(|&(id, run)| Fault { id, run }).collect();
     // The tests of the checker run first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));

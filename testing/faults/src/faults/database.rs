@@ -1,7 +1,7 @@
 //! Faults of the database: crashes, latency, a full disk, crowds, and terminated sessions.
 
 mod churn; // old snapshots, and random concurrent calls
-mod crashes; // crashes, restarts, terminated sessions
+mod crashes; // crashes, restarts, terminated sessions, rejected writes
 mod disk; // a full disk
 mod herd; // simultaneous reconnects
 mod migrations; // servers that start next to others
@@ -26,6 +26,7 @@ pub(super) const FAULTS: &[(&str, Scenario)] = &[
     ("F19", |context| with_findings(context, |context| migrations::run(context, scaled(context, 4, 20)))),
     ("F20", |context| on_this_thread(context, crashes::sessions)),
     ("F41", |context| with_findings(context, |context| herd::run(context, context.items))),
+    ("F44", |context| on_this_thread(context, crashes::read_only)),
 ];
 
 fn seconds(context: &RunContext, quick: u64, full: u64) -> Duration {

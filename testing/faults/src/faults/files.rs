@@ -4,7 +4,10 @@ use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use client::Client;
-use domain::api::{JobUpload, NewJob};
+use domain::{
+    api::{JobUpload, NewJob},
+    id::Uuid,
+};
 use futures::{FutureExt as _, stream};
 
 use super::{Scenario, ScenarioOutcome, end, scaled};
@@ -24,8 +27,7 @@ async fn cut_uploads(context: &RunContext) -> Result<ScenarioOutcome> {
     for round in 0..rounds {
         let key = format!("file-{}-{round}", context.seed);
         let path = fixture.path(&format!("{key}.csv"));
-        let lines: Vec<String> = (0..rows).map(|n| format!("{n},row {n} of {key}\n")).collect();
-        let text = format!("n,note\n{}", lines.concat());
+        let text = table(&key, rows);
         std::fs::write(&path, &text)?;
         let stored = count(&fixture, "select count(*) from upload").await?;
         let share = rand::random_range(1..100);
@@ -39,6 +41,26 @@ async fn cut_uploads(context: &RunContext) -> Result<ScenarioOutcome> {
         "{rounds} uploads cut at 1 to 99 % by a killed server, each sent again and made {rows} items by a server that is killed meanwhile"
     );
     end(context, fixture, tokio::spawn(async { Ok(()) }), done).await
+}
+
+/// A table whose rows name the file.
+pub(super) fn table(key: &str, rows: usize) -> String {
+    let lines: Vec<String> = (0..rows).map(|n| format!("{n},row {n} of {key}\n")).collect();
+    format!("n,note\n{}", lines.concat())
+}
+
+/// Tree of the rows of a file.
+pub(super) fn tree(key: &str, upload: Uuid) -> NewJob {
+    let source = JobUpload {
+        id: upload,
+        format: None,
+        header: None,
+        header_row: None,
+        delimiter: None,
+        encoding: None,
+        sheet: None,
+    };
+    NewJob { name: Some(key.to_owned()), upload: Some(source), ..NewJob::of("plain") }
 }
 
 async fn count(fixture: &Fixture, what: &'static str) -> Result<i64> {
@@ -61,16 +83,7 @@ async fn begin_upload(url: &str, key: &str, bytes: &[u8], percent: usize) {
 async fn fill(fixture: &mut Fixture, key: &str, path: &Path, rows: usize) -> Result<()> {
     let client: Client = fixture.client(0)?.with_retry_timeout(Duration::from_secs(30));
     let upload = client.upload(path, |_| {}).await.context("the whole file")?;
-    let source = JobUpload {
-        id: upload.id,
-        format: None,
-        header: None,
-        header_row: None,
-        delimiter: None,
-        encoding: None,
-        sheet: None,
-    };
-    let tree = NewJob { name: Some(key.to_owned()), upload: Some(source), ..NewJob::of("plain") };
+    let tree = tree(key, upload.id);
     let call = fixture.journal.invoke(Request::File { key: key.to_owned(), rows })?;
     let pause = Duration::from_millis(rand::random_range(0..150));
     let creating = tokio::spawn({

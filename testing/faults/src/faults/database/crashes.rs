@@ -1,4 +1,5 @@
-//! F10, F11, F20: the database crashes, restarts, and terminates sessions during the workload. Servers keep running.
+//! F10, F11, F20, F44: the database crashes, restarts, terminates sessions, and rejects writes during the workload. Servers
+//! keep running.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use super::super::{ScenarioOutcome, end, scaled};
 use crate::{
     checker::Kind,
     fixture::{Fixture, FixtureOptions, RunContext, postgres::StopMode},
+    raw::until,
     workload::Workload,
 };
 
@@ -65,6 +67,26 @@ pub(crate) async fn sessions(context: &RunContext) -> Result<ScenarioOutcome> {
     .await
     .map(|(outcome, times, back)| ScenarioOutcome {
         done: format!("a session of a server ended, {times} times; {back}"),
+        ..outcome
+    })
+}
+
+/// F44: PostgreSQL becomes read-only while its connections stay, like a demoted primary, and accepts writes again when
+/// every server has noticed.
+pub(crate) async fn read_only(context: &RunContext) -> Result<ScenarioOutcome> {
+    let min_times = scaled(context, 4, 40);
+    with_disturbances(context, min_times, Duration::from_millis(1_500), async |fixture, _| {
+        context.postgres.set("default_transaction_read_only", "on").await?;
+        let http = reqwest::Client::builder().timeout(BACK).tls_certs_only([]).build()?;
+        for server in &fixture.servers {
+            let url = format!("{}/readyz", server.url());
+            until("a server notices", BACK, async || Ok(http.get(&url).send().await?.status() == 503)).await?;
+        }
+        context.postgres.set("default_transaction_read_only", "off").await
+    })
+    .await
+    .map(|(outcome, times, back)| ScenarioOutcome {
+        done: format!("PostgreSQL read-only until every server had noticed, {times} times; {back}"),
         ..outcome
     })
 }
