@@ -4,9 +4,9 @@
 //! An action is recorded in its own transaction by its use case. This module writes the entries that belong to no
 //! transaction; their number is bounded, because repetitions are counted (`repeats`). Nothing here decides permissions.
 
-mod access;
+mod access; // reads and refusals
 mod copy; // the log in order, for external copies
-mod repeats; // repetitions within one hour // reads and refusals
+mod repeats; // repetitions within one hour
 
 use domain::identity::audit::AuditEntry;
 use sqlx::PgPool;

@@ -15,8 +15,8 @@ pub mod outbound; // outbound requests
 pub mod proxies; // reverse proxies
 pub mod roles; // parts of the work of a process
 pub mod sealing; // key for secrets at rest
-pub mod transport;
-pub mod trusted_proxies; // client addresses behind proxies // TLS and plaintext rules
+pub mod transport; // TLS and plaintext rules
+pub mod trusted_proxies; // client addresses behind proxies
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 

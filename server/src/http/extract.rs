@@ -5,8 +5,8 @@
 //! type, in which an array never stands for an object. Documents inside keep their text. No handler uses axum's own
 //! `Json`, `Query` or `Path`.
 
-mod reason;
-mod request_body; // body of a request, bounded in size and time // reason for an action
+mod reason; // reason for an action
+mod request_body; // body of a request, bounded in size and time
 
 use axum::{
     body::Bytes,
