@@ -4,11 +4,10 @@
 
 use std::fmt::Write as _;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
-const STYLE: &str = "
+/// Style of the page.
+pub(super) const STYLE: &str = "
 :root { color-scheme: light dark; --line: light-dark(#d8ddd6, #35403a); --dim: light-dark(#5a655e, #9aa69e); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h2 { margin: 2.5rem 0 .25rem; text-transform: capitalize; }
@@ -22,14 +21,6 @@ table { border-collapse: collapse; margin: .75rem 0; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--dim); }
 ";
-
-/// Content security policy of the page: only its own style, identified by its hash.
-pub(super) fn csp() -> String {
-    let hash = STANDARD.encode(Sha256::digest(STYLE));
-    format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-}
 
 /// Renders the whole document.
 pub(super) fn render(document: &Value) -> String {

@@ -1,4 +1,4 @@
-//! Middleware of every request: its id, its log line, the response to a panic, and the security headers for browsers.
+//! Middleware of every request: its id, its log line, and the response to a panic.
 
 use std::{
     any::Any,
@@ -227,29 +227,6 @@ pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
         Code::Internal,
         "Something broke on our side. It was logged under this request's id.",
     ))
-}
-
-/// Adds the headers that a response does not set itself.
-pub async fn harden(State(app): State<App>, request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    let mut fill = |name: HeaderName, value: &'static str| {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
-    };
-    fill(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    fill(header::REFERRER_POLICY, "same-origin");
-    fill(
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    );
-    // Responses must not outlive the session: no browser and no proxy stores them.
-    fill(header::CACHE_CONTROL, "no-store");
-    fill(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
-    fill(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()");
-    if app.public_url.is_secure() {
-        fill(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000; includeSubDomains");
-    }
-    response
 }
 
 #[cfg(test)]

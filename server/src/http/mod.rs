@@ -46,6 +46,7 @@ pub mod openapi; // API description
 pub mod operator; // cancel, retry, replay, edits, bulk operations
 pub mod probes; // liveness and readiness
 pub mod query; // lists, statistics, search
+mod security_headers; // headers for browsers, content security policies
 pub mod trace; // trace contexts of requests
 pub mod tree; // jobs, schedules, shares
 pub mod ui; // HTML pages
@@ -220,7 +221,7 @@ pub fn router(app: &App) -> Router {
         .layer(from_fn_with_state(app.clone(), origin::check_host))
         .layer(from_fn(import::resumable::speak_tus))
         .layer(CatchPanicLayer::custom(layers::panicked))
-        .layer(from_fn_with_state(app.clone(), layers::harden))
+        .layer(from_fn_with_state(app.clone(), security_headers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))
         .with_state(app.clone())
 }
@@ -233,7 +234,7 @@ pub fn probe_router(app: &App) -> Router {
         .route("/metrics", get(metrics::get_metrics))
         .fallback(not_web)
         .layer(CatchPanicLayer::custom(layers::panicked))
-        .layer(from_fn_with_state(app.clone(), layers::harden))
+        .layer(from_fn_with_state(app.clone(), security_headers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))
         .with_state(app.clone())
 }

@@ -32,7 +32,7 @@ use utoipa::{
     },
 };
 
-use super::docs;
+use super::{docs, security_headers::styled_page_policy};
 use crate::{App, http::callers::MaybeCaller};
 use engine::access::caller::Caller;
 
@@ -100,7 +100,7 @@ impl Described {
             json: document.to_string(),
             older: older::of(&document).to_string(),
             page: docs::render(&document),
-            csp: docs::csp(),
+            csp: styled_page_policy(docs::STYLE),
         })
     }
 

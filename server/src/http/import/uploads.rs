@@ -31,6 +31,7 @@ use super::{
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseSlot, ResponseStorage, once},
     extract::{self, Path, Query, Reason, ReasonParameter},
+    security_headers::DOWNLOAD,
 };
 use crate::{
     App,
@@ -335,8 +336,7 @@ pub fn attachment(filename: &str, media_type: &'static str, body: Body) -> Respo
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A browser that displays it anyway runs nothing in it.
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(DOWNLOAD));
     // The plain name for old clients, the full one in UTF-8 (RFC 6266).
     let plain: String =
         filename.chars().map(|c| if c.is_ascii_alphanumeric() || "._- ".contains(c) { c } else { '_' }).collect();

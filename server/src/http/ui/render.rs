@@ -24,7 +24,7 @@ use futures::{Stream, StreamExt as _, stream};
 use leptos::{prelude::*, tachys::html::InertElement};
 use leptos_axum::ResponseOptions;
 
-use crate::App;
+use crate::{App, http::security_headers::page_policy};
 
 /// Function that creates a page inside the reactive owner that its views need.
 type RenderPage = Box<dyn FnOnce() -> Page + Send>;
@@ -153,15 +153,10 @@ async fn with_length(response: Response) -> Response {
 
 /// Headers of every page: content type, policy with the response's nonce, and `Vary`.
 pub(super) fn headers(nonce: &str) -> HeaderMap {
-    let policy = format!(
-        "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'wasm-unsafe-eval'; style-src 'self'; \
-         font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
-         object-src 'none'; frame-ancestors 'none'",
-    );
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     // A nonce is base64url, so the policy is always a valid header.
-    if let Ok(policy) = HeaderValue::try_from(policy) {
+    if let Ok(policy) = HeaderValue::try_from(page_policy(nonce)) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
     // A page depends on the caller and on the cookies for theme and time zone.
