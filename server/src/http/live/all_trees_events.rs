@@ -2,9 +2,9 @@
 //! ([`super::topics`]).
 //!
 //! First `snapshot` with the newest trees, then `change` with all trees changed since, older ones too. All state is
-//! absolute; after too many changes another `snapshot` is sent. Like the stream of one job it has no queue.
+//! absolute; after too many changes another `snapshot` is sent.
 
-use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts as _, State},
@@ -12,26 +12,25 @@ use axum::{
     response::{Response, sse::Event},
 };
 use domain::{Problem, query::topic::Topic, tree::change::event};
+use futures::{
+    Stream, StreamExt as _,
+    future::{BoxFuture, FutureExt as _},
+    stream,
+};
 use serde::Deserialize;
 use tokio::time::{Duration, Instant};
 use utoipa::IntoParams;
 
-use crate::{
-    App,
-    auth::Ongoing,
-    http::error::{Error, Result},
-    live::{Next, OpenStream, RootsWatch},
-};
-use engine::{
-    access::caller::{Caller, Scope},
-    quotas,
-};
-
 use super::{
-    job_events::{RECHECK, STREAMS, busy, bye, credentials, stream_response},
+    stream::{busy, credentials, open},
     topics,
 };
-use crate::http::extract::Query;
+use crate::{
+    App,
+    http::{error::Result, extract::Query},
+    live::{Next, RootsWatch},
+};
+use engine::access::caller::{Caller, Scope};
 
 /// Shortest time between two events.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -73,100 +72,81 @@ pub(crate) async fn watch_roots(
         let topics = Topic::parse_list(&list).map_err(|expected| Problem::parameter("topics", &expected))?;
         return topics::watch(app, caller, topics, &parts).await;
     }
-    caller.require(Scope::JobsRead)?;
-    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
-    let Some(open) = app.hub.open_stream(STREAMS) else {
-        return Ok(stream_response(futures::stream::iter([Ok(busy())])));
-    };
-    let mut watch = app.hub.watch_roots(&app.engine, caller.visible_owner());
-    let json = watch.snapshot(&app.engine, &caller).await?;
-    let first = Event::default().event(event::SNAPSHOT).data(json);
-    let now = Instant::now();
-    let (parts, ongoing) = (credentials(&app, &parts), Ongoing::of(&app, &caller));
-    let reader = Reader {
-        app,
-        parts,
-        caller,
-        ongoing,
-        watch,
-        first: Some(first),
-        sent_at: now,
-        checked_at: now,
-        ended: false,
-        _open: (open, counted),
-    };
-    Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
+    let Some(stream) = open(&app, &caller)? else { return Ok(busy()) };
+    let mut updates = AllTreesUpdates::new(&app, &caller);
+    let first = updates.snapshot().await?;
+    let updates = stream::iter([(event::SNAPSHOT, first)]).chain(updates.stream());
+    let events = updates.map(|(name, json)| Event::default().event(name).data(&*json));
+    Ok(stream.send(events, still_sees_the_same(&app, &caller, &parts)))
 }
 
-/// State of one open stream.
-struct Reader {
+/// Check that a caller still exists and sees the same, which a stream asks again and again.
+pub(super) fn still_sees_the_same(
+    app: &App,
+    caller: &Caller,
+    parts: &Parts,
+) -> impl Fn() -> BoxFuture<'static, Result<bool>> + Send + 'static {
+    let (app, parts) = (app.clone(), credentials(app, parts));
+    let (visible_owner, is_admin) = (caller.visible_owner(), caller.is_admin());
+    move || {
+        let (app, mut parts) = (app.clone(), parts.clone());
+        async move {
+            let now = Caller::from_request_parts(&mut parts, &app).await?;
+            now.require(Scope::JobsRead)?;
+            Ok(now.visible_owner() == visible_owner && now.is_admin() == is_admin)
+        }
+        .boxed()
+    }
+}
+
+/// State of a stream of updates of all trees.
+pub(super) struct AllTreesUpdates {
     app: App,
-    /// Credentials, to check the permission again.
-    parts: Parts,
     caller: Caller,
-    ongoing: Ongoing,
     watch: RootsWatch,
-    first: Option<Event>,
-    sent_at: Instant,
-    checked_at: Instant,
-    ended: bool,
-    _open: (OpenStream, quotas::OpenStream),
+    needs_snapshot: bool,
+    sent_at: Option<Instant>,
 }
 
-impl Reader {
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
-        if self.ended {
-            return None;
-        }
-        if let Some(first) = self.first.take() {
-            return Some((Ok(first), self));
-        }
-        tokio::time::sleep_until(self.sent_at + SHORTEST).await;
-        let shutdown = self.app.shutdown.clone();
-        loop {
-            if self.checked_at.elapsed() >= RECHECK {
-                if !Box::pin(self.is_still_allowed()).await {
-                    return None;
-                }
-                self.checked_at = Instant::now();
-            }
-            let event = match self.watch.next_step() {
-                Next::Change(json) => Some(Event::default().event(event::CHANGE).data(json)),
-                Next::Restart => match Box::pin(self.watch.snapshot(&self.app.engine, &self.caller)).await {
-                    Ok(json) => Some(Event::default().event(event::SNAPSHOT).data(json)),
-                    Err(error) => {
-                        tracing::debug!(%error, "reading watched trees failed, will retry");
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    }
-                },
-                Next::Nothing => None,
-            };
-            if let Some(event) = event {
-                self.sent_at = Instant::now();
-                return Some((Ok(event), self));
-            }
-            tokio::select! {
-                () = self.watch.changed() => {}
-                _ = Box::pin(self.ongoing.ended()) => return None,
-                () = tokio::time::sleep_until(self.checked_at + RECHECK) => {}
-                () = shutdown.cancelled() => {
-                    self.ended = true;
-                    return Some((Ok(bye()), self));
-                }
-            }
-        }
+impl AllTreesUpdates {
+    pub(super) fn new(app: &App, caller: &Caller) -> Self {
+        let watch = app.hub.watch_roots(&app.engine, caller.visible_owner());
+        Self { app: app.clone(), caller: caller.clone(), watch, needs_snapshot: true, sent_at: None }
     }
 
-    /// Returns true if the caller still exists and sees the same. An unavailable database does not end the stream.
-    async fn is_still_allowed(&mut self) -> bool {
-        match Caller::from_request_parts(&mut self.parts, &self.app).await {
-            Ok(caller) => {
-                let same = caller.visible_owner() == self.caller.visible_owner();
-                same && caller.require(Scope::JobsRead).is_ok()
+    async fn snapshot(&mut self) -> engine::error::Result<Arc<str>> {
+        let json = self.watch.snapshot(&self.app.engine, &self.caller).await?;
+        self.needs_snapshot = false;
+        self.sent_at = Some(Instant::now());
+        Ok(json)
+    }
+
+    /// Names and data of the events: a snapshot first, unless it was taken.
+    pub(super) fn stream(self) -> impl Stream<Item = (&'static str, Arc<str>)> + Send + 'static {
+        stream::unfold(self, |mut updates| async move { Some((updates.next().await, updates)) })
+    }
+
+    async fn next(&mut self) -> (&'static str, Arc<str>) {
+        if let Some(sent_at) = self.sent_at {
+            tokio::time::sleep_until(sent_at + SHORTEST).await;
+        }
+        loop {
+            let next_step = if self.needs_snapshot { Next::Restart } else { self.watch.next_step() };
+            match next_step {
+                Next::Change(json) => {
+                    self.sent_at = Some(Instant::now());
+                    return (event::CHANGE, json);
+                }
+                Next::Restart => match self.snapshot().await {
+                    Ok(json) => return (event::SNAPSHOT, json),
+                    Err(error) => {
+                        tracing::debug!(%error, "reading watched trees failed, will retry");
+                        self.needs_snapshot = true;
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+                Next::Nothing => self.watch.changed().await,
             }
-            Err(Error(engine::error::Error::Problem(problem))) => problem.status >= 500,
-            Err(_) => true,
         }
     }
 }

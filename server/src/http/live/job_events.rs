@@ -1,18 +1,13 @@
 //! `GET /jobs/{id}/events`: a job with its subtree, live.
 //!
 //! First `snapshot`, then `change`. All state is absolute and a reconnect begins with a snapshot, so `id:` is not used.
-//! The stream has no queue: when it can send, it sends the newest state. Beyond the limit a stream gets the event
-//! `busy` with status 200, because an EventSource never retries after any other status.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
-    extract::{ConnectInfo, FromRequestParts as _, State},
-    http::{HeaderName, HeaderValue, Request, header, request::Parts},
-    response::{
-        IntoResponse, Response, Sse,
-        sse::{Event, KeepAlive},
-    },
+    extract::{FromRequestParts as _, State},
+    http::request::Parts,
+    response::{Response, sse::Event},
 };
 use domain::{
     Job,
@@ -21,27 +16,19 @@ use domain::{
         share::redact_for_share,
     },
 };
-use futures::Stream;
-use tokio::time::Instant;
+use futures::{
+    Stream,
+    future::FutureExt as _,
+    stream::{self, StreamExt as _},
+};
 use uuid::Uuid;
 
+use super::stream::{busy, credentials, open};
 use crate::{
     App,
-    auth::{ClientAddress, Ongoing},
-    http::{
-        callers::Viewer,
-        error::{Error, Result},
-    },
-    live::{Latest, OpenStream, TreeState, Watch},
+    http::{callers::Viewer, error::Result, extract::Path},
+    live::{Latest, TreeState, Watch},
 };
-use engine::{access::caller::Scope, quotas};
-
-use crate::http::extract::Path;
-
-/// Maximum number of open streams per server; clients beyond it are told to reconnect later.
-pub(crate) const STREAMS: usize = 10_000;
-/// Interval at which the right to read this job is checked again. The credential is watched all the time.
-pub(crate) const RECHECK: Duration = Duration::from_secs(30);
 
 /// Watch a job
 ///
@@ -66,186 +53,107 @@ pub(crate) async fn watch_job(
     parts: Parts,
 ) -> Result<Response> {
     let (caller, is_shared) = viewer.caller_for(&app, id).await?;
-    caller.require(Scope::JobsRead)?;
-    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
-    let Some(open) = app.hub.open_stream(STREAMS) else {
-        return Ok(stream_response(futures::stream::iter([Ok(busy())])));
-    };
+    let Some(stream) = open(&app, &caller)? else { return Ok(busy()) };
     // The permission is checked before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
-    let watch = app.hub.watch(&app.engine, job.root_id);
-    let ongoing = Ongoing::of(&app, &caller);
+    let updates = JobUpdates::new(&app, &job, is_shared).map(|update| match update.version {
+        Some(version) => Event::default().event(update.name).data(update.json).id(version.to_string()),
+        None => Event::default().event(update.name).data(update.json),
+    });
     let parts = credentials(&app, &parts);
-    let reader = Reader {
-        app,
-        parts,
-        id,
-        watch,
-        not_before: job.version,
-        last: None,
-        in_flight: None,
-        is_shared,
-        ongoing,
-        recheck_at: Instant::now() + RECHECK,
-        ended: false,
-        _open: (open, counted),
-    };
-    Ok(stream_response(futures::stream::unfold(reader, Reader::next)))
-}
-
-/// Event for a client beyond the limit of open streams.
-pub(crate) fn busy() -> Event {
-    Event::default().event(event::BUSY).data("{}").retry(retry_after(5_000, 30_000))
-}
-
-/// Event before the server stops.
-pub(crate) fn bye() -> Event {
-    Event::default().event(event::BYE).data("{}").retry(retry_after(1_000, 8_000))
-}
-
-pub(crate) fn stream_response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
-    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
-    let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    response
-}
-
-/// Random delay in milliseconds, so that clients disconnected together do not reconnect together.
-fn retry_after(least: u64, most: u64) -> Duration {
-    Duration::from_millis(rand::random_range(least..=most))
-}
-
-/// Copies the parts of a request that identify the caller, and nothing else: a stream stays open for hours, and any
-/// part of a request keeps the whole buffer read from its connection. A proxy's user is identified by header and peer.
-pub(crate) fn credentials(app: &App, parts: &Parts) -> Parts {
-    let (mut copy, ()) = Request::new(()).into_parts();
-    let names = [header::AUTHORIZATION, header::COOKIE].into_iter().chain(app.config.identity.auth_header.clone());
-    for name in names {
-        for value in parts.headers.get_all(&name) {
-            let Ok(value_copy) = HeaderValue::from_bytes(value.as_bytes()) else { continue };
-            copy.headers.append(name.clone(), value_copy);
+    // A reader who loses the session and only has the link reconnects, and sees what the link shows.
+    let may_read = move || {
+        let (app, mut parts) = (app.clone(), parts.clone());
+        async move {
+            let viewer = Viewer::from_request_parts(&mut parts, &app).await?;
+            let (caller, still_shared) = viewer.caller_for(&app, id).await?;
+            app.engine.job(&caller, id, false).await?;
+            Ok(still_shared == is_shared)
         }
-    }
-    if let Some(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
-        copy.extensions.insert(*peer);
-    }
-    if let Some(client) = parts.extensions.get::<ClientAddress>() {
-        copy.extensions.insert(*client);
-    }
-    copy
+        .boxed()
+    };
+    Ok(stream.send(updates, may_read))
 }
 
-/// State of one open stream.
-struct Reader {
-    app: App,
-    /// Credentials, to check again whether the caller may see the job.
-    parts: Parts,
+/// Event about a job, without its form.
+pub(super) struct JobUpdate {
+    pub(super) name: &'static str,
+    pub(super) json: String,
+    /// Version of the tree's state; none once the job is deleted.
+    pub(super) version: Option<i64>,
+}
+
+/// State of a stream of updates of a job and its subtree.
+pub(super) struct JobUpdates {
     id: Uuid,
     watch: Watch,
     /// Version of the job when the stream was opened: the snapshot is not older.
     not_before: i64,
     /// Last state sent to this reader.
     last: Option<Arc<TreeState>>,
-    /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
-    in_flight: Option<Event>,
+    /// Update sent right after the snapshot: the running items, which the snapshot does not contain.
+    in_flight: Option<JobUpdate>,
     /// True if the reader sees only what a share link shows.
     is_shared: bool,
-    /// Credential under which the stream is open: the caller's, or the link's.
-    ongoing: Ongoing,
-    recheck_at: Instant,
-    ended: bool,
-    _open: (OpenStream, quotas::OpenStream),
 }
 
-impl Reader {
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
-        if self.ended {
-            return None;
-        }
-        if let Some(event) = self.in_flight.take() {
-            return Some((Ok(event), self));
+impl JobUpdates {
+    /// Snapshot, changes, and the deletion, which ends the stream.
+    pub(super) fn new(app: &App, job: &Job, is_shared: bool) -> impl Stream<Item = JobUpdate> + Send + 'static {
+        let watch = app.hub.watch(&app.engine, job.root_id);
+        let updates = Self { id: job.id, watch, not_before: job.version, last: None, in_flight: None, is_shared };
+        stream::unfold(Some(updates), |updates| async move {
+            let mut updates = updates?;
+            let update = updates.next().await;
+            let continues = update.name != event::REMOVED;
+            Some((update, continues.then_some(updates)))
+        })
+    }
+
+    async fn next(&mut self) -> JobUpdate {
+        if let Some(update) = self.in_flight.take() {
+            return update;
         }
         loop {
-            if Instant::now() >= self.recheck_at {
-                // Boxed, because it is rare and larger than everything else.
-                if !Box::pin(self.is_still_allowed()).await {
-                    return None;
-                }
-                self.recheck_at = Instant::now() + RECHECK;
-            }
             match self.watch.latest() {
                 Latest::Is(state) => {
-                    if let Some(event) = self.event(state) {
-                        return Some((Ok(event), self));
+                    if let Some(update) = self.update(&state) {
+                        return update;
                     }
                 }
-                Latest::Removed => {
-                    self.ended = true;
-                    return Some((Ok(Event::default().event(event::REMOVED).data("{}")), self));
-                }
+                Latest::Removed => return JobUpdate { name: event::REMOVED, json: "{}".into(), version: None },
                 Latest::Unread => {}
             }
-            let shutdown = self.app.shutdown.clone();
-            tokio::select! {
-                () = self.watch.changed() => {}
-                () = tokio::time::sleep_until(self.recheck_at) => {}
-                _ = Box::pin(self.ongoing.ended()) => return None,
-                () = shutdown.cancelled() => {
-                    self.ended = true;
-                    return Some((Ok(bye()), self));
-                }
-            }
+            self.watch.changed().await;
         }
     }
 
-    /// Event that brings this reader to the new state; `None` if nothing of its job changed.
-    fn event(&mut self, state: Arc<TreeState>) -> Option<Event> {
-        let event = match &self.last {
-            None => {
-                let job: &Job = state.job(self.id).filter(|job| job.version >= self.not_before)?;
-                let json = if self.is_shared {
-                    serde_json::to_string(&redact_for_share(job.clone()))
-                } else {
-                    serde_json::to_string(job)
-                };
-                let json = json.ok()?;
-                let flights = state.items_below(self.id);
-                if !self.is_shared && !flights.items.is_empty() {
-                    let json = serde_json::to_string(&flights).ok()?;
-                    let id = state.version().to_string();
-                    self.in_flight = Some(Event::default().event(event::CHANGE).data(json).id(id));
-                }
-                Some(Event::default().event(event::SNAPSHOT).data(json))
-            }
-            Some(last) if Arc::ptr_eq(last, &state) => None,
-            Some(last) => {
-                let json = state.change_since(last, self.id)?;
-                let json = if self.is_shared { as_shared(&json)? } else { json };
-                Some(Event::default().event(event::CHANGE).data(json))
-            }
-        };
-        let event = event.map(|event| event.id(state.version().to_string()));
-        self.last = Some(state);
-        event
-    }
-
-    /// Returns true if the caller still exists and may still see the job. An unavailable database does not end the
-    /// stream.
-    async fn is_still_allowed(&mut self) -> bool {
-        let looks = async {
-            let viewer = Viewer::from_request_parts(&mut self.parts, &self.app).await?;
-            let (caller, is_shared) = viewer.caller_for(&self.app, self.id).await?;
-            let job = self.app.engine.job(&caller, self.id, false).await?;
-            Ok::<_, Error>((job, is_shared))
-        };
-        match looks.await {
-            // A reader who loses the session and only has the link reconnects, and sees what the link shows.
-            Ok((_, is_shared)) => is_shared == self.is_shared,
-            Err(Error(engine::error::Error::Problem(problem))) => problem.status >= 500,
-            Err(_) => true,
+    /// Update that brings this reader to the new state; `None` if nothing of its job changed.
+    fn update(&mut self, state: &Arc<TreeState>) -> Option<JobUpdate> {
+        let version = Some(state.version());
+        if self.last.is_none() && state.job(self.id)?.version < self.not_before {
+            return None;
         }
+        let Some(last) = self.last.replace(Arc::clone(state)) else {
+            let job = state.job(self.id)?;
+            let json = if self.is_shared {
+                serde_json::to_string(&redact_for_share(job.clone()))
+            } else {
+                serde_json::to_string(job)
+            };
+            let flights = state.items_below(self.id);
+            if !self.is_shared && !flights.items.is_empty() {
+                let json = serde_json::to_string(&flights).ok()?;
+                self.in_flight = Some(JobUpdate { name: event::CHANGE, json, version });
+            }
+            return Some(JobUpdate { name: event::SNAPSHOT, json: json.ok()?, version });
+        };
+        if Arc::ptr_eq(&last, state) {
+            return None;
+        }
+        let json = state.change_since(&last, self.id)?;
+        let json = if self.is_shared { as_shared(&json)? } else { json };
+        Some(JobUpdate { name: event::CHANGE, json, version })
     }
 }
 

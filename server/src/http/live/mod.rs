@@ -1,5 +1,6 @@
 //! Event streams: one job, all trees, or any topics over one connection.
 
-pub mod all_trees_events;
+pub mod all_trees_events; // live events of all trees
 pub mod job_events; // live events of a job
-pub(super) mod topics; // topics over one connection // live events of all trees
+mod stream; // opening, sending and end of every stream
+mod topics; // topics over one connection

@@ -4,133 +4,73 @@
 //! the credential. Content depends on the caller's scope and is read once for all callers with the same scope. Rights
 //! are checked when the connection opens and again every 30 seconds; a caller with changed rights must reconnect.
 
-use std::{convert::Infallible, pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
-    extract::FromRequestParts as _,
     http::request::Parts,
     response::{Response, sse::Event},
 };
 use domain::{
-    Code,
+    Code, Job,
     query::topic::Topic,
     tree::change::{Roots, event},
 };
 use futures::{
-    Stream, StreamExt as _,
+    StreamExt as _,
     future::BoxFuture,
     stream::{self, BoxStream, SelectAll},
 };
 use serde::Serialize;
 use serde_json::json;
-use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::{
     App,
     audit::{self, AuditedRead, Object},
-    auth::Ongoing,
     http::error::{Error, Result},
     job_types,
-    live::{self, Latest, Next, OpenStream, Read, RootsWatch, State, TreeState, View, Watch},
+    live::{self, Read, State, View},
 };
 use engine::{
     Engine, JobFilter,
-    access::caller::{Caller, Scope},
-    quotas,
+    access::caller::Caller,
     store::{
         notify::{alerts::AlertQuery, deliveries::DeliveryQuery},
         pagination::{NamedOrder, NamedPageRange, PageRange},
     },
 };
 
-use super::job_events::{RECHECK, STREAMS, busy, bye, credentials, stream_response};
+use super::{
+    all_trees_events::{AllTreesUpdates, still_sees_the_same},
+    job_events::{JobUpdate, JobUpdates},
+    stream::{busy, open},
+};
 use crate::http::query::stats;
 
-/// Shortest time between two events of one topic.
-const SHORTEST: Duration = Duration::from_millis(250);
-/// Delay before a failed snapshot is read again.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Number of rows of a list that a topic shows: the first page.
 const ROWS: i64 = 50;
 /// Number of workers and job types that a topic shows.
 const MANY: i64 = 1_000;
 
 /// Opens a connection for these topics.
-pub(crate) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &Parts) -> Result<Response> {
-    caller.require(Scope::JobsRead)?;
-    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
-    let Some(open) = app.hub.open_stream(STREAMS) else {
-        return Ok(stream_response(stream::iter([Ok(busy())])));
-    };
+pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &Parts) -> Result<Response> {
+    let Some(stream) = open(&app, &caller)? else { return Ok(busy()) };
     let mut all: SelectAll<BoxStream<'static, Event>> = SelectAll::new();
     for topic in topics {
         all.push(topic_events(&app, &caller, topic).await?);
     }
-    let credential_parts = credentials(&app, parts);
-    let ending = Box::pin(end(app, caller, credential_parts));
-    let connection = Connection { topics: all, ending, is_over: false, _open: (open, counted) };
-    Ok(stream_response(stream::unfold(connection, Connection::next)))
-}
-
-/// State of one open connection.
-struct Connection {
-    topics: SelectAll<BoxStream<'static, Event>>,
-    /// Resolves when the connection ends, with the last event.
-    ending: Pin<Box<dyn Future<Output = Option<Event>> + Send>>,
-    is_over: bool,
-    _open: (OpenStream, quotas::OpenStream),
-}
-
-impl Connection {
-    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
-        if self.is_over {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            last = &mut self.ending => {
-                self.is_over = true;
-                last.map(|last| (Ok(last), self))
-            }
-            // The connection stays open even if every topic is over or forbidden: a browser would keep reconnecting.
-            Some(event) = self.topics.next() => Some((Ok(event), self)),
-        }
-    }
-}
-
-/// Waits for the end of the credential, of its permissions, or of the server.
-async fn end(app: App, caller: Caller, mut parts: Parts) -> Option<Event> {
-    let mut ongoing = Ongoing::of(&app, &caller);
-    loop {
-        tokio::select! {
-            _ = ongoing.ended() => return None,
-            () = app.shutdown.cancelled() => return Some(bye()),
-            () = tokio::time::sleep(RECHECK) => {}
-        }
-        match Caller::from_request_parts(&mut parts, &app).await {
-            Ok(now) => {
-                let same = now.visible_owner() == caller.visible_owner() && now.is_admin() == caller.is_admin();
-                if !same || now.require(Scope::JobsRead).is_err() {
-                    return None;
-                }
-            }
-            Err(Error(engine::error::Error::Problem(problem))) if problem.status < 500 => return None,
-            // An unavailable database does not end the stream.
-            Err(_) => {}
-        }
-    }
+    // The connection stays open even if every topic is over or forbidden: a browser would keep reconnecting.
+    Ok(stream.send(all.chain(stream::pending()), still_sees_the_same(&app, &caller, parts)))
 }
 
 /// Events of one topic.
 async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
     Ok(match topic {
-        Topic::Roots => roots(app.clone(), caller.clone()).boxed(),
+        Topic::Roots => roots(app, caller),
         Topic::Job(id) => match visible(app.engine.job(caller, id, false).await)? {
             Visible::Is(job) => {
                 record_read(app, caller, "job.read", Object::Job(id)).await?;
-                let watch = app.hub.watch(&app.engine, job.root_id);
-                job_events(JobTopic { topic, id, watch, not_before: job.version, last: None, in_flight: None }).boxed()
+                job_events(app, topic, &job)
             }
             Visible::Not(event) => once(topic, event),
         },
@@ -286,112 +226,22 @@ fn view(app: &App, view: View, root_id: Option<Uuid>, read: Read) -> BoxStream<'
     .boxed()
 }
 
-/// State of the topic of all trees.
-struct RootsTopic {
-    app: App,
-    caller: Caller,
-    watch: RootsWatch,
-    is_new: bool,
-    version: i64,
-    sent_at: Instant,
+/// Events of the topic of all trees.
+fn roots(app: &App, caller: &Caller) -> BoxStream<'static, Event> {
+    let mut version = 0;
+    let event = move |(name, json): (&str, Arc<str>)| {
+        version = live::next_version(version);
+        event_of(name, live::of_topic(Topic::Roots, Some(version), &json))
+    };
+    AllTreesUpdates::new(app, caller).stream().map(event).boxed()
 }
 
-fn roots(app: App, caller: Caller) -> impl Stream<Item = Event> {
-    let watch = app.hub.watch_roots(&app.engine, caller.visible_owner());
-    let roots = RootsTopic { app, caller, watch, is_new: true, version: 0, sent_at: Instant::now() };
-    stream::unfold(roots, |mut roots| async move { Some((roots.next().await, roots)) })
-}
-
-impl RootsTopic {
-    async fn next(&mut self) -> Event {
-        if !self.is_new {
-            tokio::time::sleep_until(self.sent_at + SHORTEST).await;
-        }
-        loop {
-            let next_step = if std::mem::take(&mut self.is_new) { Next::Restart } else { self.watch.next_step() };
-            let (name, json) = match next_step {
-                Next::Change(json) => (event::CHANGE, json),
-                Next::Restart => match self.watch.snapshot(&self.app.engine, &self.caller).await {
-                    Ok(json) => (event::SNAPSHOT, json),
-                    Err(error) => {
-                        tracing::debug!(%error, "reading watched trees failed, will retry");
-                        self.is_new = true;
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    }
-                },
-                Next::Nothing => {
-                    self.watch.changed().await;
-                    continue;
-                }
-            };
-            self.version = live::next_version(self.version);
-            self.sent_at = Instant::now();
-            return event_of(name, live::of_topic(Topic::Roots, Some(self.version), &json));
-        }
-    }
-}
-
-/// State of the topic of one job with its subtree.
-struct JobTopic {
-    topic: Topic,
-    id: Uuid,
-    watch: Watch,
-    /// Version of the job when it was subscribed: the snapshot is not older.
-    not_before: i64,
-    last: Option<Arc<TreeState>>,
-    /// Event sent right after the snapshot: the running items, which the snapshot does not contain.
-    in_flight: Option<Event>,
-}
-
-fn job_events(job: JobTopic) -> impl Stream<Item = Event> {
-    stream::unfold(Some(job), |job| async move {
-        let mut job = job?;
-        let (event, continues) = job.next().await;
-        Some((event, continues.then_some(job)))
-    })
-}
-
-impl JobTopic {
-    /// Next event; the flag is true if more follow.
-    async fn next(&mut self) -> (Event, bool) {
-        if let Some(event) = self.in_flight.take() {
-            return (event, true);
-        }
-        loop {
-            match self.watch.latest() {
-                Latest::Is(state) => {
-                    if let Some(event) = self.event(&state) {
-                        return (event, true);
-                    }
-                }
-                Latest::Removed => return (only(self.topic, event::REMOVED), false),
-                Latest::Unread => {}
-            }
-            self.watch.changed().await;
-        }
-    }
-
-    fn event(&mut self, state: &Arc<TreeState>) -> Option<Event> {
-        if self.last.is_none() && state.job(self.id)?.version < self.not_before {
-            return None;
-        }
-        let version = Some(state.version());
-        let last = self.last.replace(Arc::clone(state));
-        let Some(last) = last else {
-            // A job has its own version.
-            let job = text(state.job(self.id)?).ok()?;
-            let flights = state.items_below(self.id);
-            if !flights.items.is_empty() {
-                let flights = text(&flights).ok()?;
-                self.in_flight = Some(event_of(event::CHANGE, live::of_topic(self.topic, version, &flights)));
-            }
-            return Some(event_of(event::SNAPSHOT, live::of_topic(self.topic, None, &job)));
-        };
-        if Arc::ptr_eq(&last, state) {
-            return None;
-        }
-        let change = state.change_since(&last, self.id)?;
-        Some(event_of(event::CHANGE, live::of_topic(self.topic, version, &change)))
-    }
+/// Events of the topic of one job with its subtree.
+fn job_events(app: &App, topic: Topic, job: &Job) -> BoxStream<'static, Event> {
+    let event = move |update: JobUpdate| {
+        // A job has its own version.
+        let version = update.version.filter(|_| update.name != event::SNAPSHOT);
+        event_of(update.name, live::of_topic(topic, version, &update.json))
+    };
+    JobUpdates::new(app, job, false).map(event).boxed()
 }
