@@ -508,6 +508,30 @@ create table job_state (
 ) with (fillfactor = 50);
 create index job_state_tree on job_state (root_id, job_key);
 
+-- The rules of `completion`, for every statement that needs one. The planner inlines them.
+
+-- Items that have not ended.
+create function job_pending(g job_state) returns bigint language sql immutable parallel safe
+return g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked + g.n_waiting_for_event;
+
+-- Items that have not ended and are not running.
+create function job_waiting(g job_state) returns bigint language sql immutable parallel safe
+return g.n_available + g.n_retryable + g.n_scheduled + g.n_blocked + g.n_waiting_for_event;
+
+-- Items that ended, but did not succeed.
+create function job_unsuccessful(g job_state) returns bigint language sql immutable parallel safe
+return g.n_dead + g.n_cancelled + g.n_expired;
+
+-- A job in a tree of several has nothing pending and nothing to come.
+create function job_looks_complete(g job_state) returns boolean language sql immutable parallel safe
+return not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0 and g.after_open = 0
+  and job_pending(g) = 0;
+
+-- Outcome of a complete job or tree: 1 succeeded, 2 partial, 3 failed, 4 cancelled.
+create function outcome_of(cancelled boolean, unsuccessful bigint, succeeded bigint) returns smallint
+language sql immutable parallel safe
+return case when cancelled then 4 when unsuccessful = 0 then 1 when succeeded > 0 then 2 else 3 end;
+
 -- One job of a tree of several jobs that looks complete. Written in the commit that made it so and read by the
 -- completion that follows, which is a transaction of its own; a sweep repeats it after a crash. A table, because an
 -- indexed flag in `job_state` would prevent HOT updates.

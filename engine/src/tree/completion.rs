@@ -80,7 +80,7 @@ async fn complete_job(tx: &mut Tx, graph: &DependencyGraph, at: usize) -> Result
     propagation::remove_completion_check(tx, job_key).await?;
     let mut completion = Completion::default();
     let job_state = locked.get(job_key)?;
-    let completes = job_state.looks_complete();
+    let completes = job_state.looks_complete;
     // A job that was complete and then canceled only has to inform the jobs still waiting for it.
     if !(completes || job_state.completed_at.is_some() && job_state.cancelled) {
         return Ok(completion);
@@ -126,16 +126,6 @@ async fn complete_job(tx: &mut Tx, graph: &DependencyGraph, at: usize) -> Result
 }
 
 impl TreeJobState {
-    /// True if a job in a tree of several satisfies `completion`.
-    fn looks_complete(&self) -> bool {
-        !self.solo
-            && self.sealed
-            && self.completed_at.is_none()
-            && self.pending == 0
-            && self.open_feeds == 0
-            && self.after_open == 0
-    }
-
     /// True if the job is released: `after` holds it no more, whatever happens later.
     fn is_released(&self) -> bool {
         self.after_open == 0 && !self.after_failed

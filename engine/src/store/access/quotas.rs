@@ -47,7 +47,7 @@ pub async fn usage(pool: &PgPool, owner_id: Uuid) -> Result<Usage, sqlx::Error> 
               order by job_key desc limit $2))
            select
              count(*) filter (where m.is_root and g.tree_completed_at is null and g.deleted_at is null) as "trees!",
-             coalesce(sum(g.n_available + g.n_retryable + g.n_scheduled + g.n_blocked + g.n_waiting_for_event)
+             coalesce(sum(job_waiting(g))
                       filter (where g.cancelled_at is null and g.deleted_at is null), 0)::bigint as "items!",
              coalesce((select sum(bytes) from upload where owner_id = $1), 0)::bigint
              + coalesce((select sum(bytes) from upload_partial where owner_id = $1 and finished_at is null), 0)::bigint as "bytes!"

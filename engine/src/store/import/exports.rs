@@ -76,10 +76,9 @@ pub async fn totals(pool: &PgPool, job_keys: &[i64]) -> Result<ItemTotals, sqlx:
     sqlx::query_as!(
         ItemTotals,
         r#"select coalesce(sum(n_succeeded), 0)::bigint as "succeeded!",
-             coalesce(sum(n_dead + n_cancelled + n_expired - n_superseded), 0)::bigint as "failed!",
-             coalesce(sum(n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event + n_succeeded + n_dead
-               + n_cancelled + n_expired), 0)::bigint as "all!"
-           from job_state where job_key = any($1::bigint[])"#,
+             coalesce(sum(job_unsuccessful(g) - n_superseded), 0)::bigint as "failed!",
+             coalesce(sum(job_pending(g) + n_succeeded + job_unsuccessful(g)), 0)::bigint as "all!"
+           from job_state g where job_key = any($1::bigint[])"#,
         job_keys
     )
     .fetch_one(pool)

@@ -18,9 +18,7 @@ pub async fn count(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
          from (
            select j.owner_id, (coalesce(g.completed_at, g.updated_at) at time zone 'UTC')::date as day,
              t.name as job_type,
-             case when g.cancelled_at is not null then 4
-                  when g.n_dead + g.n_cancelled + g.n_expired = 0 then 1
-                  when g.n_succeeded > 0 then 2 else 3 end as outcome,
+             outcome_of(g.cancelled_at is not null, job_unsuccessful(g), g.n_succeeded) as outcome,
              g.n_succeeded, g.n_dead, g.n_cancelled, g.n_expired
            from job_state g
            join job j on j.job_key = g.job_key

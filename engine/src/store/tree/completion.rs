@@ -17,6 +17,8 @@ pub struct TreeJobState {
     pub cancelled: bool,
     pub deleted: bool,
     pub pending: i64,
+    /// A job in a tree of several satisfies `completion`.
+    pub looks_complete: bool,
     pub running: i64,
     pub waiting: i64,
     pub succeeded: i64,
@@ -37,9 +39,9 @@ pub async fn lock(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<TreeJobState>, sq
         TreeJobState,
         r#"select job_key, solo, sealed, sealed_by_feed, cancelled_at is not null as "cancelled!",
              deleted_at is not null as "deleted!",
-             n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event as "pending!",
-             n_running as running, n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event as "waiting!",
-             n_succeeded as succeeded, n_dead + n_cancelled + n_expired as "unsuccessful!",
+             job_looks_complete(job_state) as "looks_complete!", job_pending(job_state) as "pending!",
+             n_running as running, job_waiting(job_state) as "waiting!",
+             n_succeeded as succeeded, job_unsuccessful(job_state) as "unsuccessful!",
              open_feeds, after_open, after_failed, n_after_cancelled as after_cancelled, completed_at, open_jobs,
              holds, tree_completed_at
            from job_state where job_key = any($1::bigint[]) order by job_key for no key update"#,
@@ -116,8 +118,8 @@ pub async fn set_after(tx: &mut Tx, job_key: i64, open: i32) -> Result<(), sqlx:
 pub async fn fail_after(tx: &mut Tx, job_key: i64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update job_state set after_failed = true, version = version + 1, updated_at = clock_timestamp(),
-           n_after_cancelled = n_after_cancelled + n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event,
-           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event,
+           n_after_cancelled = n_after_cancelled + job_waiting(job_state),
+           n_cancelled = n_cancelled + job_waiting(job_state),
            n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0, n_waiting_for_event = 0
          where job_key = $1",
         job_key
@@ -148,12 +150,12 @@ pub async fn cancel(tx: &mut Tx, job_keys: &[i64], reason: Option<&str>) -> Resu
         "update job_state set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
            after_open = 0, after_failed = false, n_after_cancelled = 0,
            -- Of a job that is complete there is nothing left to count.
-           n_cancelled = n_cancelled + n_available + n_retryable + n_scheduled + n_blocked + n_waiting_for_event,
+           n_cancelled = n_cancelled + job_waiting(job_state),
            n_available = 0, n_retryable = 0, n_scheduled = 0, n_blocked = 0, n_waiting_for_event = 0,
            version = version + 1, updated_at = clock_timestamp(),
            completed_at = case when solo and n_running = 0 then clock_timestamp() else completed_at end,
            tree_completed_at = case when solo and n_running = 0 then clock_timestamp() else tree_completed_at end,
-           tree_outcome = case when solo and n_running = 0 then 4 else tree_outcome end,
+           tree_outcome = case when solo and n_running = 0 then outcome_of(true, 0, 0) else tree_outcome end,
            completion = completion + case when solo and n_running = 0 then 1 else 0 end
          where job_key = any($1::bigint[]) and cancelled_at is null",
         job_keys,
@@ -193,10 +195,10 @@ pub async fn complete_tree(tx: &mut Tx, root_job_key: i64, root_id: Uuid) -> Res
     sqlx::query!(
         "update job_state set tree_completed_at = clock_timestamp(), completion = completion + 1,
            version = version + 1, updated_at = clock_timestamp(),
-           tree_outcome = case when cancelled_at is not null then 4 else (
-             select case when sum(n_dead + n_cancelled + n_expired) = 0 then 1
-                         when sum(n_succeeded) > 0 then 2 else 3 end
-             from job_state where root_id = $2) end
+           tree_outcome = (
+             select outcome_of(job_state.cancelled_at is not null, sum(job_unsuccessful(g))::bigint,
+                               sum(g.n_succeeded)::bigint)
+             from job_state g where g.root_id = $2)
          where job_key = $1 and tree_completed_at is null",
         root_job_key,
         root_id
@@ -222,11 +224,10 @@ pub async fn complete_solos(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::E
     sqlx::query!(
         "update job_state set completed_at = clock_timestamp(), tree_completed_at = clock_timestamp(),
            completion = completion + 1, version = version + 1, updated_at = clock_timestamp(),
-           tree_outcome = case when cancelled_at is not null then 4 when n_dead + n_cancelled + n_expired = 0 then 1
-             when n_succeeded > 0 then 2 else 3 end
+           tree_outcome = outcome_of(cancelled_at is not null, job_unsuccessful(job_state), n_succeeded)
          where job_key = any($1::bigint[]) and solo and sealed and completed_at is null and open_feeds = 0
            and (holds = 0 or cancelled_at is not null)
-           and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event = 0",
+           and job_pending(job_state) = 0",
         job_keys
     )
     .execute(&mut **tx)

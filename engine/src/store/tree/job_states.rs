@@ -125,8 +125,7 @@ async fn work(tx: &mut Tx, job_key: i64, delta: &Delta) -> Result<Option<(Update
              started_at = case when $5 then coalesce(started_at, clock_timestamp()) else started_at end,
              version = version + 1, updated_at = clock_timestamp()
            where job_key = $1 and cancelled_at is null and deleted_at is null
-           returning root_id, (sealed and completed_at is null
-             and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event = 0) as "may_complete!""#,
+           returning root_id, (sealed and completed_at is null and job_pending(job_state) = 0) as "may_complete!""#,
         job_key,
         delta.counts.available,
         delta.counts.running,
@@ -151,64 +150,37 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<UpdatedJobSt
     let after = sqlx::query_as!(
         UpdatedJobState,
         r#"update job_state g set
-             n_available = n_available + ($2::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_running   = n_running   + ($3::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_retryable = n_retryable + ($4::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_scheduled = n_scheduled + ($5::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_blocked   = n_blocked   + ($6::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_waiting_for_event = n_waiting_for_event + ($22::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_succeeded = n_succeeded + ($7::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_dead      = n_dead      + ($8::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_cancelled = n_cancelled + ($9::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             n_expired   = n_expired   + ($10::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             next_seq    = next_seq    + ($11::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             last_fair_turn   = greatest(last_fair_turn, ($12::bigint[])[width_bucket(g.job_key, $1::bigint[])]),
-             sealed      = sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])],
-             started_at  = coalesce(started_at,
-               case when ($14::bool[])[width_bucket(g.job_key, $1::bigint[])] then clock_timestamp() end),
-             open_feeds  = open_feeds + ($18::int[])[width_bucket(g.job_key, $1::bigint[])],
-             n_after_cancelled = n_after_cancelled + ($19::bigint[])[width_bucket(g.job_key, $1::bigint[])],
-             version     = version + 1,
-             updated_at  = clock_timestamp(),
-             -- A tree of one job completes right here: nothing pending, nothing to come.
-             completed_at = case
-               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
-                and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
-                    + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
-               then clock_timestamp() else completed_at end,
-             tree_completed_at = case
-               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
-                and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
-                    + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
-               then clock_timestamp() else tree_completed_at end,
-             completion = completion + case
-               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
-                and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
-                    + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
-               then 1 else 0 end,
-             -- 1 succeeded, 2 partial, 3 failed, 4 cancelled (`completion`).
-             tree_outcome = case
-               when solo and completed_at is null and not ($21::bool[])[width_bucket(g.job_key, $1::bigint[])] and (holds = 0 or cancelled_at is not null)
-                and (sealed or ($13::bool[])[width_bucket(g.job_key, $1::bigint[])])
-                and n_available + n_running + n_retryable + n_scheduled + n_blocked + n_waiting_for_event
-                    + ($15::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0
-               then case
-                 when cancelled_at is not null then 4
-                 when n_dead + n_cancelled + n_expired
-                      + ($16::bigint[])[width_bucket(g.job_key, $1::bigint[])] = 0 then 1
-                 when n_succeeded + ($7::bigint[])[width_bucket(g.job_key, $1::bigint[])] > 0 then 2
-                 else 3 end
-               else tree_outcome end
+             (n_available, n_running, n_retryable, n_scheduled, n_blocked, n_waiting_for_event,
+              n_succeeded, n_dead, n_cancelled, n_expired, n_after_cancelled,
+              next_seq, last_fair_turn, open_feeds, sealed,
+              started_at, version, updated_at,
+              completed_at, tree_completed_at, completion, tree_outcome) = (
+               select g.n_available + ($2::bigint[])[i], g.n_running + ($3::bigint[])[i],
+                 g.n_retryable + ($4::bigint[])[i], g.n_scheduled + ($5::bigint[])[i], g.n_blocked + ($6::bigint[])[i],
+                 g.n_waiting_for_event + ($7::bigint[])[i],
+                 g.n_succeeded + ($8::bigint[])[i], g.n_dead + ($9::bigint[])[i], g.n_cancelled + ($10::bigint[])[i],
+                 g.n_expired + ($11::bigint[])[i], g.n_after_cancelled + ($12::bigint[])[i],
+                 g.next_seq + ($13::bigint[])[i], greatest(g.last_fair_turn, ($14::bigint[])[i]),
+                 g.open_feeds + ($15::int[])[i], g.sealed or ($16::bool[])[i],
+                 coalesce(g.started_at, case when ($17::bool[])[i] then clock_timestamp() end),
+                 g.version + 1, clock_timestamp(),
+                 case when completes then clock_timestamp() else g.completed_at end,
+                 case when completes then clock_timestamp() else g.tree_completed_at end,
+                 g.completion + completes::int,
+                 case when completes
+                   then outcome_of(g.cancelled_at is not null, job_unsuccessful(g) + ($18::bigint[])[i],
+                                   g.n_succeeded + ($8::bigint[])[i])
+                   else g.tree_outcome end
+               from (select width_bucket(g.job_key, $1::bigint[]) as i) as at,
+                 -- A tree of one job completes right here: nothing pending, nothing to come.
+                 lateral (select g.solo and g.completed_at is null and not ($19::bool[])[i]
+                   and (g.holds = 0 or g.cancelled_at is not null) and (g.sealed or ($16::bool[])[i])
+                   and job_pending(g) + ($20::bigint[])[i] = 0 as completes) as completion)
            where g.job_key = any($1::bigint[])
-             and (g.cancelled_at is null or ($20::bool[])[width_bucket(g.job_key, $1::bigint[])])
-             and (g.deleted_at is null or ($20::bool[])[width_bucket(g.job_key, $1::bigint[])])
-             and not (g.sealed and ($17::bool[])[width_bucket(g.job_key, $1::bigint[])])
-           returning g.job_key, g.root_id,
-             (not g.solo and g.sealed and g.completed_at is null and g.open_feeds = 0 and g.after_open = 0
-              and g.n_available + g.n_running + g.n_retryable + g.n_scheduled + g.n_blocked + g.n_waiting_for_event = 0) as "needs_completion_check!",
+             and (g.cancelled_at is null or ($21::bool[])[width_bucket(g.job_key, $1::bigint[])])
+             and (g.deleted_at is null or ($21::bool[])[width_bucket(g.job_key, $1::bigint[])])
+             and not (g.sealed and ($22::bool[])[width_bucket(g.job_key, $1::bigint[])])
+           returning g.job_key, g.root_id, job_looks_complete(g) as "needs_completion_check!",
              (g.solo and g.calls is distinct from false and coalesce(g.tree_completed_at >= now(), false)) as "calls!""#,
         &keys,
         &column(|d| d.counts.available),
@@ -216,22 +188,22 @@ async fn change(tx: &mut Tx, deltas: &[(i64, Delta)]) -> Result<Vec<UpdatedJobSt
         &column(|d| d.counts.retryable),
         &column(|d| d.counts.scheduled),
         &column(|d| d.counts.blocked),
+        &column(|d| d.counts.waiting_for_event),
         &column(|d| d.counts.succeeded),
         &column(|d| d.counts.dead),
         &column(|d| d.counts.cancelled),
         &column(|d| d.counts.expired),
+        &column(|d| d.after_cancelled),
         &column(|d| d.seqs),
         &column(|d| d.fair_turn),
+        &deltas.iter().map(|(_, d)| d.feeds as i32).collect::<Vec<i32>>(),
         &flag(|d| d.seal),
         &flag(|d| d.starts),
-        &column(|d| d.counts.pending()),
         &column(|d| d.counts.unsuccessful()),
-        &flag(|d| d.adds),
-        &deltas.iter().map(|(_, d)| d.feeds as i32).collect::<Vec<i32>>(),
-        &column(|d| d.after_cancelled),
-        &flag(|d| d.knows_cancelled || d.fair_turn_only),
         &flag(|d| d.stays_open),
-        &column(|d| d.counts.waiting_for_event),
+        &column(|d| d.counts.pending()),
+        &flag(|d| d.knows_cancelled || d.fair_turn_only),
+        &flag(|d| d.adds),
     )
     .fetch_all(&mut **tx)
     .await?;
