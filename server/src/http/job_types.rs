@@ -3,16 +3,14 @@
 //! The rules of changes and permissions are in `crate::job_types`, which the pages use as well.
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
-use domain::{JobType, Time, api::Page, job_type::JobTypeSpec};
-use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use domain::{JobType, api::Page, job_type::JobTypeSpec};
 
 use super::extract::{IfMatch, Json, Path, Query};
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     query::{
-        cursor::{Paged, cut},
-        sort::Named,
+        cursor::Paged as _,
+        plain_list::{NamedList, plain_list},
     },
 };
 use crate::{
@@ -22,32 +20,7 @@ use crate::{
 };
 use engine::access::caller::{Caller, Scope};
 
-/// Query parameters of the list of job types.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct JobTypeList {
-    /// `-created_at` (default): newest first; `created_at`: oldest first; `name` and `-name`: by name
-    #[serde(default)]
-    #[param(value_type = Option<String>)]
-    sort: Named,
-    /// Maximum number of rows on the page, 1 to 1,000; default 50
-    #[serde(skip_serializing)]
-    limit: Option<i64>,
-    /// `next_cursor` of the previous page
-    #[serde(skip_serializing)]
-    cursor: Option<String>,
-}
-
-impl Paged for JobTypeList {
-    const LIST: &'static str = "job-types";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+plain_list!(JobTypes, NamedList, "job-types");
 
 /// Create a job type
 ///
@@ -73,18 +46,17 @@ pub async fn create_job_type(
 /// List job types
 ///
 /// Newest first. Every caller with `jobs:read` sees every type. Secrets of push executors are never shown.
-#[utoipa::path(get, path = "/job-types", tag = "job types", params(JobTypeList),
+#[utoipa::path(get, path = "/job-types", tag = "job types", params(NamedList),
     responses((status = 200, body = Page<JobType>)))]
 pub async fn list_job_types(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<JobTypeList>,
+    Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<JobType>>> {
-    let (limit, behind) = (query.rows()?, query.place::<(Time, String)>()?);
-    let found = job_types::list(&app, &query.sort.part(behind, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |found| (found.created_at, found.name.clone()));
-    let data = data.into_iter().map(|found| job_types::visible_to(&caller, found)).collect();
-    Ok(Answer(query.page(data, next)))
+    let list = JobTypes(&query);
+    let found = job_types::list(&app, &query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    let found = found.into_iter().map(|found| job_types::visible_to(&caller, found)).collect();
+    Ok(Answer(list.page_of(found, |found| (found.created_at, found.name.clone()))?))
 }
 
 /// Get a job type

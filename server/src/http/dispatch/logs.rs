@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::http::{
     extract::{Json, Path, Query},
     query::{
-        cursor::{Paged, cut},
+        cursor::{Paged as _, paged},
         sort::OfLogs,
     },
 };
@@ -57,15 +57,7 @@ pub struct LogList {
     cursor: Option<String>,
 }
 
-impl Paged for LogList {
-    const LIST: &'static str = "logs";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(LogList, "logs");
 
 /// List the log lines of an attempt
 ///
@@ -82,11 +74,10 @@ pub async fn list_logs(
     if query.attempt.is_some_and(|attempt| attempt < 1) {
         return Err(Problem::parameter("attempt", "expected a whole number from 1").into());
     }
-    let (limit, after) = (query.rows()?, query.place::<(i32, i64)>()?);
+    let after = query.place::<(i32, i64)>()?;
     // A page continues in its attempt, even if later attempts have started.
     let (attempt, behind) = after.map_or((query.attempt, None), |(attempt, line)| (Some(attempt), Some(line)));
     let newest_first = query.sort == OfLogs::Newest;
-    let found = app.engine.logs_behind(&caller, id, attempt, newest_first, behind, limit + 1).await?;
-    let (data, next) = cut(found, limit, |line| (line.attempt, line.line));
-    Ok(Answer(query.page(data, next)))
+    let found = app.engine.logs_behind(&caller, id, attempt, newest_first, behind, query.rows_to_read()?).await?;
+    Ok(Answer(query.page_of(found, |line| (line.attempt, line.line))?))
 }

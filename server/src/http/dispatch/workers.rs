@@ -8,12 +8,12 @@ use utoipa::IntoParams;
 use crate::http::{
     extract::Query,
     query::{
-        cursor::{Paged, cut},
+        cursor::{Paged as _, paged},
         sort::OfWorkers,
     },
 };
 use crate::{App, http::error::Result};
-use engine::{WorkerPosition, access::caller::Caller};
+use engine::access::caller::Caller;
 
 /// Query parameters of the list of workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -33,15 +33,7 @@ pub struct WorkerList {
     cursor: Option<String>,
 }
 
-impl Paged for WorkerList {
-    const LIST: &'static str = "workers";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(WorkerList, "workers");
 
 /// List workers
 ///
@@ -53,8 +45,7 @@ pub async fn list_workers(
     caller: Caller,
     Query(query): Query<WorkerList>,
 ) -> Result<Answer<Page<Worker>>> {
-    let (limit, after) = (query.rows()?, query.place::<WorkerPosition>()?);
-    let found = app.engine.workers(&caller, query.sort.into(), after, limit + 1).await?;
-    let (found, next) = cut(found, limit, |(place, _)| place.clone());
-    Ok(Answer(query.page(found.into_iter().map(|(_, worker)| worker).collect(), next)))
+    let found = app.engine.workers(&caller, query.sort.into(), query.place()?, query.rows_to_read()?).await?;
+    let Page { data, next_cursor } = query.page_of(found, |(place, _)| place.clone())?;
+    Ok(Answer(Page { data: data.into_iter().map(|(_, worker)| worker).collect(), next_cursor }))
 }

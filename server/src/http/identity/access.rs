@@ -2,76 +2,21 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
-    Time,
     api::Page,
     identity::access::{NewService, NewToken, Service, ServicePatch, Token, TokenMade},
 };
-use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, Path, Query},
     query::{
-        cursor::{Paged, cut},
-        sort::{ByAge, Named},
+        cursor::Paged as _,
+        plain_list::{NamedList, PlainList, plain_list},
     },
 };
 use crate::{App, auth::tokens, http::error::Result};
 use engine::access::caller::{Caller, Scope};
-
-/// Query parameters of a list without filters.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct PlainList {
-    /// `-created_at` (default): newest first; `created_at`: oldest first
-    #[serde(default)]
-    #[param(value_type = Option<String>)]
-    pub(crate) sort: ByAge,
-    /// Maximum number of rows on the page, 1 to 1,000; default 50
-    #[serde(skip_serializing)]
-    pub(crate) limit: Option<i64>,
-    /// `next_cursor` of the previous page
-    #[serde(skip_serializing)]
-    pub(crate) cursor: Option<String>,
-}
-
-/// Query parameters of a list of named objects, without filters.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct NamedList {
-    /// `-created_at` (default): newest first; `created_at`: oldest first; `name` and `-name`: by name
-    #[serde(default)]
-    #[param(value_type = Option<String>)]
-    pub(crate) sort: Named,
-    /// Maximum number of rows on the page, 1 to 1,000; default 50
-    #[serde(skip_serializing)]
-    pub(crate) limit: Option<i64>,
-    /// `next_cursor` of the previous page
-    #[serde(skip_serializing)]
-    pub(crate) cursor: Option<String>,
-}
-
-macro_rules! plain_list {
-    ($name:ident, $query:ident, $word:literal) => {
-        #[derive(Serialize)]
-        struct $name<'a>(&'a $query);
-        impl Paged for $name<'_> {
-            const LIST: &'static str = $word;
-            fn cursor(&self) -> Option<&str> {
-                self.0.cursor.as_deref()
-            }
-            fn limit(&self) -> Option<i64> {
-                self.0.limit
-            }
-        }
-    };
-}
-
-pub(crate) use plain_list;
 
 plain_list!(Services, NamedList, "services");
 plain_list!(Tokens, PlainList, "tokens");
@@ -105,10 +50,8 @@ pub async fn list_services(
     Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<Service>>> {
     let list = Services(&query);
-    let (limit, behind) = (list.rows()?, list.place::<(Time, String)>()?);
-    let found = tokens::list_services(&app, &caller, &query.sort.part(behind, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |service| (service.created_at, service.name.clone()));
-    Ok(Answer(list.page(data, next)))
+    let found = tokens::list_services(&app, &caller, &query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |service| (service.created_at, service.name.clone()))?))
 }
 
 /// Get a service
@@ -164,10 +107,8 @@ pub async fn list_tokens(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Token>>> {
     let list = Tokens(&query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = tokens::list_tokens(&app, &caller, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |token| token.id);
-    Ok(Answer(list.page(data, next)))
+    let found = tokens::list_tokens(&app, &caller, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |token| token.id)?))
 }
 
 /// Revoke a token

@@ -12,8 +12,11 @@ use domain::{
 };
 use uuid::Uuid;
 
-use super::{access::PlainList, people::page_of_sessions, session::with_cookies};
-use crate::http::extract::{Json, Path, Query};
+use super::{people::page_of_sessions, session::with_cookies};
+use crate::http::{
+    extract::{Json, Path, Query},
+    query::plain_list::PlainList,
+};
 use crate::{
     App,
     auth::{people, sessions},

@@ -2,21 +2,22 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{
-    Document, Time,
+    Document,
     api::Page,
     identity::{
         account::{LinkMade, NewUser, Session, SessionsEnded, User, UserMade, UserPatch},
         audit::ReasonBody,
     },
 };
-use serde::Serialize;
 use uuid::Uuid;
 
-use super::access::{NamedList, PlainList, plain_list};
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, JsonOrDefault, Path, Query},
-    query::cursor::{Paged, cut},
+    query::{
+        cursor::Paged as _,
+        plain_list::{NamedList, PlainList, plain_list},
+    },
 };
 use crate::{
     App,
@@ -58,10 +59,8 @@ pub async fn list_users(
     Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<User>>> {
     let list = Users(&query);
-    let (limit, behind) = (list.rows()?, list.place::<(Time, String)>()?);
-    let found = people::list(&app, &caller, &query.sort.part(behind, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |user| (user.created_at, user.name.clone()));
-    Ok(Answer(list.page(data, next)))
+    let found = people::list(&app, &caller, &query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |user| (user.created_at, user.name.clone()))?))
 }
 
 /// Get a person
@@ -165,8 +164,6 @@ pub(crate) async fn page_of_sessions(
     query: &PlainList,
 ) -> Result<Answer<Page<Session>>> {
     let list = Sessions(query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = sessions::list(app, caller, id, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |session| session.id);
-    Ok(Answer(list.page(data, next)))
+    let found = sessions::list(app, caller, id, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |session| session.id)?))
 }

@@ -8,14 +8,15 @@ use domain::{
         delivery::CallbackDelivery,
     },
 };
-use serde::Serialize;
 use uuid::Uuid;
 
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, Path, Query},
-    identity::access::{PlainList, plain_list},
-    query::cursor::{Paged, cut},
+    query::{
+        cursor::Paged as _,
+        plain_list::{PlainList, plain_list},
+    },
 };
 use crate::{App, alert_channels, http::error::Result};
 use engine::access::caller::{Caller, Scope};
@@ -53,10 +54,8 @@ pub async fn list_alert_channels(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<AlertChannel>>> {
     let list = AlertChannels(&query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = alert_channels::list(&app, &caller, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |channel| channel.id);
-    Ok(Answer(list.page(data, next)))
+    let found = alert_channels::list(&app, &caller, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |channel| channel.id)?))
 }
 
 /// Get an alert channel

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::http::{
     extract::{Json, Path, Query},
     query::{
-        cursor::{Paged, cut},
+        cursor::{Paged as _, paged},
         sort::ByAge,
     },
 };
@@ -45,15 +45,7 @@ pub struct AlertList {
     cursor: Option<String>,
 }
 
-impl Paged for AlertList {
-    const LIST: &'static str = "alerts";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(AlertList, "alerts");
 
 /// List alerts
 ///
@@ -65,7 +57,7 @@ pub async fn list_alerts(
     caller: Caller,
     Query(list): Query<AlertList>,
 ) -> Result<Answer<Page<Alert>>> {
-    let (limit, before) = (list.rows()?, list.place::<(Time, Uuid)>()?);
+    let (rows, before) = (list.rows_to_read()?, list.place::<(Time, Uuid)>()?);
     let kind = match &list.kind {
         Some(word) => {
             let words = AlertKind::ALL.map(AlertKind::as_str).join(", ");
@@ -80,10 +72,10 @@ pub async fn list_alerts(
         owner_id: None,
         kind,
         all: list.all.unwrap_or(false),
-        part: list.sort.part(before.map(|(at, id)| (at.0, id)), limit + 1),
+        part: list.sort.part(before.map(|(at, id)| (at.0, id)), rows),
     };
-    let (data, next) = cut(app.engine.alerts(&caller, query).await?, limit, |alert| (alert.raised_at, alert.id));
-    Ok(Answer(list.page(data, next)))
+    let found = app.engine.alerts(&caller, query).await?;
+    Ok(Answer(list.page_of(found, |alert| (alert.raised_at, alert.id))?))
 }
 
 /// Raise an alert about an assigned item

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::http::{
     extract::Query,
     query::{
-        cursor::{Paged, cut},
+        cursor::{Paged as _, paged},
         sort::ByAge,
     },
 };
@@ -68,15 +68,7 @@ enum Format {
     Ndjson,
 }
 
-impl Paged for AuditList {
-    const LIST: &'static str = "audit";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(AuditList, "audit");
 
 /// List audit entries
 ///
@@ -96,7 +88,7 @@ pub async fn list_audit(State(app): State<App>, caller: Caller, Query(list): Que
         };
         return Err(Problem::parameter(name, expected).into());
     }
-    let (limit, before) = (list.rows()?, list.place::<(Time, Uuid)>()?);
+    let (limit, before) = (list.rows_to_read()?, list.place::<(Time, Uuid)>()?);
     let query = AuditQuery {
         owner_id: None,
         actor: list.actor.clone(),
@@ -107,13 +99,13 @@ pub async fn list_audit(State(app): State<App>, caller: Caller, Query(list): Que
         since: list.since.map(|at| at.0),
         oldest_first: list.sort.oldest_first(),
         behind: before.map(|(at, id)| (at.0, id)),
-        limit: limit + 1,
+        limit,
     };
     if streams {
         let lines = audit::export(&app.pool, &caller, query, list.after).await?;
         let body = Body::from_stream(lines);
         return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response());
     }
-    let (data, next) = cut(app.engine.audit(&caller, query).await?, limit, |entry| (entry.at, entry.id));
-    Ok(Answer(list.page(data, next)).into_response())
+    let found = app.engine.audit(&caller, query).await?;
+    Ok(Answer(list.page_of(found, |entry| (entry.at, entry.id))?).into_response())
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::http::{
     extract::{JsonOrDefault, Path, Query},
     query::{
-        cursor::{Paged, cut},
+        cursor::{Paged as _, paged},
         sort::ByAge,
     },
 };
@@ -51,15 +51,7 @@ pub struct DeliveryList {
     cursor: Option<String>,
 }
 
-impl Paged for DeliveryList {
-    const LIST: &'static str = "deliveries";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(DeliveryList, "deliveries");
 
 impl DeliveryList {
     fn query(&self) -> Result<DeliveryQuery> {
@@ -73,7 +65,7 @@ impl DeliveryList {
             created_before: self.created_before.map(|at| at.0),
             oldest_first: self.sort.oldest_first(),
             behind: self.place::<Uuid>()?,
-            limit: self.rows()? + 1,
+            limit: self.rows_to_read()?,
         })
     }
 }
@@ -102,8 +94,7 @@ pub async fn list_deliveries(
     Query(list): Query<DeliveryList>,
 ) -> Result<Answer<Page<CallbackDelivery>>> {
     let found = app.engine.deliveries(&caller, list.query()?).await?;
-    let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
-    Ok(Answer(list.page(data, next)))
+    Ok(Answer(list.page_of(found, |delivery| delivery.id)?))
 }
 
 /// Query parameters of the list of a tree's deliveries.
@@ -123,15 +114,7 @@ pub struct JobDeliveryList {
     cursor: Option<String>,
 }
 
-impl Paged for JobDeliveryList {
-    const LIST: &'static str = "deliveries of a job";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(JobDeliveryList, "deliveries of a job");
 
 /// List the callbacks of a job's tree
 ///
@@ -147,12 +130,11 @@ pub async fn list_job_deliveries(
     let query = DeliveryQuery {
         oldest_first: list.sort.oldest_first(),
         behind: list.place::<Uuid>()?,
-        limit: list.rows()? + 1,
+        limit: list.rows_to_read()?,
         ..DeliveryQuery::default()
     };
     let found = app.engine.job_deliveries(&caller, id, query).await?;
-    let (data, next) = cut(found, list.rows()?, |delivery| delivery.id);
-    Ok(Answer(list.page(data, next)))
+    Ok(Answer(list.page_of(found, |delivery| delivery.id)?))
 }
 
 /// Resend a delivery

@@ -20,7 +20,7 @@ use crate::http::{
     enqueue::idempotency::{Key, Text, fingerprint},
     extract::{JsonOrDefault, Path, Query},
     query::{
-        cursor::{Paged, cut},
+        cursor::{Paged as _, paged},
         items::ItemList,
         sort::ByAge,
     },
@@ -49,15 +49,7 @@ pub struct BulkList {
     cursor: Option<String>,
 }
 
-impl Paged for BulkList {
-    const LIST: &'static str = "bulk operations";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(BulkList, "bulk operations");
 
 /// Start a bulk operation on all rows that match a filter
 ///
@@ -99,10 +91,8 @@ pub async fn list_bulk(
     caller: Caller,
     Query(list): Query<BulkList>,
 ) -> Result<Answer<Page<BulkOperation>>> {
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let (data, next) =
-        cut(app.engine.list_bulk(&caller, list.sort.part(before, limit + 1)).await?, limit, |one| one.id);
-    Ok(Answer(list.page(data, next)))
+    let found = app.engine.list_bulk(&caller, list.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |one| one.id)?))
 }
 
 /// Get a bulk operation

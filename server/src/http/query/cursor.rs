@@ -33,6 +33,11 @@ pub trait Paged: Serialize {
         }
     }
 
+    /// Number of rows to read: one more than the page shows, to detect a next page.
+    fn rows_to_read(&self) -> Result<i64> {
+        Ok(self.rows()? + 1)
+    }
+
     /// Position after which the page begins; `None` on the first page.
     fn place<P: DeserializeOwned>(&self) -> Result<Option<P>> {
         let Some(cursor) = self.cursor() else { return Ok(None) };
@@ -46,6 +51,12 @@ pub trait Paged: Serialize {
             ));
         }
         serde_json::from_slice(place).map(Some).map_err(|_| malformed())
+    }
+
+    /// Page of the rows that were read ([`Paged::rows_to_read`]). `place`: position of a row.
+    fn page_of<T, P: Serialize>(&self, rows: Vec<T>, place: impl Fn(&T) -> P) -> Result<Page<T>> {
+        let (data, next) = cut(rows, self.rows()?, place);
+        Ok(self.page(data, next))
     }
 
     /// Page of rows, with the cursor of the next page if `next` is a position.
@@ -67,6 +78,28 @@ pub trait Paged: Serialize {
         head
     }
 }
+
+/// Implements [`Paged`] for the parameters of a list, which have the fields `cursor` and `limit`, or pages of a fixed
+/// length.
+macro_rules! paged {
+    ($list:ident, $name:literal) => {
+        $crate::http::query::cursor::paged!($list, $name, |list| list.limit);
+    };
+    ($list:ident, $name:literal, $limit:expr) => {
+        impl $crate::http::query::cursor::Paged for $list {
+            const LIST: &'static str = $name;
+            fn cursor(&self) -> Option<&str> {
+                self.cursor.as_deref()
+            }
+            fn limit(&self) -> Option<i64> {
+                let limit: fn(&Self) -> Option<i64> = $limit;
+                limit(self)
+            }
+        }
+    };
+}
+
+pub(crate) use paged;
 
 /// Removes the extra row that was requested to detect a next page.
 pub fn cut<T, P>(mut rows: Vec<T>, limit: i64, place: impl Fn(&T) -> P) -> (Vec<T>, Option<P>) {

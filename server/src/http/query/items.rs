@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::{
-    cursor::{Paged, cut},
+    cursor::{Paged as _, paged},
     sort::{OfAttempts, OfGroups, OfItems},
 };
 use crate::http::extract::{Json, Path, Query, ids, read_query};
@@ -64,15 +64,7 @@ pub struct ItemList {
     cursor: Option<String>,
 }
 
-impl Paged for ItemList {
-    const LIST: &'static str = "items";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(ItemList, "items");
 
 impl ItemList {
     /// Parses a query into its filter.
@@ -164,15 +156,7 @@ pub struct AttemptList {
     cursor: Option<String>,
 }
 
-impl Paged for AttemptList {
-    const LIST: &'static str = "attempts";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(AttemptList, "attempts");
 
 /// List the attempts of an item
 ///
@@ -186,11 +170,9 @@ pub async fn list_attempts(
     Path(id): Path<Uuid>,
     Query(query): Query<AttemptList>,
 ) -> Result<Answer<Page<Attempt>>> {
-    let (limit, after) = (query.rows()?, query.place::<i32>()?);
-    let newest_first = query.sort == OfAttempts::Newest;
-    let found = app.engine.attempts_behind(&caller, id, newest_first, after, limit + 1).await?;
-    let (data, next) = cut(found, limit, |attempt| attempt.attempt);
-    Ok(Answer(query.page(data, next)))
+    let (newest_first, rows) = (query.sort == OfAttempts::Newest, query.rows_to_read()?);
+    let found = app.engine.attempts_behind(&caller, id, newest_first, query.place()?, rows).await?;
+    Ok(Answer(query.page_of(found, |attempt| attempt.attempt)?))
 }
 
 /// List dead letters
@@ -241,15 +223,7 @@ pub struct GroupList {
     cursor: Option<String>,
 }
 
-impl Paged for GroupList {
-    const LIST: &'static str = "groups";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(GroupList, "groups");
 
 impl GroupList {
     fn states(&self) -> Result<Option<Vec<GroupState>>> {

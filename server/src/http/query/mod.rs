@@ -2,6 +2,7 @@
 
 pub mod cursor; // cursors of lists
 pub mod items; // items and dead letters
+pub(super) mod plain_list; // parameters of lists without filters
 pub mod results; // results and failures as streams
 pub mod search; // search over all kinds of objects
 pub mod series; // activity of job types over time

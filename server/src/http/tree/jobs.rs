@@ -21,7 +21,10 @@ use uuid::Uuid;
 use crate::http::{
     enqueue::idempotency::{self, Key, Text},
     extract::{Filters, Path, Query, Reason, ReasonParameter, ids, read_filters},
-    query::{cursor::Paged, sort::ByAge},
+    query::{
+        cursor::{Paged as _, paged},
+        sort::ByAge,
+    },
     trace::Trace,
 };
 use crate::{App, http::error::Result};
@@ -77,15 +80,7 @@ pub struct JobList {
     metadata: BTreeMap<String, String>,
 }
 
-impl Paged for JobList {
-    const LIST: &'static str = "jobs";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        self.limit
-    }
-}
+paged!(JobList, "jobs");
 
 impl JobList {
     /// Parses a query into its filter.

@@ -6,14 +6,16 @@ use domain::{
     api::{NewSchedule, Page, Schedule, SchedulePatch, ScheduleRun},
     identity::audit::ReasonBody,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Path, Query, Reason, ReasonParameter},
-    identity::access::{PlainList, plain_list},
-    query::cursor::{Paged, cut},
+    query::{
+        cursor::Paged as _,
+        plain_list::{PlainList, plain_list},
+    },
     trace::Trace,
 };
 use crate::{App, http::error::Result};
@@ -68,10 +70,8 @@ pub async fn list_schedules(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Schedule>>> {
     let list = Schedules(&query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = app.engine.schedules(&caller, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |schedule| schedule.id);
-    Ok(Answer(list.page(data, next)))
+    let found = app.engine.schedules(&caller, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |schedule| schedule.id)?))
 }
 
 /// Get a schedule
@@ -96,10 +96,8 @@ pub async fn list_schedule_runs(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<ScheduleRun>>> {
     let list = Runs(&query);
-    let (limit, before) = (list.rows()?, list.place::<i64>()?);
-    let found = app.engine.schedule_runs(&caller, id, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |run| run.seq);
-    Ok(Answer(list.page(data, next)))
+    let found = app.engine.schedule_runs(&caller, id, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |run| run.seq)?))
 }
 
 /// Update a schedule

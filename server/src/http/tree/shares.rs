@@ -7,14 +7,15 @@ use domain::{
     identity::audit::ReasonBody,
     tree::share::{Share, ShareBody, ShareMade},
 };
-use serde::Serialize;
 use uuid::Uuid;
 
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, once},
     extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
-    identity::access::{PlainList, plain_list},
-    query::cursor::{Paged, cut},
+    query::{
+        cursor::Paged as _,
+        plain_list::{PlainList, plain_list},
+    },
 };
 use crate::{App, auth::look_for_changes, http::error::Result};
 use engine::access::caller::Caller;
@@ -59,10 +60,8 @@ pub async fn list_shares(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Share>>> {
     let list = Shares(&query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let (data, next) =
-        cut(app.engine.shares(&caller, id, query.sort.part(before, limit + 1)).await?, limit, |share| share.id);
-    Ok(Answer(list.page(data, next)))
+    let found = app.engine.shares(&caller, id, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |share| share.id)?))
 }
 
 /// List all share links
@@ -76,10 +75,8 @@ pub async fn list_all_shares(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Share>>> {
     let list = AllShares(&query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let (data, next) =
-        cut(app.engine.all_shares(&caller, query.sort.part(before, limit + 1)).await?, limit, |share| share.id);
-    Ok(Answer(list.page(data, next)))
+    let found = app.engine.all_shares(&caller, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    Ok(Answer(list.page_of(found, |share| share.id)?))
 }
 
 /// Revoke a share link

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{Signed, address, pairs};
 use crate::{
     App,
-    http::query::cursor::{Paged, cut},
+    http::query::cursor::{Paged as _, paged},
 };
 use engine::{
     access::caller::{Caller, Role},
@@ -35,15 +35,7 @@ struct AuditList {
     cursor: Option<String>,
 }
 
-impl Paged for AuditList {
-    const LIST: &'static str = "page of the audit log";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(AuditList, "page of the audit log", |_| Some(ROWS));
 
 impl AuditList {
     /// Parses a URL query. Unknown parameters are ignored: they may belong to other pages.
@@ -115,8 +107,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
 
 async fn find(app: &App, caller: &Caller, list: &AuditList, page_data: &mut page::Audit) -> Result<()> {
     let found = app.engine.audit(caller, list.query()?).await?;
-    let (entries, next) = cut(found, ROWS, |entry| (entry.at, entry.id));
-    let paged = list.page(entries, next);
+    let paged = list.page_of(found, |entry| (entry.at, entry.id))?;
     page_data.next = paged.next_cursor.map(|cursor| {
         let AuditList { actor, action, since, job, .. } = list;
         address("/audit", &[("actor", actor), ("action", action), ("since", since), ("job", job), ("cursor", &cursor)])

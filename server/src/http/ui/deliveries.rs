@@ -23,7 +23,7 @@ use crate::{
     http::{
         extract::{Path, TriedPath},
         notify::deliveries::states,
-        query::cursor::{Paged, cut},
+        query::cursor::{Paged as _, paged},
     },
 };
 use engine::{
@@ -43,15 +43,7 @@ struct DeliveryPages {
     cursor: Option<String>,
 }
 
-impl Paged for DeliveryPages {
-    const LIST: &'static str = "page of deliveries";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(DeliveryPages, "page of deliveries", |_| Some(ROWS));
 
 /// `GET /deliveries`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
@@ -81,8 +73,7 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
 async fn find(app: &App, caller: &Caller, pages: &DeliveryPages, page_data: &mut Deliveries) -> Result<()> {
     let states = states(Some(pages.state.as_str()).filter(|state| !state.is_empty()))?;
     let query = DeliveryQuery { states, behind: pages.place::<Uuid>()?, limit: ROWS + 1, ..DeliveryQuery::default() };
-    let (all, next) = cut(app.engine.deliveries(caller, query).await?, ROWS, |one| one.id);
-    let found = pages.page(all, next);
+    let found = pages.page_of(app.engine.deliveries(caller, query).await?, |one| one.id)?;
     page_data.next =
         found.next_cursor.map(|cursor| address("/deliveries", &[("state", &pages.state), ("cursor", &cursor)]));
     page_data.all = found.data;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::address;
 use crate::{
     App,
-    http::query::cursor::{Paged, cut},
+    http::query::cursor::{Paged as _, paged},
 };
 use engine::{
     ItemFilter, Span,
@@ -65,15 +65,7 @@ struct ViewPlace {
     cursor: Option<String>,
 }
 
-impl Paged for ViewPlace {
-    const LIST: &'static str = "view of a job";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(ViewPlace, "view of a job", |_| Some(ROWS));
 
 impl ViewPlace {
     fn next(&self, cursor: Option<String>) -> Option<String> {
@@ -103,8 +95,7 @@ pub(super) async fn activity(app: &App, caller: &Caller, job: &Job, cursor: Opti
         ..AuditQuery::default()
     };
     let found = app.engine.audit(caller, query).await?;
-    let (entries, next) = cut(found, ROWS, |entry| (entry.at, entry.id));
-    let page = place.page(entries, next);
+    let page = place.page_of(found, |entry| (entry.at, entry.id))?;
     Ok(Activity { entries: page.data, next: place.next(page.next_cursor), staff: caller.sees_all() })
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::pairs;
-use crate::http::query::cursor::Paged;
+use crate::http::query::cursor::paged;
 use engine::error::{Error, Result};
 
 /// Number of rows on a page.
@@ -149,12 +149,4 @@ impl Pages {
     }
 }
 
-impl Paged for Pages {
-    const LIST: &'static str = "page";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(Pages, "page", |_| Some(ROWS));

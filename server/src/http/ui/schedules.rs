@@ -30,7 +30,7 @@ use crate::{
     App,
     http::{
         extract::{Path, TriedPath},
-        query::cursor::{Paged, cut},
+        query::cursor::{Paged as _, cut, paged},
         trace::Trace,
     },
 };
@@ -57,15 +57,7 @@ struct Pages {
     cursor: Option<String>,
 }
 
-impl Paged for Pages {
-    const LIST: &'static str = "page of schedules";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(Pages, "page of schedules", |_| Some(ROWS));
 
 fn word(query: Option<&str>, wanted: &str) -> Option<String> {
     pairs(query).find(|(name, _)| name == wanted).map(|(_, word)| word)
@@ -86,9 +78,8 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
 
 async fn find(app: &App, caller: &Caller, pages: &Pages) -> Result<Schedules> {
     let found = app.engine.schedules(caller, PageRange::newest(pages.place::<Uuid>()?, ROWS + 1)).await?;
-    let (all, next) = cut(found, ROWS, |one| one.id);
-    let jobs = jobs_of(app, caller, all.iter().filter_map(|one| one.last_run.as_ref())).await?;
-    let found = pages.page(all, next);
+    let found = pages.page_of(found, |one| one.id)?;
+    let jobs = jobs_of(app, caller, found.data.iter().filter_map(|one| one.last_run.as_ref())).await?;
     let next = found.next_cursor.map(|cursor| address("/schedules", &[("cursor", &cursor)]));
     Ok(Schedules { all: found.data, jobs, next, first: pages.cursor.is_none(), problem: None })
 }

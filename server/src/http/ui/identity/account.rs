@@ -21,7 +21,7 @@ use crate::{
     http::{
         extract::TriedPath,
         identity::session::with_cookies,
-        query::cursor::{Paged, cut},
+        query::cursor::{Paged as _, paged},
     },
 };
 use engine::{
@@ -38,15 +38,7 @@ struct SessionList {
     cursor: Option<String>,
 }
 
-impl Paged for SessionList {
-    const LIST: &'static str = "page of one's sessions";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(SessionList, "page of one's sessions", |_| Some(ROWS));
 
 /// `GET /account`
 pub(crate) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
@@ -90,8 +82,7 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
     let asks_current = people::asks_current(app, caller).await?;
     let found =
         sessions::list(app, caller, caller.owner_id, PageRange::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
-    let (sessions, next) = cut(found, ROWS, |session| session.id);
-    let paged = list.page(sessions, next);
+    let paged = list.page_of(found, |session| session.id)?;
     let next = paged.next_cursor.map(|cursor| address("/account", &[("cursor", &cursor)]));
     Ok(page::Account {
         user,

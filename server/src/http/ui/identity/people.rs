@@ -20,7 +20,7 @@ use crate::{
     auth::{factors, people, sessions},
     http::{
         extract::{Path, TriedPath},
-        query::cursor::{Paged, cut},
+        query::cursor::{Paged as _, paged},
     },
 };
 use engine::{
@@ -39,15 +39,7 @@ struct PeopleList {
     cursor: Option<String>,
 }
 
-impl Paged for PeopleList {
-    const LIST: &'static str = "page of people";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(PeopleList, "page of people", |_| Some(ROWS));
 
 /// `GET /people`
 pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
@@ -72,8 +64,7 @@ async fn show_list(app: &App, signed: &Signed, list: PeopleList, form: page::New
 async fn read_list(app: &App, signed: &Signed, list: &PeopleList) -> Result<page::People> {
     let part = NamedPageRange::by_name_behind(list.place::<String>()?, ROWS + 1);
     let found = people::list(app, &signed.caller, &part).await?;
-    let (users, next) = cut(found, ROWS, |user| user.name.clone());
-    let paged = list.page(users, next);
+    let paged = list.page_of(found, |user| user.name.clone())?;
     let next = paged.next_cursor.map(|cursor| address("/people", &[("cursor", &cursor)]));
     Ok(page::People { users: paged.data, next, form: page::NewPerson::default() })
 }

@@ -24,7 +24,7 @@ use crate::{
     auth::tokens,
     http::{
         extract::TriedPath,
-        query::cursor::{Paged, cut},
+        query::cursor::{Paged as _, paged},
     },
 };
 use engine::{
@@ -45,15 +45,7 @@ struct TokenList {
     cursor: Option<String>,
 }
 
-impl Paged for TokenList {
-    const LIST: &'static str = "page of tokens";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(TokenList, "page of tokens", |_| Some(ROWS));
 
 /// `GET /services`
 pub(crate) async fn show(
@@ -81,8 +73,7 @@ async fn draw(app: &App, signed: &Signed, list: TokenList, typed: page::Services
         let services = tokens::list_services(app, &signed.caller, &NamedPageRange::by_name(SERVICES)).await?;
         let found =
             tokens::list_tokens(app, &signed.caller, PageRange::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
-        let (found, next) = cut(found, ROWS, |token| token.id);
-        let paged = list.page(found, next);
+        let paged = list.page_of(found, |token| token.id)?;
         let next = paged.next_cursor.map(|cursor| address(PATH, &[("cursor", &cursor)]));
         Ok::<_, Error>(page::Services { services, tokens: paged.data, next, ..typed })
     };

@@ -31,7 +31,7 @@ use crate::{
     App,
     http::{
         extract::{Path, TriedPath},
-        query::cursor::Paged,
+        query::cursor::{Paged as _, paged},
     },
 };
 use engine::{
@@ -53,15 +53,7 @@ struct ImportList {
     cursor: Option<String>,
 }
 
-impl Paged for ImportList {
-    const LIST: &'static str = "page of imports";
-    fn cursor(&self) -> Option<&str> {
-        self.cursor.as_deref()
-    }
-    fn limit(&self) -> Option<i64> {
-        Some(ROWS)
-    }
-}
+paged!(ImportList, "page of imports", |_| Some(ROWS));
 
 /// `GET /imports`
 pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {

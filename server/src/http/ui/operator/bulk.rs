@@ -30,7 +30,7 @@ use crate::{
         enqueue::idempotency::{Key, fingerprint},
         extract::{Path, TriedPath},
         operator::bulk::bulk_selection,
-        query::cursor::{Paged as _, cut},
+        query::cursor::Paged as _,
     },
 };
 use engine::{
@@ -44,10 +44,8 @@ use engine::{
 pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let pages = Pages::plain("/bulk", query.as_deref());
     let found = async {
-        let (limit, before) = (pages.rows()?, pages.place::<Uuid>()?);
-        let (found, next) =
-            cut(app.engine.list_bulk(&signed.caller, PageRange::newest(before, limit + 1)).await?, limit, |one| one.id);
-        let page = pages.page(found, next);
+        let range = PageRange::newest(pages.place()?, pages.rows_to_read()?);
+        let page = pages.page_of(app.engine.list_bulk(&signed.caller, range).await?, |one| one.id)?;
         let next = page.next_cursor.map(|cursor| crate::http::ui::address("/bulk", &[("cursor", &cursor)]));
         let first = pages.first();
         Ok(move || pages::list_page(&page.data, next.as_ref(), first))

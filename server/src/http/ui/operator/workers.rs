@@ -19,22 +19,22 @@ use crate::http::ui::{Signed, list_request::Pages, pairs, staff};
 use crate::{
     App,
     http::extract::{Path, TriedPath},
-    http::query::cursor::{Paged as _, cut},
+    http::query::cursor::Paged as _,
 };
-use engine::{Span, WorkerPosition, access::caller::Caller, error::Result, store::pagination::NamedOrder};
+use engine::{Span, access::caller::Caller, error::Result, store::pagination::NamedOrder};
 
 /// `GET /workers`
 pub(crate) async fn workers(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let pages = Pages::plain("/workers", query.as_deref());
     let found = async {
         staff(&signed.caller)?;
-        let (limit, after) = (pages.rows()?, pages.place::<WorkerPosition>()?);
-        let found = app.engine.workers(&signed.caller, NamedOrder::ByName, after, limit + 1).await?;
-        let (found, next) = cut(found, limit, |(place, _)| place.clone());
-        let page = pages.page(found.into_iter().map(|((.., credential), worker)| (credential, worker)).collect(), next);
+        let (after, rows) = (pages.place()?, pages.rows_to_read()?);
+        let found = app.engine.workers(&signed.caller, NamedOrder::ByName, after, rows).await?;
+        let page = pages.page_of(found, |(place, _)| place.clone())?;
+        let workers: Vec<_> = page.data.into_iter().map(|((.., credential), worker)| (credential, worker)).collect();
         let next = page.next_cursor.map(|cursor| crate::http::ui::address("/workers", &[("cursor", &cursor)]));
         let first = pages.first();
-        Ok(move || pages::overview::workers_page(&page.data, next.as_ref(), first))
+        Ok(move || pages::overview::workers_page(&workers, next.as_ref(), first))
     };
     signed.answer(found.await)
 }
