@@ -19,5 +19,6 @@ mod rows;
 pub mod schedules;
 pub mod search;
 pub mod shortcuts;
+pub mod start_job;
 pub mod types;
 pub mod worker;

@@ -3,7 +3,7 @@
 //! The columns are the properties of the payload schema in its order, then those that only have aliases or examples.
 //! Independent of HTTP.
 
-mod order; // order of names in a JSON object
+pub(crate) mod order; // order of names in a JSON object
 mod workbook; // as XLSX
 
 use std::collections::HashSet;

@@ -129,6 +129,7 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "resumed" => "Resumed.",
         "created" => "Created.",
         "started" => "Started. The run appears below.",
+        "job-started" => "Started. This page follows the job.",
         "resent" => "Sending again. The result appears here.",
         "changed" => "Saved. Applies within a second.",
         "tested" => "The test is being sent. The result appears here.",

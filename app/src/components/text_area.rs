@@ -7,8 +7,8 @@
 use leptos::prelude::*;
 
 /// Multi-line field. `describes` is the id of its description; `bad` marks it as invalid.
-pub fn text_area(id: &str, name: &'static str, text: &str, describes: &str, bad: bool) -> AnyView {
-    let (id, describes) = (id.to_owned(), describes.to_owned());
+pub fn text_area(id: &str, name: impl Into<String>, text: &str, describes: &str, bad: bool) -> AnyView {
+    let (id, name, describes) = (id.to_owned(), name.into(), describes.to_owned());
     let rows = text.lines().count().clamp(4, 16).to_string();
     view! {
         <textarea
@@ -18,7 +18,7 @@ pub fn text_area(id: &str, name: &'static str, text: &str, describes: &str, bad:
             spellcheck="false"
             autocomplete="off"
             class="mono"
-            aria-describedby=describes
+            aria-describedby=(!describes.is_empty()).then_some(describes)
             aria-invalid=bad.then_some("true")
             inner_html=format!("\n{}", escaped(text))
         ></textarea>

@@ -69,6 +69,10 @@ pub fn page(jobs: &Jobs) -> Page {
                 <a class="btn" href="/items">
                     "All items"
                 </a>
+                <a class="btn" href="/jobs/new">
+                    {icon("play")}
+                    "Start job"
+                </a>
                 <a class="btn btn-primary" href="/imports/new">
                     {icon("upload")}
                     "New import"
@@ -128,13 +132,16 @@ fn nothing(jobs: &Jobs) -> AnyView {
         <a class="btn btn-primary" href="/imports/new">
             "Import a file"
         </a>
+        <a class="btn" href="/jobs/new">
+            "Start a job"
+        </a>
         <a class="btn" href="/api/docs">
             "Create one with the API"
         </a>
     };
     empty(
         "No jobs yet",
-        "A job appears here as soon as someone imports a file or a service creates one.",
+        "A job appears here as soon as someone imports a file, starts one by hand, or a service creates one.",
         start.into_any(),
     )
 }

@@ -22,6 +22,7 @@ pub use form::StoredSecrets;
 pub use typed::{Typed, UNITS};
 
 use crate::{
+    address::address,
     components::{
         action_form::{ActionForm, RefusedAction, action_form_open, flash},
         breadcrumbs::breadcrumbs,
@@ -130,6 +131,7 @@ pub fn page(page_data: &JobTypePageData) -> Page {
         </div>
         {flash(page_data.flash.as_deref())}
         <p class="actions">
+            <a href=address("/jobs/new", &[("type", name.as_str())])>"Start a job"</a>
             <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Jobs"</a>
             <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Failures"</a>
             {page_data.has_template.then(|| templates::links(&name))}

@@ -42,6 +42,7 @@ mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
 mod schedules; // schedules and their runs
 mod search; // search page
+mod start_job; // jobs started by form
 mod theme; // theme and sidebar
 mod types; // job types and their forms
 

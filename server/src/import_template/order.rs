@@ -37,7 +37,7 @@ pub(super) fn of_object(text: &str) -> Vec<String> {
 }
 
 /// Names of the `properties` of a schema; empty if it has none.
-pub(super) fn of_properties(schema: &str) -> Vec<String> {
+pub(crate) fn of_properties(schema: &str) -> Vec<String> {
     #[derive(Default, Deserialize)]
     struct Shape {
         #[serde(default)]

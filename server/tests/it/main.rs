@@ -97,6 +97,7 @@ mod sign_in;
 mod slow_clients;
 mod sorting; // orders of lists
 mod staff_pages;
+mod start_job; // jobs started by form
 mod step_up; // proving again who one is
 mod strict_requests;
 mod throttle;

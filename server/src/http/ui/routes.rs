@@ -26,7 +26,7 @@ use leptos_router::{
 use super::{
     Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu,
     render::{page, render, render_forms},
-    schedules, search, see_other, theme, types,
+    schedules, search, see_other, start_job, theme, types,
 };
 use crate::App;
 use crate::http::ui::{
@@ -55,6 +55,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/account") ssr=SsrMode::Async view=page(account::show) />
                 <Route path=path!("/audit") ssr=SsrMode::Async view=page(audit::show) />
                 <Route path=path!("/jobs") ssr=SsrMode::Async view=page(jobs::list) />
+                <Route path=path!("/jobs/new") ssr=SsrMode::Async view=page(start_job::new) />
                 <Route path=path!("/jobs/:id") ssr=SsrMode::Async view=page(jobs::show) />
                 <Route path=path!("/deliveries") ssr=SsrMode::Async view=page(deliveries::list) />
                 <Route path=path!("/deliveries/:id") ssr=SsrMode::Async view=page(deliveries::show) />
@@ -126,6 +127,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/account/sessions/{id}/end", post(account::end_session))
         .route("/people/{id}/sessions/end", post(people::end_sessions))
         .route("/people/{id}/sessions/{session}/end", post(people::end_session))
+        .route("/jobs", post(start_job::create))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
         .route("/jobs/{id}/replay", post(jobs::replay))
         .route("/jobs/{id}/pin", post(jobs::pin))
