@@ -1429,6 +1429,33 @@ create index schedule_run_started on schedule_run (schedule_id, seq) where state
 create index schedule_run_queued on schedule_run (schedule_id, seq) where state = 'queued';
 
 
+-- ==== Saved views ================================================================================
+
+-- One saved view: the filter and the order of a list under a name (`saved-views`).
+create table saved_view (
+    id          uuid primary key,
+    owner_id    uuid not null references owner,
+    list        text not null,               -- domain::saved_view::ViewList
+    name        text not null,
+    q           text not null,               -- filter, as it was given
+    sort        text,                        -- null: the list's default
+    shared      boolean not null,            -- everyone may use it
+    created_at  timestamptz not null default clock_timestamp(),
+    updated_at  timestamptz not null default clock_timestamp(),
+    constraint saved_view_name unique (owner_id, list, name),
+    constraint saved_view_list check (list in ('jobs', 'items', 'failures'))
+);
+create index saved_view_shared on saved_view (list, id) where shared;
+
+-- The view that an owner's list opens with: an own one, or one that is shared.
+create table default_view (
+    owner_id  uuid not null references owner,
+    list      text not null,
+    view_id   uuid not null references saved_view on delete cascade,
+    primary key (owner_id, list)
+);
+create index default_view_view on default_view (view_id);
+
 -- ==== Statistics and history ======================================================================
 
 -- One worker that has claimed, up to a few seconds ago; deleted after a day. What it works on is in `lease`.

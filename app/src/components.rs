@@ -22,6 +22,8 @@ pub mod json;
 pub mod logo;
 pub mod panel;
 #[cfg(feature = "ssr")]
+pub mod saved_views;
+#[cfg(feature = "ssr")]
 pub mod selection;
 pub mod sprite;
 pub mod state;

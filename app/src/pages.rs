@@ -21,4 +21,5 @@ pub mod search;
 pub mod shortcuts;
 pub mod start_job;
 pub mod types;
+pub mod views;
 pub mod worker;

@@ -39,6 +39,7 @@ pub mod limits;
 pub mod notify;
 pub mod problem;
 pub mod query;
+pub mod saved_view;
 pub mod strict_json;
 pub mod tree;
 

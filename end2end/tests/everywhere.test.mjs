@@ -28,6 +28,10 @@ async function haunted(t) {
   t.after(() => receiver.close());
   const server = await startServer(t, { TREELINE_CALLBACK_ALLOW: '127.0.0.1' });
   await made(server, 'PUT', '/job-types/haunted', { executor: { kind: 'pull' }, steps: ['one', 'two'], max_failures: 1 });
+  await made(server, 'PUT', '/job-types/haunted-fields', {
+    executor: { kind: 'pull' },
+    payload_schema: { properties: { [EVIL]: { title: EVIL, description: EVIL, default: EVIL, type: 'string' }, [LONG]: { enum: [EVIL, LONG] } } },
+  });
   const file = [`${EVIL.replaceAll('"', '')},amount`, ...Array.from({ length: 12 }, (_, n) => `'${EVIL.replaceAll('"', '')} ${n}',${n}`), 'too,many,fields'];
   const query = new URLSearchParams({ filename: `${EVIL}.csv`, format: 'csv' });
   const upload = await made(server, 'POST', `/uploads?${query}`, file.join('\n'), { 'content-type': 'application/octet-stream' });
@@ -75,6 +79,7 @@ async function haunted(t) {
   const share = await made(server, 'POST', `/jobs/${imported.id}/share`);
   const schedule = await made(server, 'POST', '/schedules', { name: EVIL.slice(0, 200), cron: '0 2 * * *', job: { type: 'haunted', name: EVIL, sealed: true } });
   await made(server, 'POST', `/schedules/${schedule.id}/run`);
+  await made(server, 'POST', '/views', { list: 'items', name: EVIL.slice(0, 100).trim(), q: `"${LONG}"`, shared: true });
   const channel = await made(server, 'POST', '/alert-channels', { name: EVIL.slice(0, 200), kind: 'webhook', url: 'https://hooks.example/', types: ['haunted'], paused: true });
 
   const pages = {
@@ -86,6 +91,7 @@ async function haunted(t) {
     jobs: '/jobs',
     'jobs-none': '/jobs?q=name-of-nothing',
     'jobs-wrong': `/jobs?${new URLSearchParams({ q: EVIL })}`,
+    'job-new': '/jobs/new?type=haunted-fields',
     'job-tree': `/jobs/${tree.id}`,
     'job-cancelled': `/jobs/${cancelled.id}`,
     callbacks: '/deliveries',
@@ -105,6 +111,7 @@ async function haunted(t) {
     'alert-channel-new': '/alert-channels/new?kind=webhook',
     'alert-channel': `/alert-channels/${channel.id}`,
     workers: '/workers',
+    views: '/views',
     types: '/types',
     type: '/types/haunted',
     people: '/people',
@@ -211,8 +218,8 @@ async function walk(page, name, failures) {
   const all = await page.evaluate(() => {
     const visible = (it) => it.checkVisibility({ visibilityProperty: true }) && it.getClientRects().length > 0;
     const wanted = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')];
-    // One radio of a group, one row of a grid: arrow keys reach the others.
-    const found = wanted.filter((it) => visible(it) && !it.disabled && !it.closest('[role=treegrid], dialog, [inert]') && it.type !== 'radio');
+    // One radio of a group, one row of a grid: arrow keys reach the others. The hidden button that Enter presses is there twice.
+    const found = wanted.filter((it) => visible(it) && !it.disabled && !it.closest('[role=treegrid], dialog, [inert], [aria-hidden=true]') && it.type !== 'radio');
     found.forEach((it, n) => (it.dataset.walked = n));
     return found.length;
   });

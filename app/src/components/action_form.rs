@@ -130,6 +130,8 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "created" => "Created.",
         "started" => "Started. The run appears below.",
         "job-started" => "Started. This page follows the job.",
+        "view-saved" => "Saved. The view is in the menu Views.",
+        "changed-view" => "Saved.",
         "resent" => "Sending again. The result appears here.",
         "changed" => "Saved. Applies within a second.",
         "tested" => "The test is being sent. The result appears here.",
@@ -137,7 +139,7 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "muted" => "Ignored. It raises no alerts; its items stay as they are.",
         "resolved" => "Resolved. It comes back here if it happens again.",
         "reopened" => "Open again.",
-        "type-deleted" => "Deleted.",
+        "type-deleted" | "view-deleted" => "Deleted.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,
     };

@@ -3,10 +3,16 @@
 //! It is a GET form with links: the filter is part of the URL, so a page can be shared. An error in the
 //! filter is shown below the field with its position, and the list is empty.
 
-use domain::query::filter::{Fault, Filter, Term, Test, lists::List};
+use domain::{
+    query::filter::{Fault, Filter, Term, Test, lists::List},
+    saved_view::ViewList,
+};
 use leptos::prelude::*;
 
-use super::state::icon;
+use super::{
+    saved_views::{self, ListViews, orders},
+    state::icon,
+};
 use crate::address::address;
 
 /// Filter of a list page, as typed and as parsed.
@@ -20,17 +26,38 @@ pub struct ListFilter {
     /// Empty if the text has an error.
     pub filter: Filter,
     pub fault: Option<Fault>,
+    /// Order, as a value of the API's `sort`; `None`: the default.
+    pub sort: Option<String>,
+    /// Saved views of the list.
+    pub views: Option<ListViews>,
 }
 
 impl ListFilter {
     /// An empty filter: the whole list.
     pub fn nothing(list: List, path: &'static str) -> Self {
-        Self { list, path, typed: String::new(), filter: Filter::default(), fault: None }
+        Self { list, path, typed: String::new(), filter: Filter::default(), fault: None, sort: None, views: None }
     }
 
-    /// URL of the page with another filter.
+    /// URL of the page with another filter, in the same order.
     pub fn link(&self, filter: &Filter) -> String {
-        address(self.path, &[("q", &filter.to_string())])
+        let sort = self.sort.as_deref().unwrap_or_default();
+        // The bare path opens with the default view.
+        if filter.is_empty() && sort.is_empty() && self.views.as_ref().is_some_and(ListViews::has_default) {
+            return saved_views::everything(self.path);
+        }
+        address(self.path, &[("q", &filter.to_string()), ("sort", sort)])
+    }
+
+    /// URL of the page with everything, in the default order.
+    pub fn everything(&self) -> String {
+        Self { sort: None, ..self.clone() }.link(&Filter::default())
+    }
+
+    /// True if the page shows this filter in this order.
+    pub(super) fn shows(&self, q: &str, sort: Option<&str>) -> bool {
+        self.fault.is_none()
+            && self.sort.as_deref() == sort
+            && Filter::parse(q).is_ok_and(|filter| filter == self.filter)
     }
 
     /// True if it also matches jobs within trees. Otherwise a list of jobs shows roots.
@@ -68,7 +95,8 @@ pub fn bar(list_filter: &ListFilter, label: &'static str, shortcuts: &[Shortcut]
         }
     });
     let bad = list_filter.fault.is_some();
-    let clear = (!list_filter.is_empty()).then(|| view! { <a class="btn btn-quiet" href=list_filter.path>"Clear"</a> });
+    let clear =
+        (!list_filter.is_empty()).then(|| view! { <a class="btn btn-quiet" href=list_filter.everything()>"Clear"</a> });
     let choice = (!types.is_empty()).then(|| {
         let options =
             types.iter().map(|name| view! { <option value=name.clone()>{name.clone()}</option> }).collect_view();
@@ -82,12 +110,19 @@ pub fn bar(list_filter: &ListFilter, label: &'static str, shortcuts: &[Shortcut]
             </label>
         }
     });
+    let chosen = list_filter.sort.clone().unwrap_or_default();
+    let orders = orders(ViewList::of(list_filter.list))
+        .into_iter()
+        .map(|(value, word)| view! { <option value=value selected=value == chosen>{word}</option> })
+        .collect_view();
     let placeholder = match list_filter.list {
         List::Jobs => "Name, key, or metadata.team:hr",
         _ => "Error, payload, or type:import",
     };
+    let views = list_filter.views.as_ref().map(|views| saved_views::menu(list_filter, views));
     view! {
         {links(list_filter, shortcuts)}
+        <div class="filter-line">
         <form class="filters filter" method="get" action=list_filter.path role="search" aria-label=label>
             <div class="search page-search combo">
                 {icon("search")} <label class="vh" for="filter">
@@ -109,11 +144,17 @@ pub fn bar(list_filter: &ListFilter, label: &'static str, shortcuts: &[Shortcut]
                 />
             </div>
             {choice}
+            <label>
+                <span class="vh">"Order"</span>
+                <select name="sort">{orders}</select>
+            </label>
             <button class="btn" type="submit">
                 "Filter"
             </button>
             {clear}
         </form>
+        {views}
+        </div>
         {fault}
         {chips(list_filter)}
         {help(list_filter.list)}

@@ -115,7 +115,7 @@ fn nothing(jobs: &Jobs) -> AnyView {
     }
     if !jobs.list_filter.is_empty() {
         let clear = view! {
-            <a class="btn" href="/jobs">
+            <a class="btn" href=jobs.list_filter.everything()>
                 "Clear filter"
             </a>
             <a class="btn" href=address("/search", &[("q", &jobs.list_filter.typed)])>
@@ -176,7 +176,9 @@ fn list(jobs: &Jobs) -> AnyView {
     let last = jobs.jobs.last().map_or(live_query.as_of, |job| job.created_at);
     let q = jobs.list_filter.filter.to_string();
     let cursor = live_query.cursor.as_deref().unwrap_or_default();
-    let refresh_url = address(jobs.list_filter.path, &[("q", &q), ("cursor", cursor), ("refresh", "10")]);
+    let sort = jobs.list_filter.sort.as_deref().unwrap_or_default();
+    let refresh_url =
+        address(jobs.list_filter.path, &[("q", &q), ("sort", sort), ("cursor", cursor), ("refresh", "10")]);
     let newest = jobs.list_filter.link(&jobs.list_filter.filter);
     // `live::job_row` reads the query from here.
     let parameters: Vec<&String> = live_query.parameters.iter().flat_map(|(name, value)| [name, value]).collect();

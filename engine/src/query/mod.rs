@@ -6,6 +6,7 @@ mod item_view; // item view built from its row
 mod items; // single items and those in flight
 mod jobs; // jobs and trees
 mod limit_use; // what counts under limits on starts
+mod saved_views; // filters of lists under a name
 mod search; // one search over everything
 mod series; // activity over time
 mod statistics; // statistics for monitoring and /stats

@@ -110,6 +110,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tree::schedules::run_schedule))
         .routes(routes!(tree::schedules::pause_schedule))
         .routes(routes!(tree::schedules::resume_schedule))
+        .routes(routes!(query::views::create_view, query::views::list_views))
+        .routes(routes!(query::views::get_view, query::views::patch_view, query::views::delete_view))
         .routes(routes!(query::search::search))
         .routes(routes!(query::stats::get_stats))
         .routes(routes!(query::series::get_series))

@@ -69,6 +69,7 @@ use engine::access::caller::Caller;
         (name = "items", description = "The units of work"),
         (name = "assignments", description = "What workers say"),
         (name = "dead letters", description = "Items that wait for a person"),
+        (name = "views", description = "Filters of lists under a name"),
         (name = "bulk", description = "One deed to everything that a list shows"),
         (name = "deliveries", description = "Callbacks of complete trees, and messages about alerts"),
         (name = "watch", description = "What changes, as it changes"),

@@ -45,6 +45,7 @@ mod search; // search page
 mod start_job; // jobs started by form
 mod theme; // theme and sidebar
 mod types; // job types and their forms
+mod views; // saved views
 
 pub use dead_item_count::DeadItemCount;
 pub use routes::{addresses, router};

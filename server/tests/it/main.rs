@@ -86,6 +86,7 @@ mod resumable;
 mod retention;
 mod revocation;
 mod roles;
+mod saved_views; // filters of lists under a name
 mod schedules; // trees created by cron expressions
 mod schema_limits;
 mod search; // one search over everything

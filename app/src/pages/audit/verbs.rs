@@ -47,6 +47,8 @@ pub(super) fn in_words(code: &str) -> &str {
         "schedule.resume" => "Resumed schedule",
         "schedule.run" => "Ran schedule",
         "schedule.delete" => "Deleted schedule",
+        "view.change" => "Changed saved view",
+        "view.delete" => "Deleted saved view",
         "delivery.resend" => "Sent webhook again",
         "job_type.create" => "Created job type",
         "job_type.change" => "Changed job type",

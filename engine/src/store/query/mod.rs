@@ -10,5 +10,6 @@ pub mod item_views; // views of items
 pub mod job_history; // activity of jobs over time
 pub mod job_list; // lists of jobs
 pub mod job_views; // views of jobs
+pub mod saved_views; // saved views
 pub mod search; // queries of the search
 pub mod statistics; // statistics for monitoring

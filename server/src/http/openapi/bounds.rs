@@ -36,6 +36,7 @@ use domain::{
         },
         delivery::DeliveryState,
     },
+    saved_view::{LONGEST_VIEW_FILTER, LONGEST_VIEW_NAME, ViewList},
 };
 use serde_json::{Value, json};
 
@@ -81,6 +82,13 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         ("NewSchedule" | "SchedulePatch", "cron") => text(1, LONGEST_CRON),
         ("NewSchedule" | "SchedulePatch" | "QuietHours", "time_zone") => text(1, LONGEST_TIME_ZONE),
         ("NewSchedule" | "SchedulePatch", "catch_up_window_seconds") => whole(0, LONGEST_CATCH_UP_SECONDS),
+        ("NewSavedView" | "SavedViewPatch", "name") => {
+            json!({"minLength": 1, "maxLength": LONGEST_VIEW_NAME, "pattern": r"^\S(.*\S)?$"})
+        }
+        ("NewSavedView" | "SavedViewPatch", "q") => text(0, LONGEST_VIEW_FILTER),
+        ("NewSavedView" | "SavedViewPatch", "sort") => {
+            json!({"pattern": format!("^({})$", ViewList::Items.orders().join("|"))})
+        }
         ("NewAlertChannel" | "AlertChannelPatch", "name") => text(1, LONGEST_CHANNEL_NAME),
         ("NewAlertChannel" | "AlertChannelPatch", "routing_key") => {
             json!({"minLength": 1, "maxLength": LONGEST_ROUTING_KEY, "pattern": "^[A-Za-z0-9]+$"})

@@ -37,6 +37,11 @@ pub(super) fn all() -> Vec<(&'static str, Option<&'static str>, Value)> {
             }),
         ),
         (
+            "create_view",
+            None,
+            json!({"list": "jobs", "name": "Late payroll", "q": "type:calculate-payroll stalled:yes", "shared": true}),
+        ),
+        (
             "create_alert_channel",
             None,
             json!({

@@ -8,3 +8,4 @@ pub mod search; // search over all kinds of objects
 pub mod series; // activity of job types over time
 pub(super) mod sort; // sort orders of lists
 pub mod stats; // statistics of every job type
+pub mod views; // saved views

@@ -146,3 +146,17 @@ pub(crate) fn words(operation: &str) -> &'static [&'static str] {
         _ => ByAge::WORDS,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::saved_view::ViewList;
+
+    use super::*;
+
+    #[test]
+    fn saved_views_have_the_orders_of_their_lists() {
+        assert_eq!(ViewList::Jobs.orders(), words("list_jobs"));
+        assert_eq!(ViewList::Items.orders(), words("list_items"));
+        assert_eq!(ViewList::Failures.orders(), words("list_dead_letters"));
+    }
+}

@@ -13,7 +13,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use domain::{Job, Time, job::OwnerKind, query::filter::lists::List};
+use domain::{Job, Time, job::OwnerKind, query::filter::lists::List, saved_view::ViewList};
 use uuid::Uuid;
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     form::{Fields, in_the_form},
     job_views,
     list_request::{ListRequest, now},
-    pairs, see_other,
+    pairs, see_other, views,
 };
 use crate::{
     App,
@@ -38,7 +38,13 @@ const CALLBACKS: i64 = 10;
 
 /// `GET /jobs`
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    if let Some(opening) = views::opening(&app, &signed.caller, ViewList::Jobs, query.as_deref()).await {
+        return opening;
+    }
     let mut request = ListRequest::read(List::Jobs, "/jobs", query.as_deref());
+    if let Err(error) = views::add_menu(&app, &signed.caller, &mut request.list_filter).await {
+        return signed.visit.error_page(error);
+    }
     let mut page_data = pages::jobs::Jobs {
         list_filter: request.list_filter.clone(),
         job_types: Vec::new(),

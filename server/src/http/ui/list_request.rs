@@ -40,10 +40,12 @@ impl ListRequest {
                 "sort" => sort = Some(value).filter(|word| !word.is_empty()),
                 "cursor" => cursor = Some(value),
                 "did" => flash = Some(value),
+                // Everything, where the bare path opens with a view.
+                "view" => {}
                 _ => plain.push((name, value)),
             }
         }
-        let mut list_filter = ListFilter { typed, ..ListFilter::nothing(list, path) };
+        let mut list_filter = ListFilter { typed, sort: sort.clone(), ..ListFilter::nothing(list, path) };
         let mut parameters = Vec::new();
         match Self::filter(list, &mut list_filter, &plain) {
             Ok((filter, found)) => {

@@ -26,7 +26,7 @@ use leptos_router::{
 use super::{
     Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu,
     render::{page, render, render_forms},
-    schedules, search, see_other, start_job, theme, types,
+    schedules, search, see_other, start_job, theme, types, views,
 };
 use crate::App;
 use crate::http::ui::{
@@ -75,6 +75,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/alert-channels") ssr=SsrMode::Async view=page(alert_channels::list) />
                 <Route path=path!("/alert-channels/new") ssr=SsrMode::Async view=page(alert_channels::new) />
                 <Route path=path!("/alert-channels/:id") ssr=SsrMode::Async view=page(alert_channels::show) />
+                <Route path=path!("/views") ssr=SsrMode::Async view=page(views::list) />
                 <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
                 <Route path=path!("/menu") ssr=SsrMode::Async view=page(menu::menu) />
                 <Route path=path!("/docs") ssr=SsrMode::Async view=page(documentation::first) />
@@ -152,6 +153,10 @@ pub fn router(app: &App) -> Router<App> {
         .route("/alert-channels/{id}", post(alert_channels::change))
         .route("/alert-channels/{id}/test", post(alert_channels::test))
         .route("/alert-channels/{id}/delete", post(alert_channels::delete))
+        .route("/views", post(views::create))
+        .route("/views/{id}", post(views::change))
+        .route("/views/{id}/default", post(views::set_default))
+        .route("/views/{id}/delete", post(views::delete))
         .route("/types/{name}/pause", post(types::pause))
         .route("/types/{name}/resume", post(types::resume))
         .merge(guarded(app))

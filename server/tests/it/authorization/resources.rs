@@ -21,7 +21,8 @@ pub(super) struct Resources<'a> {
 }
 
 /// All placeholder names.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
+    "view",
     "group",
     "channel",
     "schedule",
@@ -125,6 +126,11 @@ impl<'a> Resources<'a> {
             "schedule" => {
                 let body = json!({"name": "secret", "cron": "@yearly", "job": {"type": "a", "name": "secret"}});
                 id(&owner.post("/api/v1/schedules", body).await.expect(201)["id"])
+            }
+            "view" => {
+                let name = Self::word("secret");
+                let body = json!({"list": "jobs", "name": name, "q": "secret"});
+                id(&owner.post("/api/v1/views", body).await.expect(201)["id"])
             }
             "channel" => {
                 // Paused: alerts of other calls are not sent.

@@ -61,6 +61,14 @@ pub(super) const LIST: Rule = rule(
     [OwnOnly, FORBIDDEN, FORBIDDEN, FORBIDDEN],
     [Yes, FORBIDDEN, OwnOnly],
 );
+/// Reads a list of personal objects: everyone their own, staff too.
+pub(super) const VIEWS: Rule = rule(
+    UNAUTHENTICATED,
+    UNAUTHENTICATED,
+    [OwnOnly; 4],
+    [OwnOnly, FORBIDDEN, FORBIDDEN, FORBIDDEN],
+    [OwnOnly, FORBIDDEN, OwnOnly],
+);
 /// Changes one object: its owner, staff, and tokens of its owner that may write.
 pub(super) const WRITE: Rule = rule(
     UNAUTHENTICATED,
@@ -232,6 +240,21 @@ pub(super) fn table() -> Vec<Expectation> {
         line("POST /schedules/{id}/run", "/schedules/{schedule}/run", why(), WRITE),
         line("POST /schedules/{id}/pause", "/schedules/{schedule}/pause", why(), WRITE),
         line("POST /schedules/{id}/resume", "/schedules/{schedule}/resume", why(), WRITE),
+        // Saved views
+        get("GET /views", "/views", VIEWS),
+        line("POST /views", "/views", json!({"list": "jobs", "name": "own"}), CREATE),
+        get("GET /views/{id}", "/views/{view}", READ)
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN)
+            .but(CallerKind::AdminToken, HIDDEN),
+        line("PATCH /views/{id}", "/views/{view}", json!({"name": "secret too"}), WRITE)
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN)
+            .but(CallerKind::AdminToken, HIDDEN),
+        line("DELETE /views/{id}", "/views/{view}?reason=asked", none(), WRITE)
+            .but(CallerKind::Support, HIDDEN)
+            .but(CallerKind::Admin, HIDDEN)
+            .but(CallerKind::AdminToken, HIDDEN),
         // Items
         get("GET /items", "/items", LIST),
         get("GET /items", "/items?job={job}", READ),

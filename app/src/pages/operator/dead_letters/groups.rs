@@ -89,6 +89,7 @@ fn tabs(page_data: &Items) -> AnyView {
     let links = GroupTab::ALL.map(|tab| {
         let n = page_data.groups.iter().flatten().filter(|group| tab.has(group.state)).count();
         let to = address(page_data.list_filter.path, &[("q", &q), ("groups", tab.word())]);
+        let to = if to == page_data.list_filter.path { page_data.list_filter.everything() } else { to };
         view! {
             <a href=to aria-current=(tab == page_data.tab).then_some("page")>
                 {tab.title()}

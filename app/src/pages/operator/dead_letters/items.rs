@@ -12,6 +12,7 @@ use leptos::prelude::*;
 use super::{Items, no_match_yet, rows_of};
 use crate::{
     components::{
+        action_form::flash,
         filter_bar::{ListFilter, bar},
         panel::empty,
         selection::Selection,
@@ -48,6 +49,7 @@ pub fn items_page(page_data: &Items) -> Page {
             <h1>"Items"</h1>
             <p class="sub">"Every unit of work, newest first."</p>
         </div>
+        {flash(page_data.flash.as_deref())}
         {bar(list_filter, "Filter items", &shortcuts, &page_data.types)}
         {list_filter.fault.is_some().then(|| elsewhere(&list_filter.typed))}
         <div class="stack gap-4" id="list" data-refresh="" data-topics=topics_of(list_filter)>
@@ -59,7 +61,7 @@ pub fn items_page(page_data: &Items) -> Page {
 }
 
 fn none(page_data: &Items) -> AnyView {
-    let clear = view! { <a class="btn" href="/items">"Clear filter"</a> };
+    let clear = view! { <a class="btn" href=page_data.list_filter.everything()>"Clear filter"</a> };
     match (page_data.list_filter.is_empty(), &page_data.next, page_data.first) {
         (_, Some(next), _) => view! { {no_match_yet(next)} {elsewhere(&page_data.list_filter.typed)} }.into_any(),
         (true, None, true) => empty("No items yet", "Items appear here as soon as a job has some.", ().into_any()),

@@ -19,6 +19,7 @@ use domain::{
     api::{ErrorGroup, GroupState, ReplayBody, RetryBody},
     event_wait::EventBody,
     query::filter::lists::List,
+    saved_view::ViewList,
 };
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ use crate::http::ui::{
     form::{Fields, in_the_form},
     jobs::{is_own_job, type_names},
     list_request::ListRequest,
-    pairs, see_other,
+    pairs, see_other, views,
 };
 use crate::{
     App,
@@ -51,6 +52,9 @@ const GROUPS: i64 = 1_000;
 
 /// `GET /dead`
 pub(crate) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    if let Some(opening) = views::opening(&app, &signed.caller, ViewList::Failures, query.as_deref()).await {
+        return opening;
+    }
     let tab = pairs(query.as_deref()).find(|(name, _)| name == "groups").map(|(_, word)| GroupTab::read(&word));
     let request = ListRequest::read(List::Dead, "/dead", query.as_deref());
     list_page(&app, &signed, request, tab.unwrap_or_default(), None).await
@@ -58,6 +62,9 @@ pub(crate) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query)
 
 /// `GET /items`
 pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
+    if let Some(opening) = views::opening(&app, &signed.caller, ViewList::Items, query.as_deref()).await {
+        return opening;
+    }
     let request = ListRequest::read(List::Items, "/items", query.as_deref());
     list_page(&app, &signed, request, GroupTab::default(), None).await
 }
@@ -70,6 +77,9 @@ pub(crate) async fn list_page(
     tab: GroupTab,
     refused: Option<RefusedState>,
 ) -> Response {
+    if let Err(error) = views::add_menu(app, &signed.caller, &mut request.list_filter).await {
+        return signed.visit.error_page(error);
+    }
     let mut status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { request.status() };
     let mut page_data = Items {
         first: request.cursor.is_none(),
