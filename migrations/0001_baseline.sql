@@ -1198,7 +1198,7 @@ insert into wake_up_horizon default values;
 -- (`alert-channels`).
 create table delivery (
     id            uuid primary key,          -- webhook-id of every try
-    job_id        uuid,                      -- root; null: of an alert
+    job_id        uuid,                      -- root; null: of an alert or a notice
     owner_id      uuid not null,             -- of an alert the channel, so that no channel holds up the others
     completion    integer,                   -- `job_state.completion`
     state         smallint not null default 1,  -- 1 pending, 2 delivered, 3 failed, 4 abandoned, 5 superseded
@@ -1213,6 +1213,7 @@ create table delivery (
     event         text,                      -- domain::alert_channel::AlertEvent
     alert         text,                      -- the alert as it was at that time: JSON
     recipient     text,                      -- address of mail
+    notice_id     uuid,                      -- notice to `owner_id`; null: of a tree or an alert
     created_at    timestamptz not null default clock_timestamp(),
     -- Start of the retry schedule. A person who sends it again restarts it.
     began_at      timestamptz not null default clock_timestamp(),
@@ -1220,10 +1221,12 @@ create table delivery (
     tries         integer not null default 0,  -- all tries
     next_try_at   timestamptz,
     leased_until    timestamptz,               -- until then one server posts it
-    deleted_at    timestamptz,               -- deletion of its tree; of an alert when it was written: it goes 30 days later
+    deleted_at    timestamptz,               -- deletion of its tree; of others when it was written: it goes 30 days later
     constraint delivery_completion unique (job_id, completion),
-    constraint delivery_of_tree_or_alert check (
-      case when channel_id is null
+    constraint delivery_of_tree_alert_or_notice check (
+      case when notice_id is not null
+        then job_id is null and channel_id is null and target is null and event is null
+      when channel_id is null
         then job_id is not null and completion is not null and outcome is not null and counts is not null
           and metadata is not null and completed_at is not null and event is null
         else job_id is null and event is not null
@@ -1240,6 +1243,9 @@ create index delivery_deleted on delivery (deleted_at) where deleted_at is not n
 -- Each event of an alert goes to each receiver once.
 create unique index delivery_alert on delivery (channel_id, alert_id, event, recipient) nulls not distinct
     where alert_id is not null;
+-- Each notice goes to each receiver once.
+create unique index delivery_notice on delivery (notice_id, recipient) nulls not distinct
+    where notice_id is not null;
 
 -- One try of a delivery.
 create table delivery_try (
@@ -1306,6 +1312,47 @@ create table alert_announcement (
 );
 create index alert_announcement_alert on alert_announcement (alert_id);
 create index alert_announcement_open on alert_announcement (channel_id, alert_id) where state <> 3;
+
+-- One person who watches a tree (`notices`). Whoever starts an import watches it. Deleted with its tree.
+create table job_watch (
+    root_id     uuid not null,
+    owner_id    uuid not null,               -- the person
+    -- The tree has not completed since, and its watchers have not been told that it needs attention.
+    attends     boolean not null default true,
+    created_at  timestamptz not null default clock_timestamp(),
+    primary key (root_id, owner_id)
+);
+create index job_watch_attends on job_watch (root_id, owner_id) where attends;
+
+-- How one person receives notices; without a row only in the pages.
+create table notice_settings (
+    owner_id      uuid primary key references owner,
+    in_page       boolean not null,
+    browser       boolean not null,
+    email         boolean not null,
+    webhook       text,                      -- URL and secret, sealed
+    webhook_host  text,                      -- its host and port
+    constraint notice_settings_webhook check ((webhook is null) = (webhook_host is null))
+);
+
+-- One notice to one person about a tree (`notices`). Deleted with its tree, or after thirty days.
+create table notice (
+    id          uuid primary key,
+    owner_id    uuid not null,               -- the person
+    root_id     uuid not null,
+    kind        text not null,               -- domain::notice::NoticeKind
+    completion  integer not null,            -- `job_state.completion`, to be reached or reached
+    outcome     smallint,                    -- as `job_state.tree_outcome`; null: not complete
+    dead        bigint not null,             -- dead items at that time
+    listed      boolean not null,            -- shown in the pages
+    created_at  timestamptz not null default clock_timestamp(),
+    read_at     timestamptz,
+    constraint notice_kind check (kind in ('finished', 'needs_attention')),
+    constraint notice_once unique (root_id, owner_id, kind, completion)
+);
+create index notice_newest on notice (owner_id, id) where listed;
+create index notice_unread on notice (owner_id, id) where listed and read_at is null;
+create index notice_age on notice (created_at);
 
 -- The first item in the queue of a type, and since when. If it stays the first, nobody claims: alert `unclaimed`.
 create table queue_head (

@@ -160,6 +160,7 @@ mod tests {
             collapsed: false,
             environment: None,
             dead: Some(1),
+            notices: None,
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
             person: Some(Person { name: HOSTILE.to_owned(), staff: true, admin: true }),

@@ -2,7 +2,7 @@
 //!
 //! The server fills it in from the request; it never contains a page's own data.
 
-use domain::Time;
+use domain::{Time, notice::NoticeList};
 use leptos::prelude::AnyView;
 
 /// URLs of the built site.
@@ -75,6 +75,8 @@ pub struct Frame {
     pub environment: Option<String>,
     /// Number of dead items of all owners, for staff.
     pub dead: Option<i64>,
+    /// Newest notices of the person.
+    pub notices: Option<NoticeList>,
 }
 
 /// Page: its content is rendered, but not yet inside a document.

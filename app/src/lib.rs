@@ -17,6 +17,8 @@ pub mod frame;
 pub mod job_view;
 pub mod live;
 pub mod meter;
+#[cfg(feature = "ssr")]
+mod notice_bell;
 pub mod pace;
 #[cfg(feature = "ssr")]
 pub mod pages;

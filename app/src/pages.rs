@@ -13,6 +13,7 @@ pub mod item;
 pub mod job;
 pub mod jobs;
 pub mod menu; // all links, for phones
+pub mod notices;
 pub mod operator;
 pub mod overview;
 mod rows;

@@ -11,6 +11,7 @@ use crate::{
         logo,
     },
     frame::{Frame, NavSection, Person, Theme},
+    notice_bell,
 };
 
 /// A link of the navigation.
@@ -141,6 +142,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> im
             >
                 {icon("#i-circle-question-mark")}
             </a>
+            {notice_bell::bell(frame)}
             {menu(frame, person, nav_section)}
         </header>
     }

@@ -36,6 +36,7 @@ pub mod item;
 pub mod job;
 pub mod job_type;
 pub mod limits;
+pub mod notice;
 pub mod notify;
 pub mod problem;
 pub mod query;

@@ -32,6 +32,7 @@ pub mod job_types; // use-cases on job types
 pub mod json_body; // reading of JSON documents
 pub mod live; // event streams
 pub mod maintenance; // background tasks
+pub mod notices; // use-cases on notices of people
 pub mod outbound; // outbound HTTP
 mod payload_form; // payloads as forms
 pub mod postgres; // the private PostgreSQL

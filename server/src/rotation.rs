@@ -22,7 +22,7 @@ use engine::{
     },
     store::{
         access::{factors, sealed_rows as rows, sealing_keys as keys},
-        notify::alert_channels,
+        notify::{alert_channels, notices},
     },
 };
 
@@ -82,6 +82,18 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
             let new = channel_target::reseal(sealer, old);
             if let Some(new) = new.with_context(|| "cannot open the receiver of an alert channel")? {
                 changed += u64::from(alert_channels::replace_target(pool, *id, old, &new).await?);
+            }
+        }
+    }
+    let mut after = Uuid::nil();
+    loop {
+        let batch = notices::webhooks(pool, after).await?;
+        let Some((last, _)) = batch.last() else { break };
+        after = *last;
+        for (owner_id, old) in &batch {
+            let new = channel_target::reseal(sealer, old);
+            if let Some(new) = new.with_context(|| "cannot open the webhook of a person")? {
+                changed += u64::from(notices::replace_webhook(pool, *owner_id, old, &new).await?);
             }
         }
     }

@@ -40,8 +40,18 @@ const FONTS: [(&str, &str); 4] = [
 ];
 
 /// Scripts of every page, in `app/src/scripts`, in the order in which they are joined into `page.js`.
-const PAGE_SCRIPTS: [&str; 9] =
-    ["page.js", "live.js", "topics.js", "keys.js", "palette.js", "select.js", "filter.js", "review.js", "passkeys.js"];
+const PAGE_SCRIPTS: [&str; 10] = [
+    "page.js",
+    "live.js",
+    "topics.js",
+    "keys.js",
+    "palette.js",
+    "select.js",
+    "filter.js",
+    "review.js",
+    "passkeys.js",
+    "notices.js",
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -122,6 +122,8 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "retried" => "Queued for retry.",
         "cancelled" => "Canceled. Items in progress are told to stop; nothing else starts.",
         "replayed" => "This is the new job. The one it was created from stays as it is.",
+        "watched" => "You watch this job: you are told when it finishes or needs attention.",
+        "unwatched" => "You do not watch this job any more.",
         "pinned" => "Kept forever, until somebody deletes it.",
         "unpinned" => "Deleted automatically again, when its retention is over.",
         "deleted" => "Deleted, with all its items and results.",

@@ -45,6 +45,10 @@ impl Field {
         Self { autocomplete, ..self }
     }
 
+    pub fn maxlength(self, maxlength: u16) -> Self {
+        Self { maxlength, ..self }
+    }
+
     /// Adds the error of a refusal for the field at this pointer.
     pub fn judged(self, problem: Option<&Problem>, pointer: &str) -> Self {
         Self { fault: fault(problem, pointer), ..self }

@@ -64,7 +64,7 @@ pub fn list_page(page_data: &Deliveries) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Webhooks"</h1>
-            <p class="sub">"Messages to your systems when jobs complete, and to alert channels. Retried until they arrive; every try is kept for 30 days after its job or alert."</p>
+            <p class="sub">"Messages to your systems when jobs complete, to alert channels, and to people about the jobs that they watch. Retried until they arrive; every try is kept for 30 days after its job or alert."</p>
         </div>
         {filter(&page_data.state)}
         <div class="stack gap-4" id="callbacks" data-refresh="" data-topics="deliveries">
@@ -161,6 +161,7 @@ pub fn page(page_data: &DeliveryPageData) -> Page {
             note("The job completed again since. Its newest webhook says how it ended, and that one can be sent again.")
         }
         _ if one.url.is_none() && one.alert.is_some() => note("The alert channel was deleted."),
+        _ if one.url.is_none() && one.notice.is_some() => note("The job is gone, or the person wants no such notices."),
         _ if one.url.is_none() => note("The job names no address any more."),
         _ => resend(one, page_data.own, page_data.open, page_data.refused.as_ref()),
     };
@@ -279,6 +280,10 @@ fn about(one: &CallbackDelivery) -> AnyView {
             }
             None => format!("Deleted channel, {event}").into_any(),
         };
+    }
+    if let Some(notice) = &one.notice {
+        let Some(id) = notice.job_id else { return "Notice about a deleted job".into_any() };
+        return view! { <a class="plain" href=format!("/jobs/{id}")>"Notice to a person"</a> }.into_any();
     }
     let Some(id) = &one.job_id else { return "\u{2013}".into_any() };
     let to = format!("/jobs/{id}");

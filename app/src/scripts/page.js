@@ -118,22 +118,25 @@
     }
   };
 
-  // Refreshes the outdated sections: fetches this page and puts the sections in place.
+  // Refreshes the outdated sections, all or those of a selector: fetches this page and puts the sections in place.
+  const ALL = "[data-refresh]";
   let fetching = false;
-  let again = false;
-  const refresh = async () => {
-    again = fetching;
-    if (fetching) return;
+  let again = "";
+  const refresh = async (sections = ALL) => {
+    if (fetching) {
+      again = again && again !== sections ? ALL : sections;
+      return;
+    }
     fetching = true;
     // A page may have its sections drawn by its form instead.
     const asked = { url: location.href, within: document, init: {} };
-    document.dispatchEvent(new CustomEvent("treeline:refreshing", { detail: asked }));
+    if (sections === ALL) document.dispatchEvent(new CustomEvent("treeline:refreshing", { detail: asked }));
     let failed = true;
     try {
       const answer = await fetch(asked.url, { ...asked.init, headers: { Accept: "text/html" } });
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const old of asked.within.querySelectorAll("[data-refresh]")) {
+      for (const old of asked.within.querySelectorAll(sections)) {
         const replacement = fresh.getElementById(old.id);
         // Selected rows stay as they are until an action is taken.
         if (replacement && !old.querySelector(".pick input:checked")) morph(old, replacement);
@@ -144,11 +147,13 @@
       // The next change triggers another refresh.
     } finally {
       fetching = false;
-      if (again) refresh();
-      else document.dispatchEvent(new CustomEvent("treeline:refreshed", { detail: { failed } }));
+      const next = again;
+      again = "";
+      if (sections === ALL && next !== ALL) document.dispatchEvent(new CustomEvent("treeline:refreshed", { detail: { failed } }));
+      if (next) refresh(next);
     }
   };
-  document.addEventListener("treeline:refresh", refresh);
+  document.addEventListener("treeline:refresh", ({ detail }) => refresh(detail ?? ALL));
   // An opening confirmation shows current numbers.
   document.addEventListener("click", ({ target }) => {
     const menu = target.closest?.("summary")?.parentElement;

@@ -3,6 +3,7 @@
 // message itself are written at once. Runs on every page; pages are complete without it.
 (() => {
   const SHORTEST = 250;
+  const ALL = "[data-refresh]";
   // Topics that change all the time are refreshed less often.
   const PACES = { overview: 2_000, roots: 1_000 };
   const LATER = [1_000, 2_000, 5_000, 10_000, 30_000];
@@ -23,13 +24,17 @@
   // Last state of the item, without its progress.
   let lastItem = "";
 
-  const refresh = (pace = SHORTEST) => {
+  // Sections to be refreshed: a notice concerns the bell alone.
+  let outdated = "";
+  const refresh = (pace = SHORTEST, sections = ALL) => {
     clearTimeout(refreshing);
+    outdated = outdated && outdated !== sections ? ALL : sections;
     const wait = Math.max(0, refreshedAt + pace - performance.now());
     refreshing = setTimeout(() => {
       refreshedAt = performance.now();
-      refreshed = true;
-      document.dispatchEvent(new Event("treeline:refresh"));
+      refreshed ||= outdated === ALL;
+      document.dispatchEvent(new CustomEvent("treeline:refresh", { detail: outdated }));
+      outdated = "";
     }, wait);
   };
   const number = new Intl.NumberFormat("en-US");
@@ -59,6 +64,11 @@
       document.dispatchEvent(new Event("treeline:drawn"));
       // Rows, buttons and the set of groups are rendered by the server.
       return false;
+    },
+    notices(list, kind) {
+      const bell = document.getElementById("notices-menu");
+      document.dispatchEvent(new CustomEvent("treeline:notices", { detail: { list, kind } }));
+      return bell?.dataset.newest === (list.data[0]?.id ?? "") && bell.dataset.unread === String(list.unread);
     },
     item(item) {
       const progress = document.getElementById("progress");
@@ -91,7 +101,7 @@
     const renderedAt = Number(root.dataset.now) * 1_000;
     const isOlder = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < renderedAt;
     if (done || isOlder) return;
-    refresh(PACES[topic] ?? SHORTEST);
+    refresh(PACES[topic], topic === "notices" ? "#notices-menu" : ALL);
   };
   const broken = () => {
     root.dataset.stream = "away";

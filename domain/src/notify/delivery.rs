@@ -8,6 +8,7 @@ use crate::{
     Outcome, Time,
     dispatch::retry::Backoff,
     id::Uuid,
+    notice::NoticeKind,
     notify::alert_channel::{AlertEvent, ChannelKind},
 };
 
@@ -86,23 +87,37 @@ pub struct AlertDelivery {
     pub alert_id: Option<Uuid>,
 }
 
-/// A delivery: one for each time that a tree with `on_completed` is complete, and one for each event of an alert and
-/// receiver of an alert channel. The former outlives its tree by 30 days, the latter is kept for 30 days.
+/// Message about a notice, in a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NoticeDelivery {
+    pub notice_id: Uuid,
+    /// Absent if the notice was deleted, or if its person may not see the tree any more.
+    pub kind: Option<NoticeKind>,
+    /// The root of the tree that it is about.
+    pub job_id: Option<Uuid>,
+}
+
+/// A delivery: one for each time that a tree with `on_completed` is complete, one for each event of an alert and
+/// receiver of an alert channel, and one for each notice and receiver. The first outlives its tree by 30 days, the others
+/// are kept for 30 days.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallbackDelivery {
     /// The `webhook-id` of every try.
     pub id: Uuid,
-    /// The root of the tree; absent for an alert.
+    /// The root of the tree; absent for an alert and a notice.
     pub job_id: Option<Uuid>,
     /// Its name, while it is kept and has one.
     pub job_name: Option<String>,
-    /// The how many-eth time it was complete, from 1; absent for an alert.
+    /// The how many-eth time it was complete, from 1; absent for an alert and a notice.
     pub completion: Option<i32>,
     /// Outcome of the tree at that time.
     pub outcome: Option<Outcome>,
-    /// The alert; absent for a tree.
+    /// The alert; absent for a tree and a notice.
     pub alert: Option<AlertDelivery>,
+    /// The notice; absent for a tree and an alert.
+    pub notice: Option<NoticeDelivery>,
     pub state: DeliveryState,
     /// Receiver, without parts that may be secret; absent if there is none anymore. Of mail `mailto:` and the address.
     pub url: Option<String>,

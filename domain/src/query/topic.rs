@@ -33,6 +33,8 @@ pub enum Topic {
     Deliveries,
     /// Schedules with their last runs.
     Schedules,
+    /// The person's own notices.
+    Notices,
 }
 
 impl Topic {
@@ -50,6 +52,7 @@ impl Topic {
             "overview" => Self::Overview,
             "deliveries" => Self::Deliveries,
             "schedules" => Self::Schedules,
+            "notices" => Self::Notices,
             _ => match name.split_once(':')? {
                 ("job", job) => Self::Job(id(job)?),
                 ("item", item) => Self::Item(id(item)?),
@@ -64,7 +67,7 @@ impl Topic {
         for name in list.split(',') {
             let topic = Self::parse(name).ok_or_else(|| {
                 "expected any of roots, job:ID, item:ID, imports, failures, operations, workers, types, overview, \
-                 deliveries, schedules, with commas between them"
+                 deliveries, schedules, notices, with commas between them"
                     .to_owned()
             })?;
             if !topics.contains(&topic) {
@@ -92,6 +95,7 @@ impl fmt::Display for Topic {
             Self::Overview => "overview",
             Self::Deliveries => "deliveries",
             Self::Schedules => "schedules",
+            Self::Notices => "notices",
         };
         f.write_str(name)
     }
@@ -105,10 +109,11 @@ mod tests {
 
     #[test]
     fn topic_round_trips() {
-        let list =
-            format!("roots,job:{ID},item:{ID},imports,failures,operations,workers,types,overview,deliveries,schedules");
+        let list = format!(
+            "roots,job:{ID},item:{ID},imports,failures,operations,workers,types,overview,deliveries,schedules,notices"
+        );
         let topics = Topic::parse_list(&list).expect("topics");
-        assert_eq!(topics.len(), 11);
+        assert_eq!(topics.len(), 12);
         assert_eq!(topics.iter().map(Topic::to_string).collect::<Vec<_>>().join(","), list);
     }
 

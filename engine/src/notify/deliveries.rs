@@ -98,7 +98,11 @@ impl Engine {
             return Ok(delivery);
         }
         let Some(job_id) = delivery.job_id else {
-            let detail = "The alert was cleared before this arrived, or the channel was deleted.";
+            let detail = if delivery.notice.is_some() {
+                "The notice was deleted."
+            } else {
+                "The alert was cleared before this arrived, or the channel was deleted."
+            };
             return Err(Error::refuse(Code::NotResendable, detail));
         };
         if delivery.state == DeliveryState::Superseded {

@@ -8,3 +8,4 @@ pub mod audit_entry; // entries: actor, object, details
 pub mod broker_messages; // messages to the broker
 pub mod deliveries; // callbacks of complete trees
 pub mod error_groups; // groups of similar errors
+pub mod notices; // notices to people about watched trees

@@ -4,7 +4,7 @@
 //! server may run; each starts where the previous one committed. `tree_maintenance` decides automatic deletion.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,7 +22,7 @@ use crate::{
         import::uploads,
         notify::{
             audit::{self as audit_log, AuditRow},
-            deliveries,
+            deliveries, notices,
         },
         query::daily_totals,
         retention::{
@@ -169,6 +169,8 @@ impl Core {
         let mut job_keys = ids(job_states);
         job_keys.sort_unstable();
         deletion::write_tombstones(tx, &job_keys).await?;
+        let root_ids: BTreeSet<Uuid> = job_states.iter().map(|job_state| job_state.root_id).collect();
+        notices::forget_trees(tx, &root_ids.into_iter().collect::<Vec<_>>()).await?;
         deliveries::keep_after_tree(tx, &job_keys).await?;
         daily_totals::count(tx, &job_keys).await?;
         Ok(deletion::forget_errors(tx, &job_keys).await?)

@@ -1,4 +1,4 @@
-//! Receiver of an alert channel: URL, secrets and addresses, sealed in the database.
+//! Receiver of an alert channel or of a person's notices: URL, secrets and addresses, sealed in the database.
 //!
 //! The module contains no SQL and must not log what it opens.
 
@@ -21,7 +21,7 @@ use crate::{
 const CONTEXT: &str = "alert_channel";
 
 /// Host of mail in deliveries: all of it goes through one server.
-const MAIL_HOST: &str = "smtp";
+pub const MAIL_HOST: &str = "smtp";
 
 /// Receiver. Which fields are set depends on the kind of the channel.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

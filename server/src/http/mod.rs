@@ -41,6 +41,7 @@ pub mod job_types; // definitions of job types
 pub mod layers; // middleware of every request
 pub mod live; // event streams
 pub mod metrics; // Prometheus metrics
+pub mod notices; // notices of the caller, and watches
 pub mod notify; // alerts, deliveries, audit log
 pub mod openapi; // API description
 pub mod operator; // cancel, retry, replay, edits, bulk operations
@@ -131,6 +132,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(identity::me::list_sessions, identity::me::end_other_sessions))
         .routes(routes!(identity::me::end_session))
         .routes(routes!(identity::me::set_password))
+        .routes(routes!(notices::list_notices))
+        .routes(routes!(notices::read_notices))
+        .routes(routes!(notices::get_notice_settings, notices::patch_notice_settings))
+        .routes(routes!(notices::get_job_watch, notices::start_job_watch, notices::stop_job_watch))
         .routes(routes!(identity::session::start_passkey_sign_in))
         .routes(routes!(identity::factors::get_factors))
         .routes(routes!(identity::factors::start_totp, identity::factors::patch_totp, identity::factors::delete_totp))

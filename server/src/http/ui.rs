@@ -13,8 +13,9 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Redirect, Response},
 };
-use domain::{Code, Problem, Time};
+use domain::{Code, Problem, Time, notice::NoticeList};
 use time::OffsetDateTime;
+use tokio::time::Duration;
 
 use super::{assets, layers::RequestId};
 use crate::{App, http::callers::MaybeCaller};
@@ -37,6 +38,7 @@ mod job_views; // views of a job: results, activity, history
 mod jobs; // job pages
 mod list_request; // list queries in the URL
 mod menu; // menu and keyboard shortcuts as pages
+mod notices; // notices of the person, and watches
 pub mod operator; // items, edits, bulk operations
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
@@ -50,6 +52,9 @@ mod views; // saved views
 pub use dead_item_count::DeadItemCount;
 pub use routes::{addresses, router};
 
+/// Time after which a page goes without the newest notices.
+const NOTICES_TIMEOUT: Duration = Duration::from_millis(250);
+
 /// Request for a page: the caller, if signed in, and their display preferences.
 pub struct Visit {
     caller: Option<Caller>,
@@ -62,6 +67,8 @@ pub struct Visit {
     environment: Option<String>,
     /// Number of dead items of all owners, for staff.
     dead: Option<i64>,
+    /// Newest notices of the person.
+    notices: Option<NoticeList>,
 }
 
 impl FromRequestParts<App> for Visit {
@@ -84,6 +91,7 @@ impl FromRequestParts<App> for Visit {
             refresh_seconds: refresh.filter(|seconds| (5..=600).contains(seconds)),
             environment: app.config.environment.clone(),
             dead: None,
+            notices: None,
         };
         match caller {
             Ok(MaybeCaller(caller)) => {
@@ -93,11 +101,21 @@ impl FromRequestParts<App> for Visit {
                 } else {
                     None
                 };
-                Ok(Self { caller, dead, ..visit })
+                let notices = match &caller {
+                    Some(caller) => newest_notices(app, caller).await,
+                    None => None,
+                };
+                Ok(Self { caller, dead, notices, ..visit })
             }
             Err(error) => Err(visit.error_page(error)),
         }
     }
+}
+
+/// Newest notices of a person. `None` if the database does not respond in time: the page shows the error, not the bell.
+async fn newest_notices(app: &App, caller: &Caller) -> Option<NoticeList> {
+    caller.role?;
+    tokio::time::timeout(NOTICES_TIMEOUT, app.engine.notice_list(caller)).await.ok()?.ok()
 }
 
 /// Path of the caller's own account.
@@ -163,6 +181,7 @@ impl Visit {
             refresh_seconds: self.refresh_seconds,
             environment: self.environment.clone(),
             dead: self.dead,
+            notices: self.notices.clone(),
             nonce,
         };
         let headers = render::headers(&frame.nonce);

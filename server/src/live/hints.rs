@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use engine::{Engine, store};
 
-use super::Hub;
+use super::{Hub, notices};
 
 /// Time for which changes are collected into one hint.
 const BATCH_INTERVAL: Duration = Duration::from_millis(100);
@@ -33,11 +33,12 @@ struct Hint {
     topics: Vec<String>,
 }
 
-/// Sends hints to other servers and receives theirs, until shutdown.
+/// Sends hints to other servers, receives theirs, and looks for new notices, until shutdown.
 pub async fn listen(hub: Hub, engine: Engine, pools: store::Pools, shutdown: CancellationToken) {
     let me = Uuid::now_v7();
     tokio::join!(
         publish(hub.clone(), pools.clone(), me, shutdown.clone()),
+        notices::follow(hub.clone(), engine.clone(), shutdown.clone()),
         subscribe(hub, engine, pools, me, shutdown)
     );
 }

@@ -6,6 +6,7 @@
 //! roots are also read once a second, so that lost hints heal. Without watchers there is no cost.
 
 mod hints;
+mod notices; // new notices
 mod roots; // summaries of all trees
 mod state;
 mod views; // topics with one document each

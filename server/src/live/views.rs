@@ -29,6 +29,8 @@ use super::{Hub, LONGEST, SHORTEST};
 const MAX_CONCURRENT_READS: usize = 8;
 /// Trees waiting for the lookup of their owners; beyond it, the views of all owners are read.
 const MAX_DIRTY: usize = 5_000;
+/// Longest interval between two reads of a person's notices, which every page shows: new ones are found by `notices`.
+const LONGEST_NOTICES: Duration = Duration::from_secs(10);
 /// Pause after a read, as a multiple of its duration.
 const PAUSE_FACTOR: u32 = 3;
 
@@ -38,7 +40,7 @@ pub struct View {
     pub topic: Topic,
     /// Owner of the contents; `None` means all owners.
     pub owner: Option<Uuid>,
-    /// True for the admin version, if others see less.
+    /// True for the version of admins, or of notices the one of staff, if others see less.
     pub is_admin: bool,
 }
 
@@ -195,6 +197,24 @@ impl Views {
         of_topic.for_each(|(_, followed)| followed.dirty.notify_one());
     }
 
+    /// Marks a topic as changed for these owners.
+    pub(super) fn mark_owners(&self, topic: Topic, owners: &HashSet<Uuid>) {
+        if owners.is_empty() {
+            return;
+        }
+        let index = self.index();
+        let of_owners = index
+            .views
+            .iter()
+            .filter(|(view, _)| view.topic == topic && view.owner.is_some_and(|owner| owners.contains(&owner)));
+        of_owners.for_each(|(_, followed)| followed.dirty.notify_one());
+    }
+
+    /// Returns true if somebody watches this topic.
+    pub(super) fn has_topic(&self, topic: Topic) -> bool {
+        self.n.load(Ordering::Relaxed) > 0 && self.index().views.keys().any(|view| view.topic == topic)
+    }
+
     /// Marks all views as changed.
     pub(super) fn mark_all(&self) {
         self.index().views.values().for_each(|followed| followed.dirty.notify_one());
@@ -253,6 +273,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
     let prefix = format!("{{\"topic\":\"{}\"", view.topic);
     // An item has its own version.
     let has_version = matches!(view.topic, Topic::Item(_));
+    let longest = if view.topic == Topic::Notices { LONGEST_NOTICES } else { LONGEST };
     let mut version = 0;
     let mut last = String::new();
     loop {
@@ -283,7 +304,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
         tokio::time::sleep_until(read_at + SHORTEST.max(took * (PAUSE_FACTOR + 1))).await;
         tokio::select! {
             () = followed.dirty.notified() => {}
-            () = tokio::time::sleep_until(read_at + LONGEST) => {}
+            () = tokio::time::sleep_until(read_at + longest) => {}
         }
     }
 }

@@ -89,13 +89,18 @@ pub(super) async fn send(
 }
 
 async fn mail(app: &App, event: &EventToSend<'_>, to: &str, timeout: Duration) -> AttemptOutcome {
-    let Some(mailer) = &app.outgoing.mail else {
-        return AttemptOutcome::refused("TREELINE_SMTP_URL names no mail server.".to_owned());
-    };
     let Ok(to) = to.parse() else { return AttemptOutcome::refused("The address cannot be read.".to_owned()) };
     let (subject, text) = event.mail();
     let (id, follows) = event.mail_ids();
-    match tokio::time::timeout(timeout, mailer.send(Mail { to, subject, text, id, follows })).await {
+    send_mail(app, Mail { to, subject, text, id, follows }, timeout).await
+}
+
+/// Sends mail within the time.
+pub(super) async fn send_mail(app: &App, mail: Mail, timeout: Duration) -> AttemptOutcome {
+    let Some(mailer) = &app.outgoing.mail else {
+        return AttemptOutcome::refused("TREELINE_SMTP_URL names no mail server.".to_owned());
+    };
+    match tokio::time::timeout(timeout, mailer.send(mail)).await {
         Ok(Ok(())) => AttemptOutcome { tried: TryOutcome::Accepted, status: None, error: None },
         Ok(Err(MailFault { detail, is_final })) => {
             let tried = if is_final { TryOutcome::Gone } else { TryOutcome::Refused(None) };

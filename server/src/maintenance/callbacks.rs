@@ -1,5 +1,5 @@
-//! Deliveries: callbacks for complete trees (`completion-webhook`), which are signed posts, and messages about alerts
-//! (`alert-channels`), which `channels` sends. Retried for a day.
+//! Deliveries: callbacks for complete trees (`completion-webhook`), which are signed posts, messages about alerts
+//! (`alert-channels`), which `alert_channels` sends, and notices to people, which `notices` sends. Retried for a day.
 //!
 //! A delivery is leased for the duration of one attempt, posted without an open transaction, and its outcome is
 //! recorded. After a server crash another server posts it again under the same id: delivery is at least once. Limits
@@ -201,6 +201,10 @@ impl CallbackSender {
                 let outcome = super::alert_channels::send(&self.app, taken, alert, self.timeout).await?;
                 (outcome, "The channel was deleted or has another receiver now.")
             }
+            DeliveryContent::Notice(notice) => {
+                let outcome = super::notices::send(&self.app, taken, notice, self.timeout).await?;
+                (outcome, "The job is gone, or the person may not see it or wants no such notices any more.")
+            }
         };
         let Some(outcome) = outcome else {
             let error = Some(no_receiver.to_owned());
@@ -323,11 +327,12 @@ pub(super) async fn post_signed(app: &App, post: SignedPost<'_>) -> AttemptOutco
     }
 }
 
-/// Subject of the alert about a delivery that was given up: the root of the tree, or the channel.
+/// Subject of the alert about a delivery that was given up: the root of the tree, the channel, or the person.
 fn subject(taken: &TakenDelivery) -> Uuid {
     match &taken.content {
         DeliveryContent::Tree(tree) => tree.job_id,
         DeliveryContent::Alert(alert) => alert.channel_id,
+        DeliveryContent::Notice(_) => taken.owner_id,
     }
 }
 
@@ -363,6 +368,7 @@ fn abandoned_alert(taken: &TakenDelivery, error: &str) -> RaiseRow {
             let name = alert.channel.as_ref().map_or("that was deleted", |channel| channel.name.as_str());
             (format!("message of the alert channel {name}"), None, None)
         }
+        DeliveryContent::Notice(_) => ("notice to a person".to_owned(), Some(taken.owner_id), None),
     };
     RaiseRow {
         kind: AlertKind::DeliveryFailed,

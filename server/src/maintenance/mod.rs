@@ -12,6 +12,7 @@ mod credentials; // revocations and expired credentials
 mod driver; // the loop of a task
 mod exporter; // the executor that writes files
 mod imports; // from files to items
+mod notices; // notices to people
 mod push; // push requests to workers
 mod relay; // from the outbox to the broker
 mod retention; // expired trees
@@ -97,6 +98,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     retention::spawn(tasks);
     alerts::spawn(tasks);
     alert_channels::spawn(tasks);
+    notices::spawn(tasks);
     audit::spawn_retention(tasks);
     relay::spawn(tasks);
     credentials::spawn_cleanup(tasks);

@@ -80,7 +80,11 @@ fn leaked_data(
         Some((name, _)) => Some(format!("it tells {name}: {:.300}", answer.text)),
         // The secret that a person types into their own authenticator app is theirs.
         None if request_text.starts_with("/me/totp") => None,
-        None => answer.text.contains("secret").then(|| format!("it tells a secret: {:.300}", answer.text)),
+        None => {
+            // The name of a field says nothing.
+            let text = answer.text.replace("has_webhook_secret", "");
+            text.contains("secret").then(|| format!("it tells a secret: {text:.300}"))
+        }
     }
 }
 

@@ -64,6 +64,7 @@ mod lookups;
 mod mapping;
 mod metrics;
 mod multiple_servers;
+mod notices; // notices to people
 mod oidc; // sign-in by OpenID Connect
 mod openapi;
 mod ownership;

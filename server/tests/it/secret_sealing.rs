@@ -57,12 +57,17 @@ async fn tables(server: &Server) -> String {
     let all = "select coalesce(string_agg(row::text, ' '), '') from (
                  select to_jsonb(t) as row from job_type t union all select to_jsonb(j) from job j
                  union all select to_jsonb(d) from delivery d union all select to_jsonb(s) from signing_key s
-                 union all select to_jsonb(a) from audit a union all select to_jsonb(c) from alert_channel c) every";
+                 union all select to_jsonb(a) from audit a union all select to_jsonb(c) from alert_channel c
+                 union all select to_jsonb(n) from notice_settings n) every";
     sqlx::query_scalar(all).fetch_one(&server.running.app.pool).await.expect("the rows as text")
 }
 
 fn alert_channel(receiver: &Receiver) -> Value {
     json!({"name": "Ops", "kind": "webhook", "url": receiver.url("/alerts?key=h1dd3n-query"), "secret": "h1dd3n-signature"})
+}
+
+fn notice_webhook(receiver: &Receiver) -> Value {
+    json!({"webhook_url": receiver.url("/notices?key=h1dd3n-query"), "webhook_secret": "h1dd3n-signature"})
 }
 
 fn pushed(receiver: &Receiver) -> Value {
@@ -87,6 +92,7 @@ async fn database_copy_and_audit_log_contain_no_secrets() {
     assert_eq!(once(&owner, &job, "delivered").await["url"], receiver.url("/done?…"));
     let open = owner.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
     let support = server.person("sue", "support").await;
+    support.patch("/api/v1/me/notice-settings", notice_webhook(&receiver)).await.expect(200);
     let edit = json!({"on_completed": target, "reason": "asked to"});
     support.patch(&format!("/api/v1/jobs/{}", id(&open)), edit).await.expect(200);
     let log = server.get("/api/v1/audit?action=job.edit").await;
@@ -125,6 +131,8 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.put("/api/v1/job-types/mail", pushed(&receiver)).await.expect(201);
     let channel = server.post("/api/v1/alert-channels", alert_channel(&receiver)).await.expect(201);
+    let sue = server.person("sue", "support").await;
+    sue.patch("/api/v1/me/notice-settings", notice_webhook(&receiver)).await.expect(200);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
     let pool = &server.running.app.pool;
     let plain = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"}).to_string();
@@ -156,6 +164,11 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     let post = receiver.next().await;
     assert!(post.path == "/alerts?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
     post.status(200);
+    let settings = sue.get("/api/v1/me/notice-settings").await.expect(200);
+    assert_eq!(
+        (&settings["webhook_url"], &settings["has_webhook_secret"]),
+        (&json!(receiver.url("/notices?…")), &json!(true))
+    );
     second.stop().await;
     server.another().await.stop().await;
     server.stop().await;

@@ -37,6 +37,7 @@ pub(super) fn in_words(code: &str) -> &str {
         "error_group.mute" => "Ignored error",
         "error_group.resolve" => "Resolved error",
         "error_group.reopen" => "Reopened error",
+        "notices.change" => "Changed notice settings",
         "alert_channel.create" => "Created alert channel",
         "alert_channel.change" => "Changed alert channel",
         "alert_channel.delete" => "Deleted alert channel",

@@ -18,6 +18,8 @@ use crate::{
     frame::{NavSection, Page},
 };
 
+pub use crate::pages::notices::NoticeForm;
+
 /// Content of the page.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -38,6 +40,7 @@ pub struct Account {
     /// Providers to connect with: name and label.
     pub providers: Vec<(String, String)>,
     pub connections: Vec<Connection>,
+    pub notices: NoticeForm,
 }
 
 const FIRST_STEP: &str = "An admin chose the password you signed in with. Choose your own to continue.";
@@ -60,6 +63,7 @@ pub fn page(account: &Account) -> Page {
             {section("password", "Password", password(account))}
             {super::factors::account_section(&account.factors, account.passkeys)}
             {super::factors::providers_section(&account.providers, &account.connections)}
+            {crate::pages::notices::account_section(&account.notices, account.problem.as_ref())}
             {section("sessions", "Where you are signed in", sessions(account))}
         </div>
     }

@@ -22,6 +22,8 @@ pub struct Actions {
     /// Name of the form to open.
     pub open: Option<String>,
     pub refused: Option<RefusedAction>,
+    /// The reader watches the tree; `None` if the reader cannot.
+    pub watching: Option<bool>,
     /// Last action.
     pub flash: Option<String>,
 }
@@ -54,7 +56,28 @@ pub(super) fn actions(job: &Job, actions: &Actions) -> AnyView {
     }
     let forms =
         forms.into_iter().map(|form| form.view(actions.open.as_deref(), actions.refused.as_ref())).collect_view();
-    view! { <div class="actions">{retry(job)} {forms}</div> }.into_any()
+    view! { <div class="actions">{retry(job)} {watch(job, actions)} {forms}</div> }.into_any()
+}
+
+/// Button that starts or stops watching the tree.
+fn watch(job: &Job, actions: &Actions) -> Option<AnyView> {
+    let watching = actions.watching.filter(|_| job.parent_id.is_none())?;
+    let (path, word, title) = if watching {
+        ("unwatch", "Stop watching", "You are told when this job finishes or needs attention")
+    } else {
+        ("watch", "Watch", "Be told when this job finishes or needs attention")
+    };
+    let form = view! {
+        <form method="post" action=format!("/jobs/{}/{path}", job.id)>
+            <button class="btn" type="submit" title=title aria-pressed=watching.then_some("true")>
+                <svg class="icon" aria-hidden="true" focusable="false">
+                    <use href="#i-bell" />
+                </svg>
+                {word}
+            </button>
+        </form>
+    };
+    Some(form.into_any())
 }
 
 /// Button that retries all failed items: it starts a preview.

@@ -10,9 +10,10 @@ use std::collections::HashMap;
 
 use domain::{
     Counts, Outcome, Time,
+    notice::NoticeKind,
     notify::{
-        alert_channel::AlertEvent,
-        delivery::{AlertDelivery, CallbackDelivery, DeliveryState, DeliveryTry},
+        alert_channel::{AlertEvent, ChannelKind},
+        delivery::{AlertDelivery, CallbackDelivery, DeliveryState, DeliveryTry, NoticeDelivery},
     },
 };
 use sqlx::PgPool;
@@ -27,12 +28,12 @@ use crate::{
         channel_target::ChannelTarget,
         stored_secrets::{host_of, open_target},
     },
-    store::Tx,
+    store::{Tx, notify::notices},
 };
 
 pub use due::{
-    AlertContent, ChannelNow, DeliveryCapacity, DeliveryContent, DeliveryResult, TakenDelivery, TreeContent, record,
-    take,
+    AlertContent, ChannelNow, DeliveryCapacity, DeliveryContent, DeliveryResult, NoticeContent, TakenDelivery,
+    TreeContent, record, take,
 };
 
 /// A row to be written.
@@ -50,8 +51,10 @@ struct NewDelivery {
 }
 
 /// Writes a delivery for each of these roots whose tree this transaction has completed and which has a receiver, and
-/// supersedes open deliveries of earlier completions. Requires the locks of the roots' job state rows. Idempotent.
+/// supersedes open deliveries of earlier completions; also writes notices to those who watch. Requires the locks of the
+/// roots' job state rows. Idempotent.
 pub async fn announce(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sqlx::Error> {
+    notices::finished(tx, root_job_keys).await?;
     // `now()` is the start of the transaction: trees that were complete before are not announced again.
     let found = sqlx::query!(
         r#"select j.id, j.owner_id, j.metadata, j.on_completed as "on_completed!", g.completion,
@@ -239,6 +242,7 @@ struct Row {
     alert_id: Option<Uuid>,
     event: Option<String>,
     recipient: Option<String>,
+    notice_id: Option<Uuid>,
     next_try_at: Option<OffsetDateTime>,
     created_at: OffsetDateTime,
 }
@@ -249,7 +253,7 @@ macro_rules! listed {
         sqlx::query_as!(
             Row,
             "select d.id, d.job_id, d.completion, d.outcome, d.state, d.target, d.channel_id, d.alert_id, d.event, d.recipient,
-               d.next_try_at, d.created_at
+               d.notice_id, d.next_try_at, d.created_at
              from delivery d
              where ($1::uuid is null or d.owner_id = $1) and ($2::uuid is null or d.job_id = $2)
                and ($3::smallint[] is null or d.state = any($3))
@@ -298,8 +302,8 @@ pub async fn find(pool: &PgPool, sealer: &Sealer, id: Uuid) -> Result<Option<(Ca
     let Some(owner_id) = owner else { return Ok(None) };
     let row = sqlx::query_as!(
         Row,
-        "select id, job_id, completion, outcome, state, target, channel_id, alert_id, event, recipient, next_try_at,
-           created_at
+        "select id, job_id, completion, outcome, state, target, channel_id, alert_id, event, recipient, notice_id,
+           next_try_at, created_at
          from delivery where id = $1",
         id
     )
@@ -320,7 +324,8 @@ pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update delivery set state = 1, next_try_at = clock_timestamp(), began_at = clock_timestamp(), round = 0
          where id = $1 and state <> 5
-           and (target is not null or channel_id in (select c.id from alert_channel c))",
+           and (target is not null or channel_id in (select c.id from alert_channel c)
+                or notice_id in (select n.id from notice n))",
         id
     )
     .execute(&mut **tx)
@@ -338,6 +343,7 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
     .fetch_all(pool)
     .await?;
     let channels = channels_of(pool, &rows).await?;
+    let notices = notices_of(pool, &rows).await?;
     let jobs: Vec<Uuid> = rows.iter().filter_map(|row| row.job_id).collect();
     let names =
         sqlx::query!(r#"select id, name as "name!" from job where id = any($1::uuid[]) and name is not null"#, &jobs)
@@ -354,7 +360,8 @@ async fn with_tries(pool: &PgPool, sealer: &Sealer, rows: Vec<Row>) -> Result<Ve
             outcome: row.outcome.and_then(Outcome::from_code),
             alert: alert_of(&row, &channels),
             state: DeliveryState::from_code(row.state).unwrap_or(DeliveryState::Pending),
-            url: shown_url(sealer, &row, &channels),
+            notice: row.notice_id.map(|id| notice_of(id, &notices)),
+            url: shown_url(sealer, &row, &channels, &notices),
             tries: tries
                 .iter()
                 .filter(|one| one.delivery_id == row.id)
@@ -376,6 +383,44 @@ async fn channels_of(pool: &PgPool, rows: &[Row]) -> Result<HashMap<Uuid, Channe
     due::channels(pool, &ids).await
 }
 
+/// What a notice is about, and the webhook of its person as it is now.
+struct NoticeReceiver {
+    kind: Option<NoticeKind>,
+    root_id: Uuid,
+    webhook: Option<String>,
+}
+
+/// Notices of these rows whose person may still see their trees, by id.
+async fn notices_of(pool: &PgPool, rows: &[Row]) -> Result<HashMap<Uuid, NoticeReceiver>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().filter_map(|row| row.notice_id).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = sqlx::query!(
+        r#"select n.id as "id!", n.kind as "kind!", n.root_id as "root_id!", p.webhook as "webhook?"
+           from notice n
+           join job j on j.id = n.root_id
+           join job_state g on g.job_key = j.job_key and g.deleted_at is null
+           join owner o on o.id = n.owner_id and (j.owner_id = o.id or o.role in ('support', 'admin'))
+           left join notice_settings p on p.owner_id = n.owner_id
+           where n.id = any($1::uuid[])"#,
+        &ids
+    )
+    .fetch_all(pool)
+    .await?;
+    let receiver = |kind: &str, root_id, webhook| NoticeReceiver { kind: NoticeKind::parse(kind), root_id, webhook };
+    Ok(found.into_iter().map(|row| (row.id, receiver(&row.kind, row.root_id, row.webhook))).collect())
+}
+
+fn notice_of(notice_id: Uuid, notices: &HashMap<Uuid, NoticeReceiver>) -> NoticeDelivery {
+    let notice = notices.get(&notice_id);
+    NoticeDelivery {
+        notice_id,
+        kind: notice.and_then(|notice| notice.kind),
+        job_id: notice.map(|notice| notice.root_id),
+    }
+}
+
 fn alert_of(row: &Row, channels: &HashMap<Uuid, ChannelNow>) -> Option<AlertDelivery> {
     let channel_id = row.channel_id?;
     let channel = channels.get(&channel_id);
@@ -389,7 +434,19 @@ fn alert_of(row: &Row, channels: &HashMap<Uuid, ChannelNow>) -> Option<AlertDeli
 }
 
 /// Receiver for display, without parts that may be secret.
-fn shown_url(sealer: &Sealer, row: &Row, channels: &HashMap<Uuid, ChannelNow>) -> Option<String> {
+fn shown_url(
+    sealer: &Sealer,
+    row: &Row,
+    channels: &HashMap<Uuid, ChannelNow>,
+    notices: &HashMap<Uuid, NoticeReceiver>,
+) -> Option<String> {
+    if let Some(notice_id) = row.notice_id {
+        let notice = notices.get(&notice_id)?;
+        if let Some(recipient) = &row.recipient {
+            return Some(format!("mailto:{recipient}"));
+        }
+        return ChannelTarget::open(sealer, notice.webhook.as_ref()?).ok()?.shown_url(ChannelKind::Webhook);
+    }
     let Some(channel_id) = row.channel_id else {
         let target = open_target(sealer, row.target.as_deref()?).ok()?;
         return Url::parse(&target.url).ok().map(|url| display_url(&url));

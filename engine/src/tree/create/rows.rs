@@ -24,6 +24,8 @@ pub(super) struct Rows {
     pub(super) splits: Vec<NewImportCursor>,
     /// Imports of corrected rows, each with the job that it corrects and its owner.
     pub(super) corrections: Vec<(i64, Uuid, Uuid)>,
+    /// Trees with a file, each with its owner.
+    pub(super) imports: Vec<(Uuid, Uuid)>,
     /// Column mappings by owner and type, to be suggested again; the last one counts.
     pub(super) mappings: BTreeMap<(Uuid, i32), String>,
 }
@@ -32,6 +34,10 @@ impl Rows {
     pub(super) fn tree(&mut self, sealer: &Sealer, command: &CreateCommand, job_keys: &[i64]) -> Result<()> {
         let tree = &command.tree;
         let nodes = &tree.nodes;
+        let is_import = nodes.iter().any(|node| node.head.is_some());
+        if is_import {
+            self.imports.push((tree.root_id(), tree.owner_id));
+        }
         let replay_of = command.key.as_ref().and_then(|take| match take.from {
             KeyState::Failed(before) => Some(before),
             _ => None,
@@ -46,7 +52,7 @@ impl Rows {
                 solo: nodes.len() == 1,
                 open_jobs: if at == 0 { nodes.len() as i32 } else { 0 },
                 after_open: node.after.len() as i32,
-                calls: at == 0 && node.new.on_completed.is_some(),
+                calls: at == 0 && (node.new.on_completed.is_some() || is_import),
             });
             self.keys.extend(node.dedupe(tree.owner_id).map(|key| (key, node.id)));
             self.deadlines.extend(node.expires_at.map(|expires_at| (job_key, expires_at.0)));

@@ -22,7 +22,10 @@ use crate::{
         Tx,
         enqueue::idempotency::{self, NewKey},
         import::import_mappings,
-        notify::audit::{self, AuditRow},
+        notify::{
+            audit::{self, AuditRow},
+            notices,
+        },
         operator::corrections,
         tree::{
             definitions::JobInfo,
@@ -226,6 +229,9 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     // In the order of their keys.
     for (&(owner_id, type_id), mapping) in &rows.mappings {
         import_mappings::remember(tx, owner_id, type_id, mapping).await?;
+    }
+    if !rows.imports.is_empty() {
+        notices::watch_imports(tx, &rows.imports).await?;
     }
     let audit_rows: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.audit_row.clone()).collect();
     audit::record_all(tx, &audit_rows).await?;

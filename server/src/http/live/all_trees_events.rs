@@ -43,8 +43,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[into_params(parameter_in = Query)]
 pub(crate) struct Events {
     /// Topics to watch, separated by commas: any of `roots`, `job:ID`, `item:ID`, `imports`, `failures`, `operations`,
-    /// `workers`, `types`, `overview`, `deliveries`, at most 64. Each begins with its `snapshot`; all data has its
-    /// `topic` and a `version`. Topics that the caller may not see get `forbidden`. Without it: the events of all trees
+    /// `workers`, `types`, `overview`, `deliveries`, `schedules`, `notices`, at most 64. Each begins with its `snapshot`;
+    /// all data has its `topic` and a `version`. Topics that the caller may not see get `forbidden`. Without it: the events of all trees
     topics: Option<String>,
 }
 

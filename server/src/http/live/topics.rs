@@ -86,12 +86,15 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
             }
             Visible::Not(event) => once(topic, event),
         },
+        // Always the caller's own; what staff may see besides is known by the flag.
+        Topic::Notices if caller.role.is_none() => once(topic, event::FORBIDDEN),
         // The statistics of GET /stats cover all work.
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
         _ => {
             // Always the caller's own uploads, like the page.
-            let owner = if topic == Topic::Imports { Some(caller.owner_id) } else { caller.visible_owner() };
-            let is_admin = topic == Topic::Types && caller.is_admin();
+            let own = matches!(topic, Topic::Imports | Topic::Notices);
+            let owner = if own { Some(caller.owner_id) } else { caller.visible_owner() };
+            let is_admin = topic == Topic::Types && caller.is_admin() || topic == Topic::Notices && caller.sees_all();
             let (app_of_view, reader) = (app.clone(), caller.clone());
             let read = reading(move || {
                 let (app, caller) = (app_of_view.clone(), reader.clone());
@@ -134,6 +137,7 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
             let query = DeliveryQuery { limit: ROWS, ..DeliveryQuery::default() };
             text(&ListBody { data: engine.deliveries(caller, query).await? })
         }
+        Topic::Notices => text(&engine.notice_list(caller).await?),
         Topic::Schedules => text(&ListBody { data: engine.schedules(caller, PageRange::newest(None, ROWS)).await? }),
         Topic::Roots | Topic::Job(_) | Topic::Item(_) => {
             Err(Error(engine::error::Error::Broken(format!("{topic} is not a list"))))

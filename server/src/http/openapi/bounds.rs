@@ -28,6 +28,7 @@ use domain::{
         MOST_FORM_FIELDS, MOST_HEARTBEATS, MOST_IDS, MOST_ITEMS, MOST_JOBS, MOST_LOG_LINES, MOST_STEPS, NAME_PATTERN,
         SHORTEST_SECONDS,
     },
+    notice::MOST_READ_IDS,
     notify::{
         alert::{AlertKind, LONGEST_MESSAGE},
         alert_channel::{
@@ -180,6 +181,8 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
         (_, "assignment_id") => json!({"pattern": ASSIGNMENT_ID_PATTERN}),
         ("ErrorGroupPatch", "failures") => whole(1, MOST_MUTED_FAILURES),
         ("FinishBody", "endings") => json!({"maxItems": MOST_ENDINGS}),
+        ("NoticeSettingsPatch", "webhook_url") => json!({"format": "uri", "maxLength": LONGEST_URL}),
+        ("ReadNotices", "ids") => json!({"maxItems": MOST_READ_IDS}),
         ("HeartbeatsBody", "heartbeats") => json!({"maxItems": MOST_HEARTBEATS}),
         ("NewLogLine", "message") => text(0, LARGEST_LOG as usize),
         ("LogsBody", "lines") => json!({"minItems": 1, "maxItems": MOST_LOG_LINES}),
@@ -301,7 +304,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
 }
 
 /// Pattern of a [`domain::query::topic::Topic`].
-const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries|schedules\
+const TOPIC: &str = "(roots|imports|failures|operations|workers|types|overview|deliveries|schedules|notices\
     |(job|item):[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})";
 
 /// Pattern of a JSON Pointer into a payload.

@@ -1,6 +1,6 @@
 //! Messages that Treeline sends: the section `webhooks` of the document.
 //!
-//! Six messages: to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL` and to
+//! Eight messages: two to the webhooks of people, to the receiver of a complete tree, to the worker behind a push target, two to `TREELINE_ALERT_URL` and to
 //! alert channels, one to alert channels alone, and one to `TREELINE_AUDIT_URL`. Their schemas are here because no operation of the API accepts or returns them. The
 //! test receivers (`server/tests/it/support/receiver.rs`) validate every message against these schemas.
 
@@ -28,6 +28,18 @@ pub(super) fn add(document: &mut Value) {
                 "type": {"type": "string", "enum": [kind]},
                 "timestamp": refer("Time"),
                 "data": refer("Alert")
+            }
+        })
+    };
+    let about_notice = |kind: &str, description: &str| {
+        json!({
+            "type": "object",
+            "description": description,
+            "required": ["type", "timestamp", "data"],
+            "properties": {
+                "type": {"type": "string", "enum": [kind]},
+                "timestamp": refer("Time"),
+                "data": refer("Notice")
             }
         })
     };
@@ -89,6 +101,8 @@ pub(super) fn add(document: &mut Value) {
             "AlertCleared",
             about_alert("alert.cleared", "An alert is over; `data.id` is that of the alert that was raised."),
         ),
+        ("NoticeFinished", about_notice("notice.finished", "A watched tree is complete.")),
+        ("NoticeNeedsAttention", about_notice("notice.needs_attention", "A watched tree needs attention.")),
         (
             "AlertTest",
             json!({
@@ -210,6 +224,16 @@ pub(super) fn add(document: &mut Value) {
             "alert_test", "An alert channel is tested",
             "Sent to an alert channel of the kind `webhook` by `POST /alert-channels/{id}/test`.",
             "AlertTest", signed.clone(), answers(&tried_again),
+        ),
+        "notice-finished": post(
+            "notice_finished", "A watched tree is complete",
+            "Sent to the webhook of a person who watches the tree, signed by its secret, else by that of the account.",
+            "NoticeFinished", signed.clone(), answers(&tried_again),
+        ),
+        "notice-needs-attention": post(
+            "notice_needs_attention", "A watched tree needs attention",
+            "Sent as `notice-finished` is, once for a watch: an item failed for good or waits for a person's answer.",
+            "NoticeNeedsAttention", signed.clone(), answers(&tried_again),
         ),
         "audit-entries": post(
             "audit_entries", "Entries were added to the audit log",

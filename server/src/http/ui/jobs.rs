@@ -150,7 +150,13 @@ async fn draw(
 ) -> Result<impl FnOnce() -> Page + use<>> {
     let job = app.engine.job(caller, id, true).await?;
     let content = content(app, caller, &job, query).await?;
-    let actions = Actions { own: is_own_job(caller, &job), admin: caller.is_admin(), ..actions };
+    let watching = if caller.role.is_some() && job.parent_id.is_none() {
+        app.engine.read_notices_of(caller, id).await?;
+        Some(app.engine.job_watch(caller, id).await?.watching)
+    } else {
+        None
+    };
+    let actions = Actions { own: is_own_job(caller, &job), admin: caller.is_admin(), watching, ..actions };
     Ok(move || pages::job::page(&job, &content, &actions))
 }
 

@@ -24,7 +24,7 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu,
+    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu, notices,
     render::{page, render, render_forms},
     schedules, search, see_other, start_job, theme, types, views,
 };
@@ -131,6 +131,10 @@ pub fn router(app: &App) -> Router<App> {
         .route("/jobs", post(start_job::create))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
         .route("/jobs/{id}/replay", post(jobs::replay))
+        .route("/jobs/{id}/watch", post(notices::watch))
+        .route("/jobs/{id}/unwatch", post(notices::unwatch))
+        .route("/notices/read", post(notices::read))
+        .route("/account/notices", post(notices::change))
         .route("/jobs/{id}/pin", post(jobs::pin))
         .route("/jobs/{id}/unpin", post(jobs::unpin))
         .route("/jobs/{id}/delete", post(jobs::delete))

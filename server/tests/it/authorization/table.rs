@@ -77,6 +77,9 @@ pub(super) const WRITE: Rule = rule(
     [FORBIDDEN, Yes, FORBIDDEN, FORBIDDEN],
     [Yes, FORBIDDEN, HIDDEN],
 );
+/// Watches one object: people who may see it.
+pub(super) const WATCH: Rule =
+    rule(UNAUTHENTICATED, UNAUTHENTICATED, [Yes, HIDDEN, Yes, Yes], [FORBIDDEN; 4], [FORBIDDEN; 3]);
 /// Creates an object of the caller.
 pub(super) const CREATE: Rule =
     rule(UNAUTHENTICATED, UNAUTHENTICATED, [Yes; 4], [FORBIDDEN, Yes, FORBIDDEN, FORBIDDEN], [Yes, FORBIDDEN, Yes]);
@@ -217,6 +220,9 @@ pub(super) fn table() -> Vec<Expectation> {
         line("POST /jobs/{id}/replay", "/jobs/{job}/replay", why(), WRITE),
         line("POST /jobs/{id}/pin", "/jobs/{job}/pin", why(), WRITE),
         line("DELETE /jobs/{id}/pin", "/jobs/{job}/pin", none(), WRITE),
+        get("GET /jobs/{id}/watch", "/jobs/{job}/watch", WATCH),
+        line("POST /jobs/{id}/watch", "/jobs/{job}/watch", none(), WATCH),
+        line("DELETE /jobs/{id}/watch", "/jobs/{job}/watch", none(), WATCH),
         line("POST /jobs/{id}/share", "/jobs/{job}/share", why(), WRITE),
         get("GET /jobs/{id}/shares", "/jobs/{job}/shares", READ),
         get("GET /shares", "/shares", LIST),
@@ -358,6 +364,10 @@ pub(super) fn table() -> Vec<Expectation> {
             .but(CallerKind::OtherUser, HIDDEN)
             .but(CallerKind::Support, HIDDEN)
             .but(CallerKind::Admin, HIDDEN),
+        get("GET /me/notices", "/me/notices", PEOPLE),
+        line("POST /me/notices/read", "/me/notices/read", none(), PEOPLE),
+        get("GET /me/notice-settings", "/me/notice-settings", PEOPLE),
+        line("PATCH /me/notice-settings", "/me/notice-settings", json!({"in_page": true}), PEOPLE),
         line("POST /me/password", "/me/password", json!({"new_password": "short"}), PEOPLE),
         line("POST /session/passkey/options", "/session/passkey/options", none(), OPEN),
         get("GET /me/factors", "/me/factors", PEOPLE),

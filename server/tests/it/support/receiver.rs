@@ -124,7 +124,17 @@ static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
         let validator = jsonschema::options().should_validate_formats(true).build(&schema);
         (name, validator.expect("a schema"))
     };
-    ["PushedItem", "TreeCompleted", "AlertRaised", "AlertCleared", "AlertTest", "AuditEntries"].map(build).into()
+    let names = [
+        "PushedItem",
+        "TreeCompleted",
+        "AlertRaised",
+        "AlertCleared",
+        "AlertTest",
+        "NoticeFinished",
+        "NoticeNeedsAttention",
+        "AuditEntries",
+    ];
+    names.map(build).into()
 });
 
 /// Schema name of a message by its `type`; in a pushed item, `type` is the job type.
@@ -135,6 +145,8 @@ pub(crate) fn schema_of(message: &Value) -> &'static str {
         Some("alert.raised") => "AlertRaised",
         Some("alert.cleared") => "AlertCleared",
         Some("alert.test") => "AlertTest",
+        Some("notice.finished") => "NoticeFinished",
+        Some("notice.needs_attention") => "NoticeNeedsAttention",
         Some("audit.entries") => "AuditEntries",
         _ => panic!("the document describes no such message: {message}"),
     }

@@ -13,6 +13,8 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::store::notify::notices::{self, NoticeNow};
+
 /// Maximum number of due rows that one call scans.
 const MAX_SCANNED: i64 = 500;
 
@@ -39,6 +41,16 @@ pub struct TakenDelivery {
 pub enum DeliveryContent {
     Tree(Box<TreeContent>),
     Alert(Box<AlertContent>),
+    Notice(Box<NoticeContent>),
+}
+
+/// A notice to a person.
+#[derive(Clone, Debug)]
+pub struct NoticeContent {
+    /// `None` if it was deleted, or if the person may not see its tree.
+    pub now: Option<NoticeNow>,
+    /// Address of mail; `None` for a webhook.
+    pub recipient: Option<String>,
 }
 
 /// A complete tree.
@@ -111,7 +123,7 @@ pub async fn take(
            update delivery d set leased_until = clock_timestamp() + make_interval(secs => $7)
            from picked where d.id = picked.id
            returning d.id, d.job_id, d.owner_id, d.completion, d.target, d.host, d.outcome, d.counts, d.metadata,
-             d.completed_at, d.channel_id, d.alert_id, d.event, d.alert, d.recipient, d.created_at, d.began_at, d.round,
+             d.completed_at, d.channel_id, d.alert_id, d.event, d.alert, d.recipient, d.notice_id, d.created_at, d.began_at, d.round,
              d.tries, d.leased_until as "leased_until!", clock_timestamp() as "now!"
         "#,
         room.all,
@@ -131,8 +143,13 @@ pub async fn take(
         .await?;
     let channel_ids: Vec<Uuid> = rows.iter().filter_map(|row| row.channel_id).collect();
     let channels = channels(pool, &channel_ids).await?;
+    let notice_ids: Vec<Uuid> = rows.iter().filter_map(|row| row.notice_id).collect();
+    let notices = if notice_ids.is_empty() { Vec::new() } else { notices::to_send(pool, &notice_ids).await? };
     let taken = rows.into_iter().filter_map(|row| {
-        let content = if let Some(channel_id) = row.channel_id {
+        let content = if let Some(id) = row.notice_id {
+            let now = notices.iter().find(|now| now.notice.id == id).cloned();
+            DeliveryContent::Notice(Box::new(NoticeContent { now, recipient: row.recipient }))
+        } else if let Some(channel_id) = row.channel_id {
             DeliveryContent::Alert(Box::new(AlertContent {
                 channel_id,
                 channel: channels.get(&channel_id).cloned(),

@@ -23,6 +23,7 @@ use crate::{
         identity::session::with_cookies,
         query::cursor::{Paged as _, paged},
     },
+    notices,
 };
 use engine::{
     error::{Error, Result},
@@ -55,6 +56,7 @@ pub(crate) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
             ("done", "passkey-renamed") => done = Some("The passkey has its new name."),
             ("done", "passkey-removed") => done = Some("The passkey is removed."),
             ("done", "provider") => done = Some("The provider is connected. You can sign in with it from now on."),
+            ("done", "notices") => done = Some("Your notice settings are saved."),
             ("done", "session") => done = Some("That session has ended."),
             ("done", "sessions") => done = Some("All your other sessions have ended."),
             _ => {}
@@ -79,6 +81,12 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
     let passkeys = factors::passkeys::are_possible(&app.public_url);
     let providers = &app.config.identity.oidc_providers.0;
     let providers = providers.iter().map(|provider| (provider.name.clone(), provider.label.clone())).collect();
+    let notices = page::NoticeForm {
+        settings: notices::settings(app, caller).await?,
+        mail: notices::mail_is_possible(app),
+        address: user.email.clone(),
+        typed_url: String::new(),
+    };
     let asks_current = people::asks_current(app, caller).await?;
     let found =
         sessions::list(app, caller, caller.owner_id, PageRange::newest(list.place::<Uuid>()?, ROWS + 1)).await?;
@@ -96,6 +104,7 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
         passkeys,
         providers,
         connections: oidc::list(app, caller).await?.data,
+        notices,
     })
 }
 
@@ -128,12 +137,18 @@ pub(crate) async fn end_others(State(app): State<App>, signed: Signed) -> Respon
 
 /// Account page with a refusal.
 pub(crate) async fn refused(app: &App, signed: &Signed, error: Error) -> Response {
+    refused_url(app, signed, error, "").await
+}
+
+/// Account page with a refusal, and the URL of the webhook as it was typed.
+pub(crate) async fn refused_url(app: &App, signed: &Signed, error: Error, typed_url: &str) -> Response {
     let problem: Problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.error_page(error),
     };
     match read(app, signed, &SessionList::default()).await {
-        Ok(account) => {
+        Ok(mut account) => {
+            typed_url.clone_into(&mut account.notices.typed_url);
             let account = page::Account { problem: Some(problem), ..account };
             signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::page(&account))
         }

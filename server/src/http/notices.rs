@@ -1,0 +1,107 @@
+//! HTTP handlers for notices, their settings, and watches (`notices`).
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use domain::{
+    Problem,
+    api::Page,
+    notice::{JobWatch, MOST_READ_IDS, Notice, NoticeSettings, NoticeSettingsPatch, ReadNotices},
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::extract::{Json, JsonOrDefault, Path, Query};
+use crate::http::{
+    identity::access::{PlainList, plain_list},
+    query::cursor::{Paged, cut},
+};
+use crate::{App, http::error::Result, notices};
+use engine::access::caller::Caller;
+
+plain_list!(Notices, PlainList, "notices");
+
+/// List the caller's notices
+///
+/// People only. Newest first: those of watched trees that completed or need attention, for 30 days. Trees that the caller
+/// may not see any more are left out.
+#[utoipa::path(get, path = "/me/notices", tag = "watch", params(PlainList),
+    responses((status = 200, body = Page<Notice>)))]
+pub async fn list_notices(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PlainList>,
+) -> Result<Answer<Page<Notice>>> {
+    let list = Notices(&query);
+    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
+    let found = app.engine.notices(&caller, query.sort.part(before, limit + 1)).await?;
+    let (data, next) = cut(found, limit, |notice| notice.id);
+    Ok(Answer(list.page(data, next)))
+}
+
+/// Mark notices as read
+///
+/// People only. Those with the given ids, else all. Repeating the call has no effect.
+#[utoipa::path(post, path = "/me/notices/read", tag = "watch", request_body = Option<ReadNotices>,
+    responses((status = 204, description = "Read")))]
+pub async fn read_notices(
+    State(app): State<App>,
+    caller: Caller,
+    JsonOrDefault(body): JsonOrDefault<ReadNotices>,
+) -> Result<StatusCode> {
+    if body.ids.as_ref().is_some_and(|ids| ids.len() > MOST_READ_IDS) {
+        let detail = format!("expected at most {MOST_READ_IDS} ids");
+        return Err(engine::error::Error::from(Problem::invalid_body([("/ids".to_owned(), detail)])).into());
+    }
+    app.engine.read_notices(&caller, body.ids.as_deref()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Get the caller's notice settings
+///
+/// People only.
+#[utoipa::path(get, path = "/me/notice-settings", tag = "watch", responses((status = 200, body = NoticeSettings)))]
+pub async fn get_notice_settings(State(app): State<App>, caller: Caller) -> Result<Answer<NoticeSettings>> {
+    Ok(Answer(notices::settings(&app, &caller).await?))
+}
+
+/// Update the caller's notice settings
+///
+/// People only. Changes the given fields; `null` removes `webhook_url` and `webhook_secret`. URLs reach public addresses,
+/// and those that `TREELINE_CALLBACK_ALLOW` names; others are 422 `url_not_allowed`. What has not arrived follows the
+/// change.
+#[utoipa::path(patch, path = "/me/notice-settings", tag = "watch", request_body = NoticeSettingsPatch,
+    responses((status = 200, body = NoticeSettings)))]
+pub async fn patch_notice_settings(
+    State(app): State<App>,
+    caller: Caller,
+    Json(patch): Json<NoticeSettingsPatch>,
+) -> Result<Answer<NoticeSettings>> {
+    Ok(Answer(notices::change(&app, &caller, patch).await?))
+}
+
+/// Get whether the caller watches a tree
+///
+/// People only.
+#[utoipa::path(get, path = "/jobs/{id}/watch", tag = "watch", params(("id" = Uuid, Path)),
+    responses((status = 200, body = JobWatch)))]
+pub async fn get_job_watch(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<JobWatch>> {
+    Ok(Answer(app.engine.job_watch(&caller, id).await?))
+}
+
+/// Watch a tree
+///
+/// People only. The caller gets a notice each time the tree completes, and one when it needs attention first. A person who
+/// starts an import watches it. Repeating the call has no effect.
+#[utoipa::path(post, path = "/jobs/{id}/watch", tag = "watch", params(("id" = Uuid, Path)),
+    responses((status = 200, body = JobWatch)))]
+pub async fn start_job_watch(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<JobWatch>> {
+    Ok(Answer(app.engine.watch_job(&caller, id, true).await?))
+}
+
+/// Stop watching a tree
+///
+/// People only. Repeating the call has no effect.
+#[utoipa::path(delete, path = "/jobs/{id}/watch", tag = "watch", params(("id" = Uuid, Path)),
+    responses((status = 200, body = JobWatch)))]
+pub async fn stop_job_watch(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<JobWatch>> {
+    Ok(Answer(app.engine.watch_job(&caller, id, false).await?))
+}
