@@ -79,6 +79,7 @@ pub struct NoticeList {
 /// How a person receives notices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct NoticeSettings {
     /// In the list of every page. Default true.
     pub in_page: bool,
