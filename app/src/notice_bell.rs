@@ -87,8 +87,8 @@ fn row(one: &Notice) -> AnyView {
             <a class="menu-item bell-item" href=format!("/jobs/{}", one.job_id)>
                 <span class="bell-text">
                     <strong class="clip">{one.job_name.clone()}</strong>
-                    <span class=if is_bad { "bell-bad" } else { "soft" }>{one.what()}</span>
-                    <span class="sub">{ago(one.created_at)}</span>
+                    <span class=is_bad.then_some("bell-bad")>{one.what()}</span>
+                    <span class="small soft">{ago(one.created_at)}</span>
                 </span>
                 {unread.then(|| view! { <span class="bell-dot"><span class="vh">"Unread"</span></span> })}
             </a>

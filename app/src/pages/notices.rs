@@ -27,21 +27,24 @@ pub(super) fn account_section(form: &NoticeForm, problem: Option<&Problem>) -> A
         (None, true) => "Your account has no email address.".to_owned(),
         (Some(address), true) => format!("Sent to {address}."),
     };
-    let possible = form.mail && form.address.is_some();
-    let email = Below { hint: email_hint, fault: fault(problem, "/email"), possible };
+    let is_possible = form.mail && form.address.is_some();
+    let email_below = view! {
+        <span class="help">{email_hint}</span>
+        {fault(problem, "/email").map(|fault| view! { <span class="field-error">{fault}</span> })}
+    };
+    let browser_below = view! { <span class="help" data-browser-notices="" hidden=true></span> };
     let current = settings.webhook_url.clone().map(|url| {
         view! {
-            <p class="sub">"Posted to " <span class="mono">{url}</span></p>
-            {check("remove_webhook", "Remove this webhook", false, None)}
+            <p class="small soft">"Posted to " <span class="mono">{url}</span></p>
+            {check("remove_webhook", "Remove this webhook", false, false, None)}
         }
     });
     let content = view! {
-        <p class="sub">"When an import of yours, or a job that you watch, finishes or needs attention. They name the job and count its failures; they contain no payloads."</p>
+        <p class="small soft">"You are told when an import of yours, or a job that you watch, finishes or needs attention. Notices name the job and count its failures; they contain no payloads."</p>
         <form method="post" action="/account/notices" class="form form-short" id="notice-form">
-            {check("in_page", "In the bell of every page", settings.in_page, None)}
-            {check("browser", "As a notification of this browser", settings.browser, None)}
-            <span class="help" data-browser-notices="" hidden=true></span>
-            {check("email", "By email", settings.email, Some(email))}
+            {check("in_page", "In the bell of every page", settings.in_page, false, None)}
+            {check("browser", "As a notification of this browser", settings.browser, false, Some(browser_below.into_any()))}
+            {check("email", "By email", settings.email, !is_possible, Some(email_below.into_any()))}
             {current}
             {Field::new("Webhook URL", "webhook_url", "url")
                 .optional()
@@ -66,37 +69,13 @@ pub(super) fn account_section(form: &NoticeForm, problem: Option<&Problem>) -> A
     section("notices", "Notices", content.into_any())
 }
 
-/// What stands below a checkbox, and whether it can be ticked.
-struct Below {
-    hint: String,
-    fault: Option<String>,
-    possible: bool,
-}
-
-fn check(name: &'static str, word: &'static str, checked: bool, below: Option<Below>) -> AnyView {
-    let is_possible = below.as_ref().is_none_or(|below| below.possible);
-    let described = below.is_some().then(|| format!("notice-{name}-hint"));
-    let below = below.map(|below| {
-        view! {
-            <span class="help" id=format!("notice-{name}-hint")>
-                {below.hint}
-                {below.fault.map(|fault| view! { <span class="field-error">{fault}</span> })}
-            </span>
-        }
-    });
+/// A checkbox with what stands below its words. One that is checked can always be cleared.
+fn check(name: &'static str, word: &'static str, checked: bool, disabled: bool, below: Option<AnyView>) -> AnyView {
     view! {
         <label class="check">
-            <input
-                type="checkbox"
-                name=name
-                value="yes"
-                checked=checked
-                disabled=!is_possible && !checked
-                aria-describedby=described
-            />
-            <span>{word}</span>
+            <input type="checkbox" name=name value="yes" checked=checked disabled=disabled && !checked />
+            <span>{word} {below}</span>
         </label>
-        {below}
     }
     .into_any()
 }
