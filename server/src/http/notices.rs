@@ -10,9 +10,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::extract::{Json, JsonOrDefault, Path, Query};
-use crate::http::{
-    identity::access::{PlainList, plain_list},
-    query::cursor::{Paged, cut},
+use crate::http::query::{
+    cursor::Paged,
+    plain_list::{PlainList, plain_list},
 };
 use crate::{App, http::error::Result, notices};
 use engine::access::caller::Caller;
@@ -31,10 +31,9 @@ pub async fn list_notices(
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Notice>>> {
     let list = Notices(&query);
-    let (limit, before) = (list.rows()?, list.place::<Uuid>()?);
-    let found = app.engine.notices(&caller, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |notice| notice.id);
-    Ok(Answer(list.page(data, next)))
+    let part = query.sort.part(list.place::<Uuid>()?, list.rows_to_read()?);
+    let found = app.engine.notices(&caller, part).await?;
+    Ok(Answer(list.page_of(found, |notice| notice.id)?))
 }
 
 /// Mark notices as read
