@@ -188,25 +188,8 @@ fn npm(what: &str, script: &str) -> Result<()> {
 
 /// Python with the packages of testing/clients/python/requirements.txt, in a folder next to the build.
 fn python() -> Result<PathBuf> {
-    let home = paths::target()?.join("clients-python");
-    let requirements = folder().join("python").join("requirements.txt");
-    let wanted = std::fs::read_to_string(&requirements)?;
-    let mark = home.join(".installed-from");
-    let python = home.join("bin").join("python");
-    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    setup::python()?;
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv", "--clear"]).arg(&home);
-    step::run("make a folder for Python", make)?;
-    let mut install = Command::new(&python);
-    install
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
-        .arg(&requirements);
-    step::run("pip install", install)?;
-    std::fs::write(mark, wanted)?;
-    Ok(python)
+    setup::python_environment("clients-python", "python3", &folder().join("python").join("requirements.txt"))
+        .map(|home| home.join("bin").join("python"))
 }
 
 /// Running server with its own database; it ends when the value is dropped.

@@ -20,6 +20,8 @@ pub(crate) enum Length {
     Quick(Choice),
     /// Hours: every fault with 100,000 items.
     Full(Choice),
+    /// Ten minutes: the primary of two PostgreSQLs under Patroni killed, frozen, cut off, and exchanged.
+    Ha(Choice),
 }
 
 #[derive(clap::Args)]
@@ -30,6 +32,9 @@ pub(crate) struct Choice {
     /// Seed of the offered work. Default: random.
     #[arg(long)]
     seed: Option<u64>,
+    /// Items of one fault.
+    #[arg(long)]
+    items: Option<usize>,
 }
 
 /// Builds the server with its failpoints, runs the faults, and writes the table in docs/promises.md.
@@ -37,14 +42,22 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     let (name, choice) = match length {
         Length::Quick(choice) => ("quick", choice),
         Length::Full(choice) => ("full", choice),
+        Length::Ha(choice) => ("ha", choice),
     };
-    setup::all(Need::Faults)?;
     let mut more = Vec::new();
+    if let Length::Ha(_) = length {
+        setup::all(Need::Pair)?;
+        let requirements = paths::root().join("testing/faults/ha/requirements.txt");
+        let patroni = setup::python_environment("patroni", setup::system_python(), &requirements)?;
+        more.extend(["--patroni".to_owned(), patroni.display().to_string()]);
+    } else {
+        setup::all(Need::Faults)?;
+    }
     if let Some(only) = &choice.only {
         more.extend(["--only".to_owned(), only.clone()]);
     }
-    if let Some(seed) = choice.seed {
-        more.extend(["--seed".to_owned(), seed.to_string()]);
+    for (name, number) in [("--seed", choice.seed), ("--items", choice.items.map(|items| items as u64))] {
+        more.extend(number.into_iter().flat_map(|number| [name.to_owned(), number.to_string()]));
     }
     more.extend(["--out".to_owned(), paths::root().join("docs/promises.md").display().to_string()]);
     run_faults(name, &more)

@@ -27,13 +27,15 @@ pub(crate) enum Need {
     Run,
     /// PostgreSQL programs, RabbitMQ, nginx, and a library that fakes the clock.
     Faults,
-    /// All of these, a browser, and cargo tools.
+    /// PostgreSQL programs, etcd, HAProxy, and Python.
+    Pair,
+    /// All of these but the last, a browser, and cargo tools.
     Everything,
 }
 
 pub(crate) fn all(need: Need) -> Result<()> {
     step::time("setup", || {
-        if !matches!(need, Need::Postgres | Need::Faults) {
+        if !matches!(need, Need::Postgres | Need::Faults | Need::Pair) {
             wasm_target()?;
             npm_parts()?;
         }
@@ -56,6 +58,11 @@ pub(crate) fn all(need: Need) -> Result<()> {
         }
         if need == Need::Everything {
             promtool()?;
+        }
+        if need == Need::Pair {
+            etcd()?;
+            haproxy()?;
+            python(system_python())?;
         }
         Ok(())
     })
@@ -143,10 +150,17 @@ pub(crate) fn npm_parts_of(folder: &Path) -> Result<()> {
     Ok(std::fs::write(mark, lock)?)
 }
 
+/// Python for programs that run under another account, which may be unable to enter the home folder of a Python on the
+/// path.
+pub(crate) fn system_python() -> &'static str {
+    let system = "/usr/bin/python3";
+    if Path::new(system).exists() { system } else { "python3" }
+}
+
 /// Installs Python with `venv`, which Debian packages separately.
-pub(crate) fn python() -> Result<()> {
+pub(crate) fn python(program: &str) -> Result<()> {
     let is_there = || {
-        let mut look = Command::new("python3");
+        let mut look = Command::new(program);
         look.args(["-c", "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 11))"]);
         look.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
@@ -155,6 +169,27 @@ pub(crate) fn python() -> Result<()> {
         ensure!(is_there(), "Python was installed but is older than 3.11, or has no venv");
     }
     Ok(())
+}
+
+/// Folder next to the build with this Python and the packages of a list, and no others.
+pub(crate) fn python_environment(name: &str, program: &str, requirements: &Path) -> Result<PathBuf> {
+    let home = paths::target()?.join(name);
+    let wanted = std::fs::read_to_string(requirements)?;
+    let mark = home.join(".installed-from");
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(home);
+    }
+    python(program)?;
+    let mut make = Command::new(program);
+    make.args(["-m", "venv", "--clear"]).arg(&home);
+    step::run("make a folder for Python", make)?;
+    let mut install = Command::new(home.join("bin").join("python"));
+    install
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
+        .arg(requirements);
+    step::run("pip install", install)?;
+    std::fs::write(mark, wanted)?;
+    Ok(home)
 }
 
 fn postgres() -> Result<()> {
@@ -199,6 +234,20 @@ fn smtp_server() -> Result<()> {
 fn nginx() -> Result<()> {
     if on_path("nginx").is_none() && !Path::new("/usr/sbin/nginx").exists() {
         debian("nginx", &["nginx"], "dnf install nginx, or brew install nginx")?;
+    }
+    Ok(())
+}
+
+fn etcd() -> Result<()> {
+    if on_path("etcd").is_none() {
+        debian("etcd", &["etcd-server"], "dnf install etcd, or brew install etcd")?;
+    }
+    Ok(())
+}
+
+fn haproxy() -> Result<()> {
+    if on_path("haproxy").is_none() && !Path::new("/usr/sbin/haproxy").exists() {
+        debian("HAProxy", &["haproxy"], "dnf install haproxy, or brew install haproxy")?;
     }
     Ok(())
 }

@@ -8,7 +8,9 @@ mod database; // PostgreSQL
 mod files; // uploads that are cut
 mod limits; // rate limits, limits by key, debounced items
 mod network; // connections and clocks
+mod pair; // a primary and its standby
 mod process; // servers and workers that die, stop and restart
+mod restore; // a backup that is restored
 mod roles; // processes with one role each
 mod selftest; // servers broken on purpose
 
@@ -54,12 +56,17 @@ pub(crate) type Scenario = for<'a> fn(&'a RunContext) -> BoxFuture<'a, Result<Sc
 /// All faults, in the order in which they run.
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
-    let more = [database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS, roles::FAULTS];
+    let more = [database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS, roles::FAULTS, restore::FAULTS];
     let lists = lists.into_iter().chain(more);
     let mut all: Vec<Fault> = lists.flatten().map(|&(id, run)| Fault { id, run }).collect();
     // The tests of the checker run first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
     all
+}
+
+/// The faults of a pair of databases, which need Patroni, etcd, and HAProxy.
+pub(crate) fn of_a_pair() -> Vec<Fault> {
+    pair::FAULTS.iter().map(|&(id, run)| Fault { id, run }).collect()
 }
 
 /// Starts the shared RabbitMQ before other scenarios use the processors, because it needs seconds of CPU to start.

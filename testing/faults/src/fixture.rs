@@ -4,6 +4,7 @@
 //! Servers keep their address over restarts, so callers can keep using it. The fixture is independent of the fault;
 //! the scenarios are in `faults`.
 
+pub(crate) mod pair;
 pub(crate) mod postgres;
 pub(crate) mod process;
 
@@ -47,6 +48,8 @@ pub(crate) struct RunContext {
     /// True for the long run.
     pub(crate) full: bool,
     pub(crate) machine: Machine,
+    /// Python environment with Patroni, for the faults of a pair of databases.
+    pub(crate) patroni: Option<PathBuf>,
 }
 
 /// Options of a fixture.
@@ -64,11 +67,22 @@ pub(crate) struct FixtureOptions {
     pub(crate) environment: Vec<(String, String)>,
     /// RabbitMQ address of the workers.
     pub(crate) amqp: Option<String>,
+    /// URL of an existing, empty database; `None`: a fresh one in the run's PostgreSQL.
+    pub(crate) database: Option<String>,
 }
 
 impl Default for FixtureOptions {
     fn default() -> Self {
-        Self { servers: 2, workers: 4, slots: 8, work_ms: 30, stubborn: false, environment: Vec::new(), amqp: None }
+        Self {
+            servers: 2,
+            workers: 4,
+            slots: 8,
+            work_ms: 30,
+            stubborn: false,
+            environment: Vec::new(),
+            amqp: None,
+            database: None,
+        }
     }
 }
 
@@ -79,7 +93,7 @@ pub(crate) struct Fixture {
     pub(crate) workers: Vec<Process>,
     /// Direct connection to the database, without a proxy.
     pub(crate) pool: PgPool,
-    /// Name of the database.
+    /// URL of the database.
     pub(crate) database: String,
     pub(crate) journal: Arc<Journal>,
     /// Receiver of callbacks.
@@ -93,11 +107,12 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Starts a fresh database, ready servers, and workers, and creates the job types.
     pub(crate) async fn start(context: &RunContext, options: FixtureOptions) -> Result<Self> {
-        let database = context.postgres.database().await?;
-        let pool = PgPoolOptions::new()
-            .max_connections(4)
-            .acquire_timeout(Duration::from_secs(3))
-            .connect_lazy(&context.postgres.url(&database))?;
+        let database = match &options.database {
+            Some(url) => url.clone(),
+            None => context.postgres.url(&context.postgres.database().await?),
+        };
+        let pool =
+            PgPoolOptions::new().max_connections(4).acquire_timeout(Duration::from_secs(3)).connect_lazy(&database)?;
         let folder = tempfile::Builder::new().prefix("treeline-faults-").tempdir()?;
         let journal = Arc::new(Journal::create(&folder.path().join("journal"))?);
         let receiver = Receiver::listen(folder.path().join("receiver")).await?;
@@ -130,7 +145,7 @@ impl Fixture {
         let port = postgres::free_port()?;
         let mut process = Process::new(&context.server, self.path(&format!("server-{at}.log")), &self.guard);
         for (name, value) in [
-            ("DATABASE_URL", context.postgres.url(&self.database).as_str()),
+            ("DATABASE_URL", self.database.as_str()),
             ("TREELINE_DATA_DIR", &self.path("data").to_string_lossy()),
             ("TREELINE_LISTEN", &format!("127.0.0.1:{port}")),
             ("TREELINE_BOOTSTRAP_TOKEN", TOKEN),

@@ -43,6 +43,8 @@ enum Command {
     Quick(Choice),
     /// Every fault with 100,000 items.
     Full(Choice),
+    /// Losses of the primary of two databases, each with 5,000 items.
+    Ha(Choice),
     /// A worker process.
     #[command(hide = true)]
     Worker(worker::Arguments),
@@ -71,18 +73,37 @@ struct Choice {
     /// The server's program, built with the feature `failpoints`.
     #[arg(long)]
     server: PathBuf,
+    /// Python environment with Patroni.
+    #[arg(long)]
+    patroni: Option<PathBuf>,
     /// Page with the table; written if all faults ran.
     #[arg(long)]
     out: Option<PathBuf>,
 }
+
+/// A run: its name, its faults, and what applies unless the caller chooses otherwise.
+struct Plan {
+    name: &'static str,
+    /// The table that it writes.
+    mark: &'static str,
+    faults: fn() -> Vec<faults::Fault>,
+    full: bool,
+    items: usize,
+    at_once: usize,
+}
+
+const QUICK: Plan = Plan { name: "quick", mark: "faults", faults: faults::all, full: false, items: 5_000, at_once: 4 };
+const FULL: Plan = Plan { name: "full", full: true, items: 100_000, at_once: 1, ..QUICK };
+const HA: Plan = Plan { name: "ha", mark: "faults ha", faults: faults::of_a_pair, at_once: 1, ..QUICK };
 
 fn main() -> ExitCode {
     let line = Line::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let done = runtime.map_err(Into::into).and_then(|runtime| match line.command {
         Command::Worker(arguments) => runtime.block_on(worker::run(arguments)).map(|()| true),
-        Command::Quick(choice) => runtime.block_on(run(choice, false)),
-        Command::Full(choice) => runtime.block_on(run(choice, true)),
+        Command::Quick(choice) => runtime.block_on(run(choice, &QUICK)),
+        Command::Full(choice) => runtime.block_on(run(choice, &FULL)),
+        Command::Ha(choice) => runtime.block_on(run(choice, &HA)),
     });
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -95,24 +116,25 @@ fn main() -> ExitCode {
 }
 
 /// Runs the chosen faults. Returns true if every promise was kept.
-async fn run(choice: Choice, full: bool) -> Result<bool> {
+async fn run(choice: Choice, plan: &Plan) -> Result<bool> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let chosen: Vec<faults::Fault> = faults::all()
+    let chosen: Vec<faults::Fault> = (plan.faults)()
         .into_iter()
         .filter(|fault| choice.only.is_empty() || is_among(&choice.only, fault))
         .filter(|fault| !is_among(&choice.except, fault))
         .collect();
-    ensure!(!chosen.is_empty(), "no such fault; there are {}", ids(&faults::all()));
+    ensure!(!chosen.is_empty(), "no such fault; there are {}", ids(&(plan.faults)()));
     let (begun, count) = (Instant::now(), chosen.len());
     let seed = choice.seed.unwrap_or_else(rand::random::<u64>) % 1_000_000_000;
-    let items = choice.items.unwrap_or(if full { 100_000 } else { 5_000 });
-    let at_once = choice.at_once.unwrap_or(if full { 1 } else { 4 }).clamp(1, count);
+    let items = choice.items.unwrap_or(plan.items);
+    let at_once = choice.at_once.unwrap_or(plan.at_once).clamp(1, count);
     let server = choice.server.canonicalize()?;
     let machine = Machine::watch()?;
     let mut contexts = Vec::new();
     for _ in 0..at_once {
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
-        contexts.push(RunContext { postgres, server: server.clone(), seed, items, full, machine: machine.clone() });
+        let (server, machine, patroni) = (server.clone(), machine.clone(), choice.patroni.clone());
+        contexts.push(RunContext { postgres, server, seed, items, full: plan.full, machine, patroni });
     }
     println!("seed {seed}, {items} items a fault, {at_once} at once");
     let rows = schedule::run(chosen, contexts).await;
@@ -125,12 +147,12 @@ async fn run(choice: Choice, full: bool) -> Result<bool> {
     let passed = rows.len() == count && rows.iter().all(is_passed);
     let all = choice.only.is_empty() && choice.except.is_empty() && rows.len() == count;
     if let Some(out) = choice.out.filter(|_| all) {
-        let length = if full { "full" } else { "quick" };
         let how = format!(
-            "`cargo xtask faults {length}`: {items} items a fault, seed {seed}, {at_once} at once on {cores} cores, {seconds} s in \
+            "`cargo xtask faults {}`: {items} items a fault, seed {seed}, {at_once} at once on {cores} cores, {seconds} s in \
              all. A fault passes when nothing is lost, doubled or stuck and no rule of the checker is broken.",
+            plan.name
         );
-        report::write(&out, &rows, &how)?;
+        report::write(&out, plan.mark, &rows, &how)?;
     }
     Ok(passed)
 }

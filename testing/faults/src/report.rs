@@ -6,9 +6,6 @@ use anyhow::{Context as _, Result};
 
 use crate::checker::{Kind, Verdict};
 
-const BEGIN: &str = "<!-- faults: written by `cargo xtask faults` -->";
-const END: &str = "<!-- faults: end -->";
-
 /// Result of one fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -83,20 +80,19 @@ impl Row {
     }
 }
 
-/// Writes the table between its two marks, or at the end of the page if they are missing.
-pub(crate) fn write(path: &Path, rows: &[Row], how: &str) -> Result<()> {
+/// Writes the table between the two marks of this name, which the page must have.
+pub(crate) fn write(path: &Path, mark: &str, rows: &[Row], how: &str) -> Result<()> {
+    let (begin, end) = (format!("<!-- {mark}: written by `cargo xtask faults` -->"), format!("<!-- {mark}: end -->"));
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let mut table = format!("{BEGIN}\n{how}\n\n");
+    let mut table = format!("{begin}\n{how}\n\n");
     table += "| fault | what was done | acknowledged | lost | doubled | stuck | other findings | seconds |\n";
     table += "|---|---|---|---|---|---|---|---|\n";
     for row in rows {
         table += &row.cells();
         table.push('\n');
     }
-    table += END;
-    let text = match (text.split_once(BEGIN), text.split_once(END)) {
-        (Some((before, _)), Some((_, after))) => format!("{before}{table}{after}"),
-        _ => format!("{}\n\n## Faults\n\n{table}\n", text.trim_end()),
-    };
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    table += &end;
+    let (before, rest) = text.split_once(&begin).with_context(|| format!("{} lacks {begin}", path.display()))?;
+    let (_, after) = rest.split_once(&end).with_context(|| format!("{} lacks {end}", path.display()))?;
+    std::fs::write(path, format!("{before}{table}{after}")).with_context(|| path.display().to_string())
 }

@@ -36,7 +36,7 @@ fn same_twice(dist: &Dist, binaries: &Path) -> Result<()> {
 
 /// Lints and renders the chart, and checks the Compose file.
 fn chart(dist: &Dist) -> Result<()> {
-    setup::python()?;
+    setup::python("python3")?;
     let requirements = paths::root().join("packaging/verify/requirements.txt");
     let wanted = fs::read_to_string(&requirements)?;
     let python = paths::target()?.join("dist-python");

@@ -1,4 +1,4 @@
-//! F45: rate limits, limits by key, and debounced items, while their servers are killed in turn.
+//! F46: rate limits, limits by key, and debounced items, while their servers are killed in turn.
 //!
 //! Limits are checked in the database's own clock, over all attempts. Each debounce key has one sender, whose payloads are
 //! numbered: the last one must run, and there must be as many runs as items were accepted.
@@ -26,7 +26,7 @@ use crate::{
     raw::Api,
 };
 
-pub(super) const FAULTS: &[(&str, Scenario)] = &[("F45", |context| run(context).boxed())];
+pub(super) const FAULTS: &[(&str, Scenario)] = &[("F46", |context| run(context).boxed())];
 
 /// Starts a second of the type `rated`, for each key.
 const RATE: usize = 25;

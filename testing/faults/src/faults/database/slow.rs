@@ -53,8 +53,7 @@ async fn far(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut fixture =
         Fixture::start(context, FixtureOptions { workers: 0, slots: 64, ..FixtureOptions::default() }).await?;
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], context.postgres.port))).await?;
-    let direct = context.postgres.url(&fixture.database);
-    let far = direct.replace(&format!(":{}/", context.postgres.port), &format!(":{}/", proxy.port()));
+    let far = fixture.database.replace(&format!(":{}/", context.postgres.port), &format!(":{}/", proxy.port()));
     for server in &mut fixture.servers {
         server.process.kill().await?;
         server.process.set("DATABASE_URL", &far);
