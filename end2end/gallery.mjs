@@ -41,8 +41,8 @@ async function take(name, look) {
 }
 
 const lines = ['# Every page, in its states', '', 'Drawn by `cargo xtask gallery` from made-up data; the pages are those of the product.',
-  'The folder [pairs](pairs) has each page beside its design: light and dark at 1,440 px, and at 390 px.',
-  'The folder [walk](walk) has the first steps of a newcomer.', ''];
+  'The folder [pairs](pairs/README.md) has each page beside its design: light and dark at 1,440 px, and at 390 px.',
+  'The folder [walk](walk/README.md) has the first steps of a newcomer.', ''];
 for (const [title, names] of SHOWN) {
   lines.push(`## ${title}`, '');
   for (const name of names) {
