@@ -34,7 +34,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         std::fs::create_dir_all(target.parent().unwrap_or(to))?;
         if file.extension().is_some_and(|extension| extension == "md") {
             let depth = name.components().count() - 1;
-            std::fs::write(target, without_outside_links(&std::fs::read_to_string(&file)?, depth))?;
+            let mut text = without_outside_links(&std::fs::read_to_string(&file)?, depth);
+            // mdBook makes index.html of a README.md, but does not change links to it.
+            if !name.ends_with("SUMMARY.md") {
+                text = text.replace("/README.md)", "/index.md)");
+            }
+            std::fs::write(target, text)?;
         } else {
             std::fs::copy(&file, target)?;
         }
