@@ -5,7 +5,7 @@ use app::{
     pages::{
         audit::{self, Audit},
         identity::{
-            account::{self, Account},
+            account::{self, Account, NoticeForm},
             factors,
             people::{self, NewPerson, People, Person},
             services::{self, NewTokenForm, Services},
@@ -17,7 +17,7 @@ use app::{
     },
 };
 use domain::{
-    Code, Job, Problem,
+    Code, Job, Outcome, Problem,
     api::ErrorGroup,
     id::Uuid,
     identity::{
@@ -27,6 +27,7 @@ use domain::{
         factors::{Connection, Factors, Passkey, TotpStarted},
     },
     job::{Owner, OwnerKind},
+    notice::{Notice, NoticeKind, NoticeList, NoticeSettings},
     tree::share::Share,
 };
 
@@ -228,7 +229,39 @@ fn own(problem: Option<Problem>, done: Option<&'static str>) -> Account {
         passkeys: true,
         providers: Vec::new(),
         connections: Vec::new(),
+        notices: NoticeForm {
+            settings: NoticeSettings {
+                in_page: true,
+                browser: false,
+                email: true,
+                webhook_url: Some("https://hooks.example/…".to_owned()),
+                has_webhook_secret: true,
+            },
+            mail: true,
+            address: Some("ada@example.org".to_owned()),
+            typed_url: String::new(),
+        },
     }
+}
+
+/// Notices in the bell: one of each kind, one of them read.
+pub(super) fn notices() -> NoticeList {
+    let notice = |n, kind, name: &str, outcome, dead, read_at| Notice {
+        id: Uuid::from_u128(n),
+        kind,
+        job_id: Uuid::from_u128(n),
+        job_name: name.to_owned(),
+        outcome,
+        dead,
+        created_at: at("2026-11-20T13:40:00Z"),
+        read_at,
+    };
+    let data = vec![
+        notice(3, NoticeKind::NeedsAttention, "refunds-november.xlsx", None, 12, None),
+        notice(2, NoticeKind::Finished, "Payroll, November 2026", Some(Outcome::Partial), 3, None),
+        notice(1, NoticeKind::Finished, HOSTILE, Some(Outcome::Succeeded), 0, Some(at("2026-11-20T13:50:00Z"))),
+    ];
+    NoticeList { data, unread: 2, browser: false }
 }
 
 fn programs() -> Vec<Service> {

@@ -20,6 +20,7 @@ pub(crate) fn deliveries() -> Vec<CallbackDelivery> {
         job_name: (n % 2 == 1).then(|| "Payroll, November 2026".to_owned()),
         completion: Some(completion),
         alert: None,
+        notice: None,
         outcome: Some(Outcome::Partial),
         state,
         url: (!url.is_empty()).then(|| url.to_owned()),

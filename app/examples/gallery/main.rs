@@ -63,7 +63,7 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
         collapsed: false,
         environment: Some("Production".to_owned()),
         dead: Some(12_431),
-        notices: None,
+        notices: signed_in.then(accounts::notices),
         now: at("2026-11-20T14:03:07Z"),
         offset_minutes: Some(60),
         person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),

@@ -6,7 +6,6 @@ use domain::{
     api::Page,
     notice::{JobWatch, MOST_READ_IDS, Notice, NoticeSettings, NoticeSettingsPatch, ReadNotices},
 };
-use serde::Serialize;
 use uuid::Uuid;
 
 use super::extract::{Json, JsonOrDefault, Path, Query};

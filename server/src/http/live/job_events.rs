@@ -56,7 +56,7 @@ pub(crate) async fn watch_job(
     let Some(stream) = open(&app, &caller)? else { return Ok(busy()) };
     // The permission is checked before anything is watched.
     let job = app.engine.job(&caller, id, false).await?;
-    let updates = JobUpdates::new(&app, &job, is_shared).map(|update| match update.version {
+    let updates = JobUpdates::stream(&app, &job, is_shared).map(|update| match update.version {
         Some(version) => Event::default().event(update.name).data(update.json).id(version.to_string()),
         None => Event::default().event(update.name).data(update.json),
     });
@@ -99,7 +99,7 @@ pub(super) struct JobUpdates {
 
 impl JobUpdates {
     /// Snapshot, changes, and the deletion, which ends the stream.
-    pub(super) fn new(app: &App, job: &Job, is_shared: bool) -> impl Stream<Item = JobUpdate> + Send + 'static {
+    pub(super) fn stream(app: &App, job: &Job, is_shared: bool) -> impl Stream<Item = JobUpdate> + Send + 'static {
         let watch = app.hub.watch(&app.engine, job.root_id);
         let updates = Self { id: job.id, watch, not_before: job.version, last: None, in_flight: None, is_shared };
         stream::unfold(Some(updates), |updates| async move {

@@ -40,7 +40,7 @@ const RECHECK: Duration = Duration::from_secs(30);
 pub(super) struct OpenStream {
     app: App,
     ongoing: Ongoing,
-    _counted: (live::OpenStream, quotas::OpenStream),
+    counted: (live::OpenStream, quotas::OpenStream),
 }
 
 /// Opens a stream of a caller; `None` beyond the limit ([`busy`]).
@@ -48,7 +48,7 @@ pub(super) fn open(app: &App, caller: &Caller) -> Result<Option<OpenStream>> {
     caller.require(Scope::JobsRead)?;
     let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
     let Some(open) = app.hub.open_stream(STREAMS) else { return Ok(None) };
-    Ok(Some(OpenStream { app: app.clone(), ongoing: Ongoing::of(app, caller), _counted: (open, counted) }))
+    Ok(Some(OpenStream { app: app.clone(), ongoing: Ongoing::of(app, caller), counted: (open, counted) }))
 }
 
 /// Response to a client beyond the limit of open streams.
@@ -65,9 +65,9 @@ impl OpenStream {
         events: impl Stream<Item = Event> + Send + 'static,
         may_read: impl Fn() -> BoxFuture<'static, Result<bool>> + Send + 'static,
     ) -> Response {
-        let Self { app, ongoing, _counted } = self;
+        let Self { app, ongoing, counted } = self;
         let ending = end(app, ongoing, may_read).boxed();
-        let connection = Connection { events: events.boxed(), ending, is_over: false, _counted };
+        let connection = Connection { events: events.boxed(), ending, is_over: false, _counted: counted };
         response(stream::unfold(connection, Connection::next))
     }
 }
@@ -112,11 +112,10 @@ async fn end(
             () = tokio::time::sleep(RECHECK) => {}
         }
         match may_read().await {
-            Ok(true) => {}
             Ok(false) => return None,
             Err(Error(engine::error::Error::Problem(problem))) if problem.status < 500 => return None,
             // An unavailable database does not end the stream.
-            Err(_) => {}
+            Ok(true) | Err(_) => {}
         }
     }
 }

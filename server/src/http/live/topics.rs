@@ -247,5 +247,5 @@ fn job_events(app: &App, topic: Topic, job: &Job) -> BoxStream<'static, Event> {
         let version = update.version.filter(|_| update.name != event::SNAPSHOT);
         event_of(update.name, live::of_topic(topic, version, &update.json))
     };
-    JobUpdates::new(app, job, false).map(event).boxed()
+    JobUpdates::stream(app, job, false).map(event).boxed()
 }
