@@ -481,14 +481,15 @@ export interface components {
          */
         BulkTarget: "items" | "jobs";
         /**
-         * @description A delivery: one for each time that a tree with `on_completed` is complete, and one for each event of an alert and
-         *     receiver of an alert channel. The former outlives its tree by 30 days, the latter is kept for 30 days.
+         * @description A delivery: one for each time that a tree with `on_completed` is complete, one for each event of an alert and
+         *     receiver of an alert channel, and one for each notice and receiver. The first outlives its tree by 30 days, the others
+         *     are kept for 30 days.
          */
         CallbackDelivery: {
             alert?: components["schemas"]["AlertDelivery"] | null;
             /**
              * Format: int32
-             * @description The how many-eth time it was complete, from 1; absent for an alert.
+             * @description The how many-eth time it was complete, from 1; absent for an alert and a notice.
              */
             completion?: number | null;
             created_at: components["schemas"]["Timestamp"];
@@ -499,12 +500,13 @@ export interface components {
             id: string;
             /**
              * Format: uuid
-             * @description The root of the tree; absent for an alert.
+             * @description The root of the tree; absent for an alert and a notice.
              */
             job_id?: string | null;
             /** @description Its name, while it is kept and has one. */
             job_name?: string | null;
             next_try_at?: components["schemas"]["Timestamp"] | null;
+            notice?: components["schemas"]["NoticeDelivery"] | null;
             outcome?: components["schemas"]["Outcome"] | null;
             state: components["schemas"]["DeliveryState"];
             tries: components["schemas"]["DeliveryTry"][];
@@ -1488,6 +1490,10 @@ export interface components {
             /** @description XLSX: the name of the sheet. Absent: the first one. */
             sheet?: string | null;
         };
+        /** @description Whether the caller watches a tree. */
+        JobWatch: {
+            watching: boolean;
+        };
         /** @description Any JSON value; it comes back byte for byte */
         JsonValue: unknown;
         /** @description Worker that holds the item now. The assignment's id is never shown, because it is a capability. */
@@ -1713,6 +1719,19 @@ export interface components {
             current_password?: string | null;
             new_password: string;
         };
+        /** @description `POST /views`. */
+        NewSavedView: {
+            is_default?: boolean;
+            list: components["schemas"]["ViewList"];
+            /** @description Unique among the caller's views of the list. */
+            name: string;
+            /** @description Absent: everything. */
+            q?: string;
+            /** @description Staff only. */
+            shared?: boolean;
+            /** @description A value of the list's `sort`. Absent: its default. */
+            sort?: string | null;
+        };
         /** @description `POST /schedules`. */
         NewSchedule: {
             catch_up?: components["schemas"]["CatchUp"] | null;
@@ -1784,6 +1803,89 @@ export interface components {
              * @enum {string|null}
              */
             role?: "user" | "support" | "admin" | null;
+        };
+        /** @description A notice to one person. It contains no payloads. */
+        Notice: {
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Number of failed items at that time.
+             */
+            dead: number;
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: uuid
+             * @description The root of the tree.
+             */
+            job_id: string;
+            /** @description Its name, or else its key. */
+            job_name: string;
+            kind: components["schemas"]["NoticeKind"];
+            outcome?: components["schemas"]["Outcome"] | null;
+            read_at?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Message about a notice, in a delivery. */
+        NoticeDelivery: {
+            /**
+             * Format: uuid
+             * @description The root of the tree that it is about.
+             */
+            job_id?: string | null;
+            kind?: components["schemas"]["NoticeKind"] | null;
+            /** Format: uuid */
+            notice_id: string;
+        };
+        /** @description A watched tree is complete. */
+        NoticeFinished: {
+            data: components["schemas"]["Notice"];
+            timestamp: components["schemas"]["Timestamp"];
+            /** @enum {string} */
+            type: "notice.finished";
+        };
+        /**
+         * @description What a notice is about.
+         * @enum {string}
+         */
+        NoticeKind: "finished" | "needs_attention";
+        /** @description A watched tree needs attention. */
+        NoticeNeedsAttention: {
+            data: components["schemas"]["Notice"];
+            timestamp: components["schemas"]["Timestamp"];
+            /** @enum {string} */
+            type: "notice.needs_attention";
+        };
+        /** @description One page of a list. */
+        NoticePage: {
+            data: components["schemas"]["Notice"][];
+            /** @description Opaque; null on the last page. */
+            next_cursor?: string | null;
+        };
+        /** @description How a person receives notices. */
+        NoticeSettings: {
+            /** @description As notifications of browsers that permit them. Default false. */
+            browser: boolean;
+            /** @description By mail to the address of the account. Default false. */
+            email: boolean;
+            /** @description Posts are signed with a secret of their own, else with that of the account. */
+            has_webhook_secret: boolean;
+            /** @description In the list of every page. Default true. */
+            in_page: boolean;
+            /** @description URL that notices are posted to, without parts that may be secret. */
+            webhook_url?: string | null;
+        };
+        /** @description `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret. */
+        NoticeSettingsPatch: {
+            browser?: boolean | null;
+            /** @description Needs an email address, and a mail server (`TREELINE_SMTP_URL`). */
+            email?: boolean | null;
+            in_page?: boolean | null;
+            webhook_secret?: components["schemas"]["SigningSecret"] | null;
+            /**
+             * Format: uri
+             * @description A public address, or one that `TREELINE_CALLBACK_ALLOW` names. A new URL removes the secret of the old one.
+             */
+            webhook_url?: string | null;
         };
         /** @description Receiver of the callback of a complete tree. */
         OnCompleted: {
@@ -2002,6 +2104,11 @@ export interface components {
             /** Format: int64 */
             per_seconds: number;
         };
+        /** @description `POST /me/notices/read`. */
+        ReadNotices: {
+            /** @description Absent: all of them. */
+            ids?: string[] | null;
+        };
         /** @description Reason of an action: `{"reason": "…"}`. Required on someone else's work. */
         ReasonBody: {
             reason?: string | null;
@@ -2170,6 +2277,42 @@ export interface components {
          * @enum {string}
          */
         RunState: "started" | "queued" | "skipped" | "failed";
+        /** @description A saved view. */
+        SavedView: {
+            created_at: components["schemas"]["Timestamp"];
+            /** Format: uuid */
+            id: string;
+            /** @description True if the pages of the caller open the list with it. */
+            is_default: boolean;
+            list: components["schemas"]["ViewList"];
+            name: string;
+            owner: components["schemas"]["Owner"];
+            /** @description Filter of the list in the language of the pages, such as `status:running owner:ada`. Empty: everything. */
+            q: string;
+            /** @description True if everyone may use it. */
+            shared: boolean;
+            /** @description `sort` of the list; null: its default. */
+            sort?: string | null;
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description One page of a list. */
+        SavedViewPage: {
+            data: components["schemas"]["SavedView"][];
+            /** @description Opaque; null on the last page. */
+            next_cursor?: string | null;
+        };
+        /** @description `PATCH /views/{id}`: the given fields change; `null` clears `sort`. */
+        SavedViewPatch: {
+            /** @description Of the caller's own pages; also of a view that somebody else shares. */
+            is_default?: boolean | null;
+            name?: string | null;
+            q?: string | null;
+            /** @description Required of an admin who changes the view of somebody else; kept in the audit log. */
+            reason?: string | null;
+            /** @description Staff only. */
+            shared?: boolean | null;
+            sort?: string | null;
+        };
         /** @description Schedule that creates a tree at each tick of a cron expression. */
         Schedule: {
             catch_up: components["schemas"]["CatchUp"];
@@ -2665,6 +2808,11 @@ export interface components {
          * @enum {string}
          */
         ValueKind: "text" | "number" | "integer" | "boolean" | "date";
+        /**
+         * @description A list that views can be saved of.
+         * @enum {string}
+         */
+        ViewList: "jobs" | "items" | "failures";
         /** @description `POST /assignments/{id}/wait`: ends the attempt until an event of this name comes. */
         WaitBody: {
             form?: components["schemas"]["EventForm"] | null;
@@ -2843,6 +2991,7 @@ export type JobTypePage = components['schemas']['JobTypePage'];
 export type JobTypePatch = components['schemas']['JobTypePatch'];
 export type JobTypeSpec = components['schemas']['JobTypeSpec'];
 export type JobUpload = components['schemas']['JobUpload'];
+export type JobWatch = components['schemas']['JobWatch'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type LeaseHolder = components['schemas']['LeaseHolder'];
 export type LogLevel = components['schemas']['LogLevel'];
@@ -2862,10 +3011,19 @@ export type NewJob = components['schemas']['NewJob'];
 export type NewLogLine = components['schemas']['NewLogLine'];
 export type NewPasskey = components['schemas']['NewPasskey'];
 export type NewPassword = components['schemas']['NewPassword'];
+export type NewSavedView = components['schemas']['NewSavedView'];
 export type NewSchedule = components['schemas']['NewSchedule'];
 export type NewService = components['schemas']['NewService'];
 export type NewToken = components['schemas']['NewToken'];
 export type NewUser = components['schemas']['NewUser'];
+export type Notice = components['schemas']['Notice'];
+export type NoticeDelivery = components['schemas']['NoticeDelivery'];
+export type NoticeFinished = components['schemas']['NoticeFinished'];
+export type NoticeKind = components['schemas']['NoticeKind'];
+export type NoticeNeedsAttention = components['schemas']['NoticeNeedsAttention'];
+export type NoticePage = components['schemas']['NoticePage'];
+export type NoticeSettings = components['schemas']['NoticeSettings'];
+export type NoticeSettingsPatch = components['schemas']['NoticeSettingsPatch'];
 export type OnCompleted = components['schemas']['OnCompleted'];
 export type OpenBecause = components['schemas']['OpenBecause'];
 export type Outcome = components['schemas']['Outcome'];
@@ -2886,6 +3044,7 @@ export type PushedItem = components['schemas']['PushedItem'];
 export type QueueStats = components['schemas']['QueueStats'];
 export type QuietHours = components['schemas']['QuietHours'];
 export type RateLimit = components['schemas']['RateLimit'];
+export type ReadNotices = components['schemas']['ReadNotices'];
 export type ReasonBody = components['schemas']['ReasonBody'];
 export type ReceivedEvent = components['schemas']['ReceivedEvent'];
 export type RecoveryCodes = components['schemas']['RecoveryCodes'];
@@ -2900,6 +3059,9 @@ export type RootsChange = components['schemas']['RootsChange'];
 export type RootsEvent = components['schemas']['RootsEvent'];
 export type RowEdit = components['schemas']['RowEdit'];
 export type RunState = components['schemas']['RunState'];
+export type SavedView = components['schemas']['SavedView'];
+export type SavedViewPage = components['schemas']['SavedViewPage'];
+export type SavedViewPatch = components['schemas']['SavedViewPatch'];
 export type Schedule = components['schemas']['Schedule'];
 export type SchedulePage = components['schemas']['SchedulePage'];
 export type SchedulePatch = components['schemas']['SchedulePatch'];
@@ -2946,6 +3108,7 @@ export type User = components['schemas']['User'];
 export type UserPage = components['schemas']['UserPage'];
 export type UserPatch = components['schemas']['UserPatch'];
 export type ValueKind = components['schemas']['ValueKind'];
+export type ViewList = components['schemas']['ViewList'];
 export type WaitBody = components['schemas']['WaitBody'];
 export type WaitingFor = components['schemas']['WaitingFor'];
 export type Weekday = components['schemas']['Weekday'];

@@ -363,6 +363,14 @@ JobStatus: TypeAlias = Literal['waiting', 'running', 'cancelling', 'completed']
 Step: TypeAlias = str
 
 
+class JobWatch(TypedDict):
+    """
+    Whether the caller watches a tree.
+    """
+
+    watching: bool
+
+
 JsonValue: TypeAlias = Any
 
 
@@ -427,6 +435,21 @@ class NewUser(TypedDict):
     proxy_user: NotRequired[str | None]
     reason: NotRequired[str | None]
     role: NotRequired[Literal['user', 'support', 'admin'] | None]
+
+
+NoticeKind: TypeAlias = Literal['finished', 'needs_attention']
+
+
+class NoticeSettings(TypedDict):
+    """
+    How a person receives notices.
+    """
+
+    browser: bool
+    email: bool
+    has_webhook_secret: bool
+    in_page: bool
+    webhook_url: NotRequired[str | None]
 
 
 class OpenBecause(TypedDict):
@@ -518,6 +541,14 @@ class RateLimit(TypedDict):
     count: int
     key: NotRequired[str | None]
     per_seconds: int
+
+
+class ReadNotices(TypedDict):
+    """
+    `POST /me/notices/read`.
+    """
+
+    ids: NotRequired[list[str] | None]
 
 
 class ReasonBody(TypedDict):
@@ -638,6 +669,19 @@ class RowEdit(TypedDict):
 
 
 RunState: TypeAlias = Literal['started', 'queued', 'skipped', 'failed']
+
+
+class SavedViewPatch(TypedDict):
+    """
+    `PATCH /views/{id}`: the given fields change; `null` clears `sort`.
+    """
+
+    is_default: NotRequired[bool | None]
+    name: NotRequired[str | None]
+    q: NotRequired[str | None]
+    reason: NotRequired[str | None]
+    shared: NotRequired[bool | None]
+    sort: NotRequired[str | None]
 
 
 class SearchHit(TypedDict):
@@ -866,6 +910,9 @@ class UserPatch(TypedDict):
 
 
 ValueKind: TypeAlias = Literal['text', 'number', 'integer', 'boolean', 'date']
+
+
+ViewList: TypeAlias = Literal['jobs', 'items', 'failures']
 
 
 class WaitingFor(TypedDict):
@@ -1522,6 +1569,19 @@ class NewLogLine(TypedDict):
     message: str
 
 
+class NewSavedView(TypedDict):
+    """
+    `POST /views`.
+    """
+
+    is_default: NotRequired[bool]
+    list: ViewList
+    name: str
+    q: NotRequired[str]
+    shared: NotRequired[bool]
+    sort: NotRequired[str | None]
+
+
 class NewToken(TypedDict):
     """
     `POST /tokens`.
@@ -1532,6 +1592,72 @@ class NewToken(TypedDict):
     scopes: list[Literal['jobs:read', 'jobs:write', 'work', 'metrics', 'admin']]
     service: str
     types: NotRequired[list[Type] | None]
+
+
+class Notice(TypedDict):
+    """
+    A notice to one person. It contains no payloads.
+    """
+
+    created_at: Timestamp
+    dead: int
+    id: str
+    job_id: str
+    job_name: str
+    kind: NoticeKind
+    outcome: NotRequired[Outcome | None]
+    read_at: NotRequired[Timestamp | None]
+
+
+class NoticeDelivery(TypedDict):
+    """
+    Message about a notice, in a delivery.
+    """
+
+    job_id: NotRequired[str | None]
+    kind: NotRequired[NoticeKind | None]
+    notice_id: str
+
+
+class NoticeFinished(TypedDict):
+    """
+    A watched tree is complete.
+    """
+
+    data: Notice
+    timestamp: Timestamp
+    type: Literal['notice.finished']
+
+
+class NoticeNeedsAttention(TypedDict):
+    """
+    A watched tree needs attention.
+    """
+
+    data: Notice
+    timestamp: Timestamp
+    type: Literal['notice.needs_attention']
+
+
+class NoticePage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[Notice]
+    next_cursor: NotRequired[str | None]
+
+
+class NoticeSettingsPatch(TypedDict):
+    """
+    `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret.
+    """
+
+    browser: NotRequired[bool | None]
+    email: NotRequired[bool | None]
+    in_page: NotRequired[bool | None]
+    webhook_secret: NotRequired[SigningSecret | None]
+    webhook_url: NotRequired[str | None]
 
 
 class OnCompleted(TypedDict):
@@ -1647,6 +1773,32 @@ class RetryBody(TypedDict):
     payload: NotRequired[JsonValue]
     reason: NotRequired[str | None]
     restart: NotRequired[bool]
+
+
+class SavedView(TypedDict):
+    """
+    A saved view.
+    """
+
+    created_at: Timestamp
+    id: str
+    is_default: bool
+    list: ViewList
+    name: str
+    owner: Owner
+    q: str
+    shared: bool
+    sort: NotRequired[str | None]
+    updated_at: Timestamp
+
+
+class SavedViewPage(TypedDict):
+    """
+    One page of a list.
+    """
+
+    data: list[SavedView]
+    next_cursor: NotRequired[str | None]
 
 
 class ScheduleRun(TypedDict):
@@ -2036,8 +2188,9 @@ class BulkOperationPage(TypedDict):
 
 class CallbackDelivery(TypedDict):
     """
-    A delivery: one for each time that a tree with `on_completed` is complete, and one for each event of an alert and
-    receiver of an alert channel. The former outlives its tree by 30 days, the latter is kept for 30 days.
+    A delivery: one for each time that a tree with `on_completed` is complete, one for each event of an alert and
+    receiver of an alert channel, and one for each notice and receiver. The first outlives its tree by 30 days, the others
+    are kept for 30 days.
     """
 
     alert: NotRequired[AlertDelivery | None]
@@ -2047,6 +2200,7 @@ class CallbackDelivery(TypedDict):
     job_id: NotRequired[str | None]
     job_name: NotRequired[str | None]
     next_try_at: NotRequired[Timestamp | None]
+    notice: NotRequired[NoticeDelivery | None]
     outcome: NotRequired[Outcome | None]
     state: DeliveryState
     tries: list[DeliveryTry]
