@@ -21,15 +21,16 @@ impl Resources {
 async fn resources(server: &Server, ada: &Api) -> (Resources, Api) {
     server.put("/api/v1/job-types/a", json!({"max_failures": 1})).await.expect(201);
     let text = |value: &Value| value.as_str().expect("an id").to_owned();
-    let upload = ada.post_text("/api/v1/uploads?filename=secret.csv", "text/csv", "a\nsecret\n").await.expect(201);
-    let items = json!([{"payload": "secret-1"}, {"payload": "secret-2"}]);
-    let job = json!({"type": "a", "name": "secret tree", "items": items, "metadata": {"a": "secret"}});
+    let upload =
+        ada.post_text("/api/v1/uploads?filename=classified.csv", "text/csv", "a\nclassified\n").await.expect(201);
+    let items = json!([{"payload": "classified-1"}, {"payload": "classified-2"}]);
+    let job = json!({"type": "a", "name": "classified tree", "items": items, "metadata": {"a": "classified"}});
     let job = text(&ada.post("/api/v1/jobs", job).await.expect(201)["id"]);
     let worker = server.service("w", &["work"]).await;
-    let claim = json!({"worker_id": "secret-worker", "types": ["a"], "max": 2});
+    let claim = json!({"worker_id": "classified-worker", "types": ["a"], "max": 2});
     let claimed = worker.post("/api/v1/assignments", claim).await.expect(200)["assignments"].clone();
     let dead = text(&claimed[0]["id"]);
-    let failure = json!({"error": {"message": "secret reason"}});
+    let failure = json!({"error": {"message": "classified reason"}});
     worker.post(&format!("/api/v1/assignments/{dead}/failure"), failure).await.expect(200);
     let bulk = json!({"action": "retry", "target": "items", "filter": {"job": job}, "dry_run": true});
     let bulk = ada.post("/api/v1/bulk-operations", bulk).await.expect(200);
@@ -40,9 +41,9 @@ async fn resources(server: &Server, ada: &Api) -> (Resources, Api) {
     let users = server.get("/api/v1/users").await.expect(200);
     let user = users["data"].as_array().expect("people").iter().find(|user| user["name"] == "ada").expect("Ada");
     let partial =
-        ada.request(Method::POST, "/api/v1/uploads/resumable?filename=secret.csv").header("upload-length", "9");
+        ada.request(Method::POST, "/api/v1/uploads/resumable?filename=classified.csv").header("upload-length", "9");
     let partial = Answer::of(partial).await.expect(201);
-    let done = json!({"type": "a", "sealed": true, "on_completed": {"url": "https://example.invalid/secret"}});
+    let done = json!({"type": "a", "sealed": true, "on_completed": {"url": "https://example.invalid/classified"}});
     let done = text(&ada.post("/api/v1/jobs", done).await.expect(201)["id"]);
     let calls = ada.get(&format!("/api/v1/jobs/{done}/deliveries")).await.expect(200);
     let resources = Resources(vec![
@@ -82,7 +83,7 @@ async fn export_of_foreign_job_is_not_found() {
     assert_eq!(done["outcome"], "failed");
     let failures = eve.get(&format!("/api/v1/jobs/{id}/failures")).await;
     failures.expect(200);
-    assert!(!failures.text.contains("secret"), "{}", failures.text);
+    assert!(!failures.text.contains("classified"), "{}", failures.text);
     server.stop().await;
 }
 
@@ -107,7 +108,7 @@ async fn pages_do_not_leak_foreign_data() {
     ] {
         let answer = eve.get(&resources.fill(path)).await;
         assert_eq!(answer.status, status, "{path}");
-        assert!(!answer.text.contains("secret"), "{path}: {}", answer.text);
+        assert!(!answer.text.contains("classified"), "{path}: {}", answer.text);
         for nobody in [&server.stranger(), &guest] {
             let answer = Answer::of(nobody.request(Method::GET, &resources.fill(path))).await;
             assert_eq!(answer.status, 303, "{path}");
