@@ -11,10 +11,11 @@ use engine::settings::Secret;
 use serde_json::{Value, json};
 
 use crate::{
+    bulk::{claim, finish, id, kill},
     push::push_type,
     retention::until,
     support::{
-        Server,
+        Api, Server,
         receiver::{Receiver, faults, schema_of},
     },
 };
@@ -85,6 +86,7 @@ async fn webhook_messages_match_their_schemas() {
     let test = tested.next().await;
     sent.push(test.json());
     test.status(204);
+    sent.extend(notices(&server, &worker).await);
 
     let document = server.get("/api/v1/openapi.json").await.expect(200);
     let described: BTreeSet<&str> = document["webhooks"]
@@ -115,6 +117,27 @@ async fn webhook_messages_match_their_schemas() {
     plain["assignment_id"] = json!(plain["item_id"]);
     assert!(!faults(&plain).is_empty(), "an id without its capability");
     server.stop().await;
+}
+
+/// Messages to a person about a watched job: one of its two items fails, then it finishes.
+async fn notices(server: &Server, worker: &Api) -> [Value; 2] {
+    let mut receiver = Receiver::start().await;
+    let ada = server.person("ada", "user").await;
+    let settings = json!({"webhook_url": receiver.url("/notices")});
+    ada.patch("/api/v1/me/notice-settings", settings).await.expect(200);
+    server.put("/api/v1/job-types/rows", json!({})).await.expect(201);
+    let job = json!({"type": "rows", "sealed": true, "items": [{"payload": 1}, {"payload": 2}]});
+    let job = ada.post("/api/v1/jobs", job).await.expect(201);
+    ada.post(&format!("/api/v1/jobs/{}/watch", id(&job)), json!({})).await.expect(200);
+    kill(worker, &claim(worker, "rows", 1, 5).await[0]).await;
+    let attention = receiver.next().await;
+    let first = attention.json();
+    attention.status(204);
+    finish(worker, &claim(worker, "rows", 1, 5).await[0]).await;
+    let finished = receiver.next().await;
+    let second = finished.json();
+    finished.status(204);
+    [first, second]
 }
 
 /// Subject of the alert that was raised.
