@@ -59,7 +59,7 @@ test('a passkey is added, signs in without a name, confirms an action, and is re
   // It is renamed, and the device refuses a second one.
   await page.getByLabel('Rename Work laptop').click();
   await page.getByLabel('New name of Work laptop').fill('Laptop');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('#factors').getByRole('button', { name: 'Save' }).click();
   await page.getByText('The passkey has its new name').waitFor();
   await page.getByText('Laptop', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Add a passkey' }).click();
