@@ -307,9 +307,11 @@ mod tests {
             r#"{"sku":" A-1 ","amount":12.50,"state":3,"gift":true,"fast":false,"due":"2026-12-31","tags":["red","blue, \"light\""],"lines":[1.10, {"a": 9007199254740993}],"when":null,"note":"two\nlines"}"#
         );
         let again = values(&fields, &document).expect("a payload that the fields can show");
+        let (repeated, faults) = payload(&fields, &again);
         assert_eq!(
-            payload(&fields, &again),
-            (Document::parse(document.text().replace(", {", ",{").replace(": 9", ":9")).expect("JSON"), vec![])
+            (canonical(repeated.text()), faults),
+            (canonical(document.text()), vec![]),
+            "apart from white space"
         );
     }
 
