@@ -13,10 +13,7 @@ use uuid::Uuid;
 use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, Path, Query, Reason, ReasonParameter},
-    query::{
-        cursor::{Paged, cut},
-        sort::ByAge,
-    },
+    query::{cursor::Paged, sort::ByAge},
 };
 use crate::{App, http::error::Result};
 use engine::access::caller::Caller;
@@ -80,10 +77,9 @@ pub async fn list_views(
     caller: Caller,
     Query(query): Query<Views>,
 ) -> Result<Answer<Page<SavedView>>> {
-    let (limit, before) = (query.rows()?, query.place::<Uuid>()?);
-    let found = app.engine.views(&caller, query.list, query.sort.part(before, limit + 1)).await?;
-    let (data, next) = cut(found, limit, |view| view.id);
-    Ok(Answer(query.page(data, next)))
+    let part = query.sort.part(query.place::<Uuid>()?, query.rows_to_read()?);
+    let found = app.engine.views(&caller, query.list, part).await?;
+    Ok(Answer(query.page_of(found, |view| view.id)?))
 }
 
 /// Get a saved view
