@@ -10,7 +10,7 @@ use domain::{
     api::{ItemPatch, JobPatch, Page, ReplayBody, RetryBody},
     event_wait::EventBody,
     id::Uuid,
-    tree::share::{Share, ShareBody, ShareMade},
+    tree::share_link::{Share, ShareBody, ShareMade},
 };
 use reqwest::Method;
 use serde::Serialize;

@@ -199,15 +199,19 @@ impl Outcome {
         Self::ALL.into_iter().find(|o| o.as_str() == word)
     }
 
-    /// The outcome that a stored number stands for. Never renumber.
-    pub const fn from_code(code: i16) -> Option<Self> {
-        match code {
-            1 => Some(Self::Succeeded),
-            2 => Some(Self::Partial),
-            3 => Some(Self::Failed),
-            4 => Some(Self::Cancelled),
-            _ => None,
+    /// Stored number, as in the function `outcome_of` of the schema. Never renumber.
+    pub const fn code(self) -> i16 {
+        match self {
+            Self::Succeeded => 1,
+            Self::Partial => 2,
+            Self::Failed => 3,
+            Self::Cancelled => 4,
         }
+    }
+
+    /// The outcome that a stored number stands for.
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.code() == code)
     }
 
     /// `completion`, over the items of a complete job or tree.

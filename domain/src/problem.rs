@@ -108,7 +108,7 @@ codes! {
     QuotaExceeded = "quota_exceeded", 429, "A quota is exceeded";
     Internal = "internal", 500, "Something broke on our side";
     Busy = "busy", 503, "The server is busy";
-    DatabaseUnavailable = "database_unavailable", 503, "The database is away";
+    DatabaseUnavailable = "database_unavailable", 503, "The database is unavailable";
     ShuttingDown = "shutting_down", 503, "The server is shutting down";
     InsufficientStorage = "insufficient_storage", 507, "The disk is nearly full";
 }

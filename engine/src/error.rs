@@ -117,7 +117,8 @@ impl Error {
                 retry_after_seconds: Some(2),
                 ..Problem::new(
                     Code::DatabaseUnavailable,
-                    "The database cannot be reached. Nothing was changed; try again.",
+                    "The database cannot be reached. Try again; if this request changes something, it may have done so \
+                     already, so send it with the same Idempotency-Key or look first.",
                 )
             };
         }

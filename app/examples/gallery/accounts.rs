@@ -28,7 +28,7 @@ use domain::{
     },
     job::{Owner, OwnerKind},
     notice::{Notice, NoticeKind, NoticeList, NoticeSettings},
-    tree::share::Share,
+    tree::share_link::Share,
 };
 
 use super::{Draw, at};

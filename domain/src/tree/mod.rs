@@ -3,4 +3,4 @@
 pub mod change;
 pub mod feed;
 pub mod shape;
-pub mod share;
+pub mod share_link;

@@ -48,17 +48,6 @@ pub struct OutboxBatch {
     pub messages: Vec<OutboxMessage>,
 }
 
-/// Outcome codes as stored in the job state row.
-const fn outcome(stored: i16) -> Option<Outcome> {
-    match stored {
-        1 => Some(Outcome::Succeeded),
-        2 => Some(Outcome::Partial),
-        3 => Some(Outcome::Failed),
-        4 => Some(Outcome::Cancelled),
-        _ => None,
-    }
-}
-
 impl Core {
     /// Makes items claimable; the only path into `ready`. Items with a limited key are parked until a claim admits them.
     pub(crate) async fn make_ready(&self, tx: &mut Tx, rows: &[ReadyRow]) -> Result<()> {
@@ -130,7 +119,7 @@ impl Core {
                         job_id: row.root_id,
                         job_type: row.type_name,
                         completion: row.completion,
-                        outcome: outcome(row.outcome)?,
+                        outcome: Outcome::from_code(row.outcome)?,
                     }))
                 })
                 .collect(),

@@ -1,4 +1,4 @@
-//! Actions of people and of services on existing work: retry, replay, edit, pin, share, and bulk operations.
+//! Actions of people and of services on existing work: retry, replay, edit, pin, and bulk operations.
 //!
 //! Each action is audited in its transaction.
 
@@ -9,5 +9,4 @@ pub mod error_states; // states of error groups
 pub mod patch; // small edits by people
 pub mod replay; // replays of trees and items
 pub mod retry; // retries requested by people
-pub mod share; // links to a tree
 pub mod tree_pinning; // trees that are exempt from retention

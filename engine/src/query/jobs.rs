@@ -150,12 +150,7 @@ impl Engine {
             metadata: filter.metadata.clone(),
             created_after: filter.created_after.map(|at| at.0),
             created_before: filter.created_before.map(|at| at.0),
-            outcome: filter.outcome.map(|outcome| match outcome {
-                Outcome::Succeeded => 1,
-                Outcome::Partial => 2,
-                Outcome::Failed => 3,
-                Outcome::Cancelled => 4,
-            }),
+            outcome: filter.outcome.map(Outcome::code),
             status: filter.status.map(|status| status.as_str().to_owned()),
             stalled: filter.stalled,
         };

@@ -1,4 +1,4 @@
-//! Jobs and their trees: creation, dependencies, feeds, completion, cancellation, and schedules.
+//! Jobs and their trees: creation, dependencies, feeds, completion, cancellation, schedules, and share links.
 //!
 //! A decision about a tree that touches many rows is recorded in the transaction and propagated in batches
 //! (`propagation`).
@@ -13,3 +13,4 @@ pub mod feed; // items of a parent become items of its children
 pub mod finish_batch; // last statements of a batch that moves items
 pub mod propagation; // propagation of decisions to rows
 pub mod schedules; // trees created by cron expressions
+pub mod share_links; // links that show one tree

@@ -94,7 +94,7 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     assert_eq!(twice.counts.available, 1);
     assert!(client.pin_job(job.id, true, None).await.expect("pinned").pinned);
     assert!(!client.pin_job(job.id, false, None).await.expect("unpinned").pinned);
-    let share = client.share_job(job.id, &domain::tree::share::ShareBody::default()).await.expect("a link");
+    let share = client.share_job(job.id, &domain::tree::share_link::ShareBody::default()).await.expect("a link");
     assert_eq!(client.shares(job.id, &PageQuery::default()).await.expect("one").data[0].id, share.id);
     client.revoke_share(share.id, None).await.expect("taken back");
     let gone = client.job(job.id).await.expect("the job");

@@ -21,10 +21,10 @@ use crate::{
 };
 
 /// Claims of one measurement, and items of each.
-const CLAIMS: usize = 150;
-const AT_ONCE: u32 = 10;
+pub(crate) const CLAIMS: usize = 150;
+pub(crate) const AT_ONCE: u32 = 10;
 /// Number of claims after which the claimed items are replaced.
-const SOME: usize = 10;
+pub(crate) const SOME: usize = 10;
 
 impl Bench {
     pub(crate) async fn backlog(&mut self) -> Result<()> {
@@ -161,12 +161,12 @@ impl Bench {
     }
 }
 
-fn row(what: String, times: &Times) -> Vec<String> {
+pub(crate) fn row(what: String, times: &Times) -> Vec<String> {
     vec![what, times.len().to_string(), short(times.median()), short(times.within(99.0)), short(times.longest())]
 }
 
 /// Durations of consecutive claims of ten, in milliseconds. The endings are not included.
-async fn claim_times(transport: &Transport, job_type: &str, claims: usize) -> Result<Vec<f64>> {
+pub(crate) async fn claim_times(transport: &Transport, job_type: &str, claims: usize) -> Result<Vec<f64>> {
     let mut times = Vec::with_capacity(claims);
     for _ in 0..claims {
         let claim = transport::claim_of("w", job_type, AT_ONCE);

@@ -11,6 +11,7 @@ mod drains; // rounds of limits, engine and peers
 mod failing; // failures and dead workers
 mod growth; // costs that must not grow
 mod idle; // latency and cost of an idle server
+mod limited_types; // claims of types with limits
 mod load; // latency at a steady load
 mod memory; // memory of a server and of the worker program
 mod pages; // latency of pages
@@ -177,7 +178,7 @@ impl Bench {
                 }
             )*};
         }
-        each!(spread, adds, posts, workers, idle, load, loaded, failing, watchers, backlog);
+        each!(spread, adds, posts, workers, idle, load, loaded, failing, watchers, limited_types, backlog);
         eprintln!("done ({:.0} s)", began.elapsed().as_secs_f64());
         Ok(())
     }

@@ -86,9 +86,9 @@ pub(crate) fn scaled<T>(context: &RunContext, quick: T, full: T) -> T {
     if context.full { full } else { quick }
 }
 
-/// Longest wait for all work to end after the last disturbance.
+/// Longest wait for all work to end after the last disturbance: 90 s, or 50 items a second.
 pub(crate) fn drain_timeout(context: &RunContext) -> Duration {
-    Duration::from_secs(scaled(context, 90, 600))
+    Duration::from_secs(90).max(Duration::from_millis(20) * context.items as u32)
 }
 
 /// Minimum number of repetitions of a disturbance, and the pause before each.

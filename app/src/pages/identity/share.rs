@@ -3,7 +3,7 @@
 //!
 //! A shared page shows the same as the uploader's page, without links to other pages.
 
-use domain::{Job, JobStatus, Problem, api::ErrorGroup, tree::share::Share};
+use domain::{Job, JobStatus, Problem, api::ErrorGroup, tree::share_link::Share};
 use leptos::prelude::*;
 
 use crate::pages::import::progress;

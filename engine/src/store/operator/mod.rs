@@ -6,4 +6,3 @@ pub mod error_decisions; // states of error groups
 pub mod item_changes; // items retried or canceled by people
 pub mod patch; // small edits by people
 pub mod replays; // replays of trees
-pub mod shares; // links to a tree

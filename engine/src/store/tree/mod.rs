@@ -8,3 +8,4 @@ pub mod job_types; // job types for editing
 pub mod jobs; // job definitions
 pub mod propagation; // propagation of decisions to rows
 pub mod schedules; // schedules and their runs
+pub mod share_links; // links that show one tree

@@ -17,7 +17,7 @@ use engine::{
             people::{self as store, PersonRow},
         },
         notify::audit as log,
-        operator::shares,
+        tree::share_links,
     },
 };
 
@@ -63,7 +63,7 @@ impl Change {
         if after.disabled {
             store::end_sessions(tx, id, None, None).await?;
             store::void_links(tx, id).await?;
-            shares::revoke_all_of(tx, id).await?;
+            share_links::revoke_all_of(tx, id).await?;
         }
         let mut changed = before.role != after.role || before.disabled != after.disabled || before.email != after.email;
         if let Some(value) = &self.proxy_user {

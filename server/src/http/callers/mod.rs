@@ -8,5 +8,5 @@ mod viewer; // callers or share links
 mod worker; // callers with the scope work
 
 pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
-pub use viewer::{SharedTree, Viewer};
+pub use viewer::{Viewer, record_share_use};
 pub use worker::Worker;

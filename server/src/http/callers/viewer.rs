@@ -7,73 +7,15 @@ use axum::{
     extract::FromRequestParts,
     http::{HeaderMap, header, request::Parts},
 };
-use domain::{Code, Problem, job::OwnerKind};
+use domain::{Code, Problem};
 use uuid::Uuid;
 
 use crate::{App, audit, auth::ClientAddress};
 use engine::{
-    access::caller::{Caller, Scope},
+    access::caller::Caller,
     error::{Error, Result},
-    secrets::hash_of,
-    store::operator::shares,
+    tree::share_links::SharedTree,
 };
-
-/// Tree that is visible through a share link.
-#[derive(Clone, Copy, Debug)]
-pub struct SharedTree {
-    pub id: Uuid,
-    pub root_id: Uuid,
-    owner_id: Uuid,
-}
-
-impl SharedTree {
-    /// Finds the tree of a link's secret. 404 if there is no such link, 410 if it was revoked, has expired, or its
-    /// owner or creator is disabled. The existence of the tree itself is not checked.
-    pub async fn find(app: &App, secret: &str) -> Result<Self> {
-        let found = shares::find_by_hash(&app.pool, &hash_of(secret)).await?;
-        let share = found.ok_or_else(|| Problem::not_found("link"))?;
-        if share.revoked {
-            return Err(Error::refuse(Code::LinkUsed, "Whoever shared this has taken the link back."));
-        }
-        if share.expired {
-            return Err(Error::refuse(Code::LinkUsed, "This link has expired."));
-        }
-        if share.disabled {
-            return Err(Error::refuse(Code::LinkUsed, "The account of whoever shared this was closed."));
-        }
-        if !share.seen_lately {
-            let pool = app.pool.clone();
-            app.tasks.spawn(async move {
-                if let Err(error) = shares::touch(&pool, share.id).await {
-                    tracing::debug!(%error, "recording a share link's last use failed");
-                }
-            });
-        }
-        Ok(Self { id: share.id, root_id: share.root_id, owner_id: share.owner_id })
-    }
-
-    /// Audits the use of the link from this address, once a day.
-    pub async fn record_use(&self, app: &App, ClientAddress(address): ClientAddress) -> Result<()> {
-        audit::record_share_use(app, self.id, self.root_id, self.owner_id, address).await
-    }
-
-    /// Caller with the owner's view. Its user must restrict the request to `root_id`.
-    pub fn caller(&self) -> Caller {
-        Caller {
-            owner_id: self.owner_id,
-            kind: OwnerKind::User,
-            name: "a share".to_owned(),
-            role: None,
-            scopes: vec![Scope::JobsRead],
-            credential_id: self.id,
-            work_types: None,
-            must_change_password: false,
-            enrolls: false,
-            proxy_user: None,
-            address: None,
-        }
-    }
-}
 
 /// Caller, or browser with a share link.
 #[derive(Clone, Debug)]
@@ -103,7 +45,7 @@ impl FromRequestParts<App> for Viewer {
 
 impl Viewer {
     async fn of_share(&self, app: &App, share: SharedTree) -> Result<Caller> {
-        share.record_use(app, self.address).await?;
+        record_share_use(app, share, self.address).await?;
         Ok(Caller { address: self.address.0, ..share.caller() })
     }
 
@@ -126,13 +68,18 @@ impl Viewer {
     }
 }
 
+/// Audits the use of a link from this address, once a day.
+pub async fn record_share_use(app: &App, share: SharedTree, ClientAddress(address): ClientAddress) -> Result<()> {
+    audit::record_share_use(app, share.id, share.root_id, share.owner_id, address).await
+}
+
 /// Reads the tree of the request's share cookie, if any. A request with a token ignores the cookie.
 async fn share_of(headers: &HeaderMap, app: &App) -> Result<Option<SharedTree>> {
     if headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);
     }
     let Some(secret) = app.auth.cookie().read_share(headers) else { return Ok(None) };
-    match SharedTree::find(app, secret).await {
+    match app.engine.shared_tree(secret).await {
         Ok(share) => Ok(Some(share)),
         Err(Error::Problem(_)) => Ok(None),
         Err(error) => Err(error),

@@ -13,7 +13,7 @@ use domain::{
     Job,
     tree::{
         change::{Change, event},
-        share::redact_for_share,
+        share_link::redact_for_share,
     },
 };
 use futures::{

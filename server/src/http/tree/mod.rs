@@ -3,4 +3,4 @@
 pub mod jobs; // creating, reading and sealing jobs
 pub mod remove; // deleting and pinning trees
 pub mod schedules; // schedules and their ticks
-pub mod shares; // share links of a tree
+pub mod share_links; // share links of a tree

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::App;
 use crate::http::ui::{
-    identity::{account, factors, oidc, people, services, shares, sign_in, step_up},
+    identity::{account, factors, oidc, people, services, share_links, sign_in, step_up},
     import::{correct, imports, new_import},
     operator::{bulk, items, overview, workers},
 };
@@ -50,7 +50,7 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(new_import::new) />
                 <Route path=path!("/imports/:id") ssr=SsrMode::Async view=page(imports::show) />
                 <Route path=path!("/imports/:id/correct") ssr=SsrMode::Async view=page(correct::show) />
-                <Route path=path!("/s/:token") ssr=SsrMode::Async view=page(shares::show) />
+                <Route path=path!("/s/:token") ssr=SsrMode::Async view=page(share_links::show) />
                 <Route path=path!("/step-up") ssr=SsrMode::Async view=page(step_up::show) />
                 <Route path=path!("/account") ssr=SsrMode::Async view=page(account::show) />
                 <Route path=path!("/audit") ssr=SsrMode::Async view=page(audit::show) />
@@ -117,8 +117,8 @@ pub fn router(app: &App) -> Router<App> {
         .route("/imports/sample", post(new_import::try_sample))
         .route("/imports/{id}/cancel", post(imports::cancel))
         .route("/imports/{id}/correct", post(correct::retry))
-        .route("/imports/{id}/share", post(shares::create))
-        .route("/shares/{id}/revoke", post(shares::revoke))
+        .route("/imports/{id}/share", post(share_links::create))
+        .route("/shares/{id}/revoke", post(share_links::revoke))
         .route("/step-up", post(step_up::confirm))
         .route("/sign-in/second-step", post(sign_in::second_step))
         .route("/account/totp/confirm", post(factors::confirm_totp))

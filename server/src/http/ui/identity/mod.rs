@@ -5,6 +5,6 @@ pub(super) mod factors; // second factors
 pub(super) mod oidc; // identity providers
 pub(super) mod people; // accounts
 pub(super) mod services; // services and tokens
-pub(super) mod shares; // share links of a tree
+pub(super) mod share_links; // share links of a tree
 pub(super) mod sign_in; // signing in and out
 pub(super) mod step_up; // step-up authentication

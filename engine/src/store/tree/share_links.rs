@@ -4,7 +4,7 @@
 use domain::{
     Time,
     job::{Owner, OwnerKind},
-    tree::share::Share,
+    tree::share_link::Share,
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;

@@ -1,15 +1,15 @@
-//! Links that show one tree to anyone who has them: creation, list, revocation.
+//! Links that show one tree to anyone who has them: creation, use, list, revocation.
 //!
 //! Anyone who may write to a tree can create a link to the whole tree; for another owner's tree that takes a reason,
-//! like every other action. The HTTP layer decides what a link gives access to. Deleting a tree needs no cleanup here,
-//! because every use of a link looks the tree up.
+//! like every other action. A link gives the owner's read access to its tree, and the HTTP layer decides on which routes.
+//! Deleting a tree needs no cleanup here, because every use of a link looks the tree up.
 
 use std::sync::Arc;
 
 use domain::{
-    Problem, Time,
-    job::Owner,
-    tree::share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade},
+    Code, Problem, Time,
+    job::{Owner, OwnerKind},
+    tree::share_link::{SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade},
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -17,20 +17,73 @@ use uuid::Uuid;
 use crate::{
     Engine,
     access::caller::{Caller, Scope},
-    error::Result,
+    error::{Error, Result},
     notify::audit,
     secrets::{hash_of, new_secret},
     store::{
         access::people,
         notify::audit as audit_log,
-        operator::shares::{self, NewShare, ShareRow},
         pagination::PageRange,
+        tree::share_links::{self, NewShare, ShareRow},
     },
     stored_response::ResponseSlot,
     task::in_task,
 };
 
+/// Tree that is visible through a share link.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedTree {
+    /// Id of the link.
+    pub id: Uuid,
+    pub root_id: Uuid,
+    pub owner_id: Uuid,
+}
+
+impl SharedTree {
+    /// Caller with the owner's view. Its user must restrict the request to `root_id`.
+    pub fn caller(&self) -> Caller {
+        Caller {
+            owner_id: self.owner_id,
+            kind: OwnerKind::User,
+            name: "a share".to_owned(),
+            role: None,
+            scopes: vec![Scope::JobsRead],
+            credential_id: self.id,
+            work_types: None,
+            must_change_password: false,
+            enrolls: false,
+            proxy_user: None,
+            address: None,
+        }
+    }
+}
+
 impl Engine {
+    /// Finds the tree of a link's secret. Returns 404 if there is no such link, 410 `link_used` if it was revoked, has
+    /// expired, or its owner or creator is disabled. The existence of the tree itself is not checked.
+    pub async fn shared_tree(&self, secret: &str) -> Result<SharedTree> {
+        let found = share_links::find_by_hash(&self.0.core.pools.read, &hash_of(secret)).await?;
+        let share = found.ok_or_else(|| Problem::not_found("link"))?;
+        if share.revoked {
+            return Err(Error::refuse(Code::LinkUsed, "Whoever shared this has taken the link back."));
+        }
+        if share.expired {
+            return Err(Error::refuse(Code::LinkUsed, "This link has expired."));
+        }
+        if share.disabled {
+            return Err(Error::refuse(Code::LinkUsed, "The account of whoever shared this was closed."));
+        }
+        if !share.seen_lately {
+            let core = Arc::clone(&self.0.core);
+            tokio::spawn(async move {
+                if let Err(error) = share_links::touch(&core.pools.read, share.id).await {
+                    tracing::debug!(%error, "recording a share link's last use failed");
+                }
+            });
+        }
+        Ok(SharedTree { id: share.id, root_id: share.root_id, owner_id: share.owner_id })
+    }
+
     /// Checks that the caller may share a tree. Returns 404, 410 and 409 `not_root` as for every action on a root.
     pub async fn may_share(&self, caller: &Caller, id: Uuid) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
@@ -66,7 +119,7 @@ impl Engine {
         let created = ShareMade { id: share_id, url: format!("{base}/s/{secret}"), expires_at };
         in_task("making a link", async move {
             let mut tx = core.pools.read.begin().await?;
-            shares::insert(&mut tx, &new).await?;
+            share_links::insert(&mut tx, &new).await?;
             if let Some(row) = row {
                 audit_log::record(&mut tx, &row.about(location.root_id, id, None)).await?;
             }
@@ -81,13 +134,13 @@ impl Engine {
     pub async fn shares(&self, caller: &Caller, id: Uuid, part: PageRange) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
         let location = self.visible_root(caller, id, "shared").await?;
-        Ok(shares::list(&self.0.core.pools.read, location.root_id, part).await?)
+        Ok(share_links::list(&self.0.core.pools.read, location.root_id, part).await?)
     }
 
     /// Returns one page of the links to all trees that are visible to the caller.
     pub async fn all_shares(&self, caller: &Caller, part: PageRange) -> Result<Vec<Share>> {
         caller.require(Scope::JobsRead)?;
-        Ok(shares::list_all(&self.0.core.pools.read, caller.visible_owner(), part).await?)
+        Ok(share_links::list_all(&self.0.core.pools.read, caller.visible_owner(), part).await?)
     }
 
     /// Revokes a link; streams opened through it end within seconds. Idempotent. Returns 404 if its tree is not visible
@@ -103,7 +156,7 @@ impl Engine {
         let core = Arc::clone(&self.0.core);
         in_task("revoking a link", async move {
             let mut tx = core.pools.read.begin().await?;
-            if shares::revoke(&mut tx, id).await? {
+            if share_links::revoke(&mut tx, id).await? {
                 if let Some(row) = row {
                     audit_log::record(&mut tx, &row.about(share.root_id, share.root_id, None)).await?;
                 }
@@ -122,7 +175,7 @@ impl Engine {
 
     async fn visible_share(&self, caller: &Caller, id: Uuid) -> Result<ShareRow> {
         let none = || Problem::not_found("share");
-        let share = shares::find(&self.0.core.pools.read, id).await?.ok_or_else(none)?;
+        let share = share_links::find(&self.0.core.pools.read, id).await?.ok_or_else(none)?;
         if caller.visible_owner().is_some_and(|owner| owner != share.owner_id) {
             return Err(none().into());
         }

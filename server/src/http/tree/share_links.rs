@@ -5,7 +5,7 @@ use domain::{
     Document,
     api::Page,
     identity::audit::ReasonBody,
-    tree::share::{Share, ShareBody, ShareMade},
+    tree::share_link::{Share, ShareBody, ShareMade},
 };
 use uuid::Uuid;
 

@@ -11,7 +11,7 @@ use axum::{
 };
 use domain::{
     Problem, Time,
-    tree::share::{SHARED_DAYS, SHARED_DAYS_AT_MOST, ShareBody, redact_for_share},
+    tree::share_link::{SHARED_DAYS, SHARED_DAYS_AT_MOST, ShareBody, redact_for_share},
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -26,7 +26,7 @@ use crate::{
     App,
     auth::{ClientAddress, look_for_changes},
     http::{
-        callers::SharedTree,
+        callers::record_share_use,
         extract::{Path, TriedPath},
     },
 };
@@ -40,11 +40,11 @@ pub(crate) async fn show(
     RawPath(token): RawPath<String>,
 ) -> Response {
     let looked = async {
-        let share = SharedTree::find(&app, &token).await?;
+        let share = app.engine.shared_tree(&token).await?;
         let eyes = share.caller();
         let job = app.engine.job(&eyes, share.root_id, true).await?;
         let groups = app.engine.error_groups(&eyes, share.root_id).await?;
-        share.record_use(&app, address).await?;
+        record_share_use(&app, share, address).await?;
         let file = job.upload_id.is_some();
         Ok::<_, Error>((share, redact_for_share(job), file, groups))
     };
