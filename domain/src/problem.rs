@@ -76,6 +76,8 @@ codes! {
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
     /// A delivery; carries the `id` of the newest one of its tree where it is superseded.
     NotResendable = "not_resendable", 409, "The callback cannot be sent again";
+    /// Of the server's process, which was started without the allocator's samples.
+    ProfilingOff = "profiling_off", 409, "Heap profiles are off";
     OperationOver = "operation_over", 409, "The operation is over";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
     LastAdmin = "last_admin", 409, "Somebody must be able to administer";

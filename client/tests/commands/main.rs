@@ -280,3 +280,30 @@ async fn a_shell_completes_the_commands() {
     let output = Command::new("bash").args(["-c", words]).arg(&file).output().await.expect("bash runs");
     assert_eq!(text(&output.stdout).trim(), "schedules", "{}", text(&output.stderr));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn command_of_a_worker_has_the_trace_of_its_item_and_not_that_of_the_worker() {
+    let server = Server::start().await;
+    let terminal = Terminal::new();
+    terminal.login(&server).await;
+    server.client.put_job_type(&JobTypeSpec::named("letters")).await.expect("a type");
+    let sent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let http = reqwest::Client::new();
+    let post = |new: &Value| http.post(format!("{}/api/v1/jobs", server.url)).bearer_auth(TOKEN).json(new);
+    let new = json!({"type": "letters", "sealed": true, "items": [{}]});
+    let traced = post(&new).header("traceparent", sent).send().await.expect("an answer");
+    let job: Job = traced.json().await.expect("a job");
+    let other: Job = post(&new).send().await.expect("an answer").json().await.expect("a job");
+    let mut work = terminal.command(&["work", "--type", "letters", "--", "sh", "-c", "echo \"\\\"$TRACEPARENT\\\"\""]);
+    let mut work = work.env("TRACEPARENT", sent.replace('4', "5")).spawn().expect("treeline starts");
+    let mut results = Vec::new();
+    for job in [&job, &other] {
+        terminal.run(&["job", &job.id.to_string(), "--watch"]).await;
+        let filter = client::ItemFilter { job: Some(job.id), ..client::ItemFilter::default() };
+        let items = server.client.items(&filter).await.expect("one").data;
+        results.extend(items.iter().map(|item| item.result.as_ref().expect("a result").text().to_owned()));
+    }
+    work.kill().await.expect("it ends");
+    assert_eq!(results, [format!("\"{sent}\""), "\"\"".to_owned()]);
+    server.stop().await;
+}

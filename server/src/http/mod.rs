@@ -46,6 +46,7 @@ pub mod notify; // alerts, deliveries, audit log
 pub mod openapi; // API description
 pub mod operator; // cancel, retry, replay, edits, bulk operations
 pub mod probes; // liveness and readiness
+pub mod profiles; // CPU and heap profiles
 pub mod query; // lists, statistics, search
 mod security_headers; // headers for browsers, content security policies
 pub mod trace; // trace contexts of requests
@@ -215,6 +216,7 @@ pub fn router(app: &App) -> Router {
         .route("/api/v1/openapi-3.0.json", get(openapi::get_older_document))
         .route("/api/docs", get(openapi::get_docs))
         .route("/metrics", get(metrics::get_metrics))
+        .merge(profile_routes())
         .route("/api", any(unknown_path))
         .route("/api/{*rest}", any(unknown_path))
         .method_not_allowed_fallback(unknown_method)
@@ -233,12 +235,20 @@ pub fn router(app: &App) -> Router {
         .with_state(app.clone())
 }
 
-/// Router of a process without the role `web`: probes and metrics.
+/// Profiles of the process, whatever its roles.
+fn profile_routes() -> Router<App> {
+    Router::new()
+        .route("/debug/pprof/profile", get(profiles::get_cpu_profile))
+        .route("/debug/pprof/heap", get(profiles::get_heap_profile))
+}
+
+/// Router of a process without the role `web`: probes, metrics, and profiles.
 pub fn probe_router(app: &App) -> Router {
     Router::new()
         .route("/healthz", get(probes::get_health))
         .route("/readyz", get(probes::get_readiness))
         .route("/metrics", get(metrics::get_metrics))
+        .merge(profile_routes())
         .fallback(not_web)
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), security_headers::harden))

@@ -73,6 +73,7 @@ mod people;
 mod people_pages;
 mod postgres_roles;
 mod problems;
+mod profiles; // CPU and heap profiles
 mod proxy_header; // a proxy that signs people in
 mod proxy_users; // accounts of people whom a proxy names
 mod push;

@@ -404,5 +404,7 @@ pub(super) fn table() -> Vec<Expectation> {
         get("GET /healthz", "/healthz", OPEN),
         get("GET /readyz", "/readyz", OPEN),
         get("GET /metrics", "/metrics", ADMIN).but(CallerKind::Metrics, Yes),
+        get("GET /debug/pprof/profile", "/debug/pprof/profile?seconds=1", ADMIN),
+        get("GET /debug/pprof/heap", "/debug/pprof/heap", ADMIN),
     ]
 }
