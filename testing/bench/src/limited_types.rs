@@ -2,9 +2,10 @@
 
 use anyhow::{Result, ensure};
 use domain::{
-    Document, JobTypeSpec,
+    Document,
     api::NewItem,
     dispatch::type_limits::{ConcurrencyBy, RateLimit},
+    job_type::JobTypeSpec,
 };
 
 use crate::{
@@ -49,7 +50,7 @@ impl Restriction {
             Self::Key => spec.concurrency_by = Some(ConcurrencyBy { key: "/customer".to_owned(), limit: 1 }),
             Self::Turns => spec.fair_by = Some("/customer".to_owned()),
             Self::Rate => {
-                spec.rate_limit = Some(RateLimit { count: AT_ONCE.into(), per_seconds: 3_600, burst: None, key: None })
+                spec.rate_limit = Some(RateLimit { count: AT_ONCE.into(), per_seconds: 3_600, burst: None, key: None });
             }
         }
     }
