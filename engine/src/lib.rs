@@ -6,10 +6,10 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`dispatch`] | claims, heartbeats, endings, leases, the decision after a failure |
+//! | [`dispatch`] | claims, heartbeats, endings, leases, the decision after a failure, sweeps |
 //! | [`enqueue`] | adding items, placement, dedupe, serialize queues, Idempotency-Keys |
-//! | [`tree`] | creation, completion, dependencies, feeds, cancellation, schedules |
-//! | [`operator`] | retry, replay, edit, pin, share, bulk operations |
+//! | [`tree`] | creation, completion, dependencies, feeds, cancellation, schedules, share links |
+//! | [`operator`] | retry, replay, edit, pin, bulk operations |
 //! | [`retention`] | deletion of trees |
 //! | [`import`] | files, from their bytes to rows |
 //! | [`notify`] | broker messages, callbacks, alerts, error groups, audit |

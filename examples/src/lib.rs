@@ -14,8 +14,8 @@ pub mod import; // a file with bad rows
 pub mod invoices; // types with attempts and caps, times, at most once, replay
 pub mod payroll; // trees that feed each other
 pub mod refund; // exactly once, although workers die
-mod scenario;
-pub mod site; // parallel and sequential tasks, repaired, cancelled, created again // shared helpers
+mod scenario; // shared helpers
+pub mod site; // parallel and sequential tasks, repaired, cancelled, created again
 
 /// Default address of Treeline.
 const DEFAULT_URL: &str = "http://127.0.0.1:3000";

@@ -73,7 +73,7 @@ struct Entry {
     amount: i64,
 }
 
-/// Tells the story.
+/// Runs the example.
 pub async fn run(client: &Client) -> Result<Report> {
     // What a killed run holds is lost after three of these: then its serialize keys are free.
     let types = [CALCULATE, PAY, BOOK].map(|name| JobTypeSpec { heartbeat_seconds: 5.0, ..JobTypeSpec::named(name) });

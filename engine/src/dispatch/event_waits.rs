@@ -1,7 +1,7 @@
 //! Events for items that wait for one (`waiting-for-events`): from a program, or from a person who answers the form.
 //!
 //! The row of the waiting item is the guard: whoever takes it ends the wait, be it an event, the timeout, the expiry, or
-//! a cancellation. So a wait ends once, whatever arrives at the same time.
+//! a cancellation. So a wait ends once, whatever arrives at the same time. The timeout fires in `sweep::sweep_due`.
 
 use std::sync::Arc;
 

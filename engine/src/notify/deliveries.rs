@@ -1,7 +1,7 @@
 //! Callback deliveries of complete trees: listing and resending (`completion-webhook`).
 //!
-//! `store::deliveries` writes them when trees complete, and a background task (`maintenance::callbacks`) sends them; nothing
-//! is sent here. A delivery outlives its tree, so it stores its owner itself.
+//! `store::notify::deliveries` writes them when trees complete, and a background task (`maintenance::callbacks`) sends
+//! them; nothing is sent here. A delivery outlives its tree, so it stores its owner itself.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Cells of one CSV record.
 //!
-//! Quotes have the same meaning as in `cut`: a quote opens a cell only at its very start, two inside quotes are one,
+//! Quotes have the same meaning as in `scan`: a quote opens a cell only at its very start, two inside quotes are one,
 //! and a quote in the middle of an unquoted cell is literal.
 
 use std::borrow::Cow;
