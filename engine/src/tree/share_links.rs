@@ -67,6 +67,7 @@ impl Engine {
         if share.revoked {
             return Err(Error::refuse(Code::LinkUsed, "Whoever shared this has taken the link back."));
         }
+        // By the database clock: `share_links::find_by_hash` of the store.
         if share.expired {
             return Err(Error::refuse(Code::LinkUsed, "This link has expired."));
         }
