@@ -22,7 +22,7 @@ use tokio::process::Command;
 use self::probe::{Load, Seen};
 use super::{Scenario, ScenarioOutcome, clients::on_this_thread, end, scaled};
 use crate::{
-    checker::Kind,
+    checker::{Kind, Verdict},
     fixture::{Fixture, FixtureOptions, RunContext},
     raw::until,
     workload,
@@ -54,26 +54,36 @@ async fn upgraded(context: &RunContext) -> Result<ScenarioOutcome> {
     let stages = run_stages(context, &versions, &mut fixture, &load).await;
     let under_load = !work.is_finished();
     load.finish();
-    let seen = probes.await?;
+    let ended = probes.await?;
+    let seen = load.take_seen();
+    if !seen.rejected.is_empty() {
+        // The versions do not go together. What else is wrong does not matter.
+        work.abort();
+        fixture.stop().await?;
+        eprintln!("     its files are in {}", fixture.keep_files().display());
+        return Ok(rejected(&seen, stages.err()));
+    }
+    ended?;
     let migrated = stages?;
     ensure!(under_load, "the load ended before the upgrade");
     let mut outcome = end(context, fixture, work, String::new()).await?;
-    let seen = seen?;
-    judge(&seen, &mut outcome);
+    let silence = seen.silence();
+    if silence > SILENCE {
+        outcome.verdict.add_finding(Kind::Slow, format!("no request was answered for {silence:?}"));
+    }
     let mode = if versions.differ { "the old and the new program" } else { "one program as both" };
     outcome.done = format!("upgrade under load with {mode}: {migrated}; {}", seen.summary());
     Ok(outcome)
 }
 
-/// A request that a client would not repeat, and a silence of all servers.
-fn judge(seen: &Seen, outcome: &mut ScenarioOutcome) {
+/// Requests that a client does not repeat.
+fn rejected(seen: &Seen, then: Option<anyhow::Error>) -> ScenarioOutcome {
+    let mut verdict = Verdict::default();
     for rejected in &seen.rejected {
-        outcome.verdict.add_finding(Kind::Scenario, rejected);
+        verdict.add_finding(Kind::Scenario, rejected);
     }
-    let silence = seen.silence();
-    if silence > SILENCE {
-        outcome.verdict.add_finding(Kind::Slow, format!("no request was answered for {silence:?}"));
-    }
+    let then = then.map(|error| format!("; ended: {error:#}")).unwrap_or_default();
+    ScenarioOutcome { done: format!("upgrade under load: {}{then}", seen.summary()), verdict }
 }
 
 /// The steps of docs/how-to/upgrade.md, and back. Each waits until every server that it left running has its share of
@@ -130,7 +140,10 @@ async fn replace(fixture: &mut Fixture, at: usize, program: &Path) -> Result<()>
 async fn wait_for_shares(fixture: &Fixture, load: &Load, share: usize) -> Result<()> {
     let urls: Vec<String> = fixture.servers.iter().map(crate::fixture::process::Server::url).collect();
     let before: Vec<usize> = urls.iter().map(|url| load.answers_of(url)).collect();
-    let all = async || Ok(urls.iter().zip(&before).all(|(url, before)| load.answers_of(url) >= before + share));
+    let all = async || {
+        ensure!(!load.is_rejected(), "a request was rejected");
+        Ok(urls.iter().zip(&before).all(|(url, before)| load.answers_of(url) >= before + share))
+    };
     until("every server answers its share of the requests", SHARE, all).await.map(drop)
 }
 

@@ -114,6 +114,7 @@ pub(super) struct Load {
     over: AtomicBool,
 }
 
+/// Work in the background.
 type Work = JoinHandle<Result<()>>;
 
 impl Load {
@@ -138,17 +139,23 @@ impl Load {
         self.over.store(true, Relaxed);
     }
 
+    /// What the clients saw.
+    pub(super) fn take_seen(&self) -> Seen {
+        std::mem::take(&mut *lock(&self.seen))
+    }
+
+    /// True if a request was answered in a way after which a client gives up.
+    pub(super) fn is_rejected(&self) -> bool {
+        !lock(&self.seen).rejected.is_empty()
+    }
+
     /// Number of answers of a server.
     pub(super) fn answers_of(&self, url: &str) -> usize {
         lock(&self.seen).answers_by_url.get(url).copied().unwrap_or_default()
     }
 
-    /// Starts the ordinary work and the clients. The second ends with what the clients saw.
-    pub(super) fn start(
-        self: &Arc<Self>,
-        fixture: &Fixture,
-        context: &RunContext,
-    ) -> Result<(Work, JoinHandle<Result<Seen>>)> {
+    /// Starts the ordinary work and the clients. Both end after [`Load::finish`].
+    pub(super) fn start(self: &Arc<Self>, fixture: &Fixture, context: &RunContext) -> Result<(Work, Work)> {
         let template = Workload {
             callback: Some(fixture.receiver.target()),
             calls_a_second: Some(scaled(context, 6.0, 12.0)),
@@ -162,13 +169,12 @@ impl Load {
                 Ok(ProbeClient { n, load, journal, ledger, apis: Mutex::default() })
             })
             .collect::<Result<Vec<_>>>()?;
-        let load = Arc::clone(self);
         let probes = tokio::spawn(async move {
             let ended = join_all(clients.into_iter().map(|client| tokio::spawn(client.run()))).await;
             for ended in ended {
                 ended??;
             }
-            Ok(std::mem::take(&mut *lock(&load.seen)))
+            Ok(())
         });
         Ok((work, probes))
     }
@@ -216,9 +222,7 @@ impl ProbeClient {
         while !self.load.over.load(Relaxed) {
             let job = self.create(rounds).await?;
             self.work().await?;
-            self.send(Method::GET, &format!("/jobs/{job}"), None, None)
-                .await?
-                .context("a tree that was acknowledged")?;
+            self.expect(Method::GET, &format!("/jobs/{job}"), None, None).await?;
             rounds += 1;
         }
         while self.work().await? {}
@@ -230,8 +234,7 @@ impl ProbeClient {
         let n = self.journal.invoke(Request::Create { key: key.clone(), items: vec![key.clone()], calls: false })?;
         let items = json!([{"payload": {"n": round}, "dedupe_key": key}]);
         let tree = json!({"type": TYPE, "name": key, "sealed": true, "items": items});
-        let made =
-            self.send(Method::POST, "/jobs", Some(&tree), Some(&key)).await?.context("a tree is not rejected")?;
+        let made = self.expect(Method::POST, "/jobs", Some(&tree), Some(&key)).await?;
         let job = id(&made)?.parse()?;
         self.journal.record_outcome(n, CallOutcome::Ok, Some(job))?;
         Ok(job)
@@ -242,8 +245,7 @@ impl ProbeClient {
         let claim =
             json!({"worker_id": format!("probe-{}", self.n), "types": [TYPE], "max": 1, "claim_id": Uuid::now_v7()});
         let claimed_at = Instant::now();
-        let claimed =
-            self.send(Method::POST, "/assignments", Some(&claim), None).await?.context("a claim is not rejected")?;
+        let claimed = self.expect(Method::POST, "/assignments", Some(&claim), None).await?;
         let Some(assignment) = claimed["assignments"].get(0) else { return Ok(false) };
         let (assignment_id, item) = (id(assignment)?.parse::<Uuid>()?, id(&assignment["item"])?.parse::<Uuid>()?);
         let attempt = assignment["attempt"].as_i64().context("the number of the attempt")? as i32;
@@ -262,31 +264,39 @@ impl ProbeClient {
 
     /// A request of a worker with a lease. Returns false if the lease was over, which can only happen if it took too long.
     async fn send_with_lease(&self, claimed_at: Instant, path: &str, body: &Value) -> Result<bool> {
-        if self.send(Method::POST, path, Some(body), None).await?.is_some() {
-            return Ok(true);
-        }
+        let Err(why) = self.send(Method::POST, path, Some(body), None).await? else { return Ok(true) };
+        let mut seen = lock(&self.load.seen);
         if claimed_at.elapsed() > LEASE {
-            let mut seen = lock(&self.load.seen);
-            seen.rejected.pop();
             seen.late += 1;
+        } else {
+            seen.rejected.push(why);
         }
         Ok(false)
     }
 
-    /// Sends a request, and repeats it at the next server while it may be repeated. `None`: it was rejected.
-    async fn send(&self, method: Method, path: &str, body: Option<&Value>, key: Option<&str>) -> Result<Option<Value>> {
+    /// A request that must be accepted.
+    async fn expect(&self, method: Method, path: &str, body: Option<&Value>, key: Option<&str>) -> Result<Value> {
+        self.send(method, path, body, key).await?.map_err(|why| {
+            lock(&self.load.seen).rejected.push(why.clone());
+            anyhow::anyhow!("rejected: {why}")
+        })
+    }
+
+    /// Sends a request, and repeats it at the next server while it may be repeated. Returns the answer, or why it was
+    /// rejected.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Result<Result<Value, String>> {
         let begun = Instant::now();
         loop {
             let url = self.load.server();
             let sent = self.api(&url)?.send_keyed(method.clone(), path, body, key).await;
-            let ended = lock(&self.load.seen).note(url, begun, sent);
-            match ended {
-                Some(Ok(answer)) => return Ok(Some(answer)),
-                Some(Err(rejected)) => {
-                    lock(&self.load.seen).rejected.push(format!("{method} {path}: {rejected}"));
-                    return Ok(None);
-                }
-                None => {}
+            if let Some(ended) = lock(&self.load.seen).note(url, begun, sent) {
+                return Ok(ended.map_err(|why| format!("{method} {path}: {why}")));
             }
             ensure!(begun.elapsed() < GIVE_UP, "{method} {path} was not answered within {GIVE_UP:?}");
             tokio::time::sleep(PAUSE).await;
