@@ -14,7 +14,7 @@ use engine::{
     secrets::new_secret,
     store::{
         access::identity,
-        migrations,
+        migrations::{self, MigrationState},
         notify::audit::{self as entries, AuditRow},
     },
 };
@@ -196,7 +196,11 @@ async fn migrate(config: Config, status: bool, app_role: Option<String>) -> anyh
         granted.with_context(|| format!("cannot give the role {role} what a server needs"))?;
     }
     for migration in migrations::status(&database.pools.read).await? {
-        let mark = if migration.applied { "applied" } else { "missing" };
+        let mark = match migration.state {
+            MigrationState::Applied => "applied",
+            MigrationState::Missing => "missing",
+            MigrationState::Newer => "newer  ",
+        };
         print_line(&format!("{mark}  {:04}  {}", migration.version, migration.description))?;
     }
     database.close().await

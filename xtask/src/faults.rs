@@ -2,6 +2,8 @@
 //!
 //! Separate from the tests, because it kills processes for minutes; its checks are as strict.
 
+mod old_server; // the server of an earlier revision
+
 use std::process::Command;
 
 use anyhow::Result;
@@ -22,6 +24,14 @@ pub(crate) enum Length {
     Full(Choice),
     /// Ten minutes: the primary of two PostgreSQLs under Patroni killed, frozen, cut off, and exchanged.
     Ha(Choice),
+    /// An upgrade under load: the server of an earlier revision beside that of the working copy, and back.
+    Upgrade {
+        /// Revision of the old server, such as a tag. Default: the newest one before the newest migration.
+        #[arg(long)]
+        from: Option<String>,
+        #[command(flatten)]
+        choice: Choice,
+    },
 }
 
 #[derive(clap::Args)]
@@ -43,9 +53,16 @@ pub(crate) fn run(length: &Length) -> Result<()> {
         Length::Quick(choice) => ("quick", choice),
         Length::Full(choice) => ("full", choice),
         Length::Ha(choice) => ("ha", choice),
+        Length::Upgrade { choice, .. } => ("upgrade", choice),
     };
     let mut more = Vec::new();
-    if let Length::Ha(_) = length {
+    if let Length::Upgrade { from, .. } = length {
+        setup::all(Need::Faults)?;
+        match old_server::build(from.as_deref())? {
+            Some(old) => more.extend(["--old-server".to_owned(), old.display().to_string()]),
+            None => println!("There is only the baseline: one program is the old and the new version"),
+        }
+    } else if let Length::Ha(_) = length {
         setup::all(Need::Pair)?;
         let requirements = paths::root().join("testing/faults/ha/requirements.txt");
         let patroni = setup::python_environment("patroni", setup::system_python(), &requirements)?;

@@ -21,7 +21,7 @@ enum Work {
     ByHand,
 }
 
-const CHECKLIST: [Item; 10] = [
+const CHECKLIST: [Item; 11] = [
     Item { title: "Everything is committed", work: Work::Check(is_committed) },
     Item { title: "All packages have the same version", work: Work::Check(versions_agree) },
     Item { title: "The changelog has a section for the version", work: Work::Check(changelog_has_the_version) },
@@ -29,6 +29,7 @@ const CHECKLIST: [Item; 10] = [
     Item { title: "The tag is free", work: Work::Check(tag_is_free) },
     Item { title: "All tests pass", work: Work::Command(&["xtask", "test"]) },
     Item { title: "Every promise holds under every fault", work: Work::Command(&["xtask", "faults", "full"]) },
+    Item { title: "The upgrade from the previous version works", work: Work::Command(&["xtask", "faults", "upgrade"]) },
     Item { title: "The release files install and work", work: Work::Command(&["xtask", "dist", "--verify"]) },
     Item { title: "The release is tagged and pushed", work: Work::ByHand },
     Item { title: "The files and packages are published", work: Work::ByHand },

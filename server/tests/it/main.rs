@@ -110,6 +110,7 @@ mod tree_completion;
 mod trees;
 mod tus;
 mod type_pages; // forms of job types
+mod upgrade;
 mod upload_formats;
 mod wake_ups;
 mod webhooks;

@@ -13,6 +13,7 @@ mod process; // servers and workers that die, stop and restart
 mod restore; // a backup that is restored
 mod roles; // processes with one role each
 mod selftest; // servers broken on purpose
+mod upgrade; // the next version
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ pub(crate) type Scenario = for<'a> fn(&'a RunContext) -> BoxFuture<'a, Result<Sc
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
     let more = [database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS, roles::FAULTS, restore::FAULTS];
-    let lists = lists.into_iter().chain(more);
+    let lists = lists.into_iter().chain(more).chain([upgrade::FAULTS]);
     let mut all: Vec<Fault> = lists.flatten().map(|&(id, run)| Fault { id, run }).collect();
     // The tests of the checker run first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));
@@ -67,6 +68,11 @@ pub(crate) fn all() -> Vec<Fault> {
 /// The faults of a pair of databases, which need Patroni, etcd, and HAProxy.
 pub(crate) fn of_a_pair() -> Vec<Fault> {
     pair::FAULTS.iter().map(|&(id, run)| Fault { id, run }).collect()
+}
+
+/// The rehearsal of an upgrade alone, for an old and a new program.
+pub(crate) fn of_an_upgrade() -> Vec<Fault> {
+    upgrade::FAULTS.iter().map(|&(id, run)| Fault { id, run }).collect()
 }
 
 /// Starts the shared RabbitMQ before other scenarios use the processors, because it needs seconds of CPU to start.

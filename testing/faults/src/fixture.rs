@@ -42,6 +42,8 @@ pub(crate) struct RunContext {
     pub(crate) postgres: Postgres,
     /// The server's program, built with its crash points.
     pub(crate) server: PathBuf,
+    /// The server's program of the version before, for the rehearsal of an upgrade.
+    pub(crate) old_server: Option<PathBuf>,
     pub(crate) seed: u64,
     /// Number of items that one fault submits.
     pub(crate) items: usize,
@@ -69,6 +71,8 @@ pub(crate) struct FixtureOptions {
     pub(crate) amqp: Option<String>,
     /// URL of an existing, empty database; `None`: a fresh one in the run's PostgreSQL.
     pub(crate) database: Option<String>,
+    /// Program of the servers; `None`: the run's.
+    pub(crate) program: Option<PathBuf>,
 }
 
 impl Default for FixtureOptions {
@@ -82,6 +86,7 @@ impl Default for FixtureOptions {
             environment: Vec::new(),
             amqp: None,
             database: None,
+            program: None,
         }
     }
 }
@@ -143,7 +148,8 @@ impl Fixture {
     pub(crate) async fn add_server(&mut self, context: &RunContext) -> Result<()> {
         let at = self.servers.len();
         let port = postgres::free_port()?;
-        let mut process = Process::new(&context.server, self.path(&format!("server-{at}.log")), &self.guard);
+        let program = self.options.program.as_ref().unwrap_or(&context.server);
+        let mut process = Process::new(program, self.path(&format!("server-{at}.log")), &self.guard);
         for (name, value) in [
             ("DATABASE_URL", self.database.as_str()),
             ("TREELINE_DATA_DIR", &self.path("data").to_string_lossy()),

@@ -45,6 +45,8 @@ enum Command {
     Full(Choice),
     /// Losses of the primary of two databases, each with 5,000 items.
     Ha(Choice),
+    /// An upgrade from the old to the new server under load, with 5,000 items.
+    Upgrade(Choice),
     /// A worker process.
     #[command(hide = true)]
     Worker(worker::Arguments),
@@ -73,6 +75,10 @@ struct Choice {
     /// The server's program, built with the feature `failpoints`.
     #[arg(long)]
     server: PathBuf,
+    /// The server's program of the version before, for F47. Default: the same program, and a schema that a newer
+    /// version has changed.
+    #[arg(long)]
+    old_server: Option<PathBuf>,
     /// Python environment with Patroni.
     #[arg(long)]
     patroni: Option<PathBuf>,
@@ -95,6 +101,8 @@ struct Plan {
 const QUICK: Plan = Plan { name: "quick", mark: "faults", faults: faults::all, full: false, items: 5_000, at_once: 4 };
 const FULL: Plan = Plan { name: "full", full: true, items: 100_000, at_once: 1, ..QUICK };
 const HA: Plan = Plan { name: "ha", mark: "faults ha", faults: faults::of_a_pair, at_once: 1, ..QUICK };
+const UPGRADE: Plan =
+    Plan { name: "upgrade", mark: "faults upgrade", faults: faults::of_an_upgrade, at_once: 1, ..QUICK };
 
 fn main() -> ExitCode {
     let line = Line::parse();
@@ -104,6 +112,7 @@ fn main() -> ExitCode {
         Command::Quick(choice) => runtime.block_on(run(choice, &QUICK)),
         Command::Full(choice) => runtime.block_on(run(choice, &FULL)),
         Command::Ha(choice) => runtime.block_on(run(choice, &HA)),
+        Command::Upgrade(choice) => runtime.block_on(run(choice, &UPGRADE)),
     });
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -129,12 +138,14 @@ async fn run(choice: Choice, plan: &Plan) -> Result<bool> {
     let items = choice.items.unwrap_or(plan.items);
     let at_once = choice.at_once.unwrap_or(plan.at_once).clamp(1, count);
     let server = choice.server.canonicalize()?;
+    let old_server = choice.old_server.map(|path| path.canonicalize()).transpose()?;
     let machine = Machine::watch()?;
     let mut contexts = Vec::new();
     for _ in 0..at_once {
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
-        let (server, machine, patroni) = (server.clone(), machine.clone(), choice.patroni.clone());
-        contexts.push(RunContext { postgres, server, seed, items, full: plan.full, machine, patroni });
+        let (server, old_server) = (server.clone(), old_server.clone());
+        let (machine, patroni) = (machine.clone(), choice.patroni.clone());
+        contexts.push(RunContext { postgres, server, old_server, seed, items, full: plan.full, machine, patroni });
     }
     println!("seed {seed}, {items} items a fault, {at_once} at once");
     let rows = schedule::run(chosen, contexts).await;

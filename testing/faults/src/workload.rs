@@ -110,13 +110,14 @@ pub(crate) async fn submit(workload: Workload, clients: Vec<Client>, journal: Ar
         let key = format!("{name}-{}", workload.seed);
         let job = caller.create(&key, &tree(name, workload.callback.clone())).await?;
         open.push(job);
-        let items: Vec<NewItem> = (0..workload.items * share / 80).map(|n| item(name, n, &mut rng)).collect();
+        let items: Vec<NewItem> =
+            (0..workload.items * share / 80).map(|n| item(name, workload.seed, n, &mut rng)).collect();
         calls.extend(items.chunks(CHUNK).map(|items| Call::Add { job, items: items.to_vec() }));
     }
     if workload.only.is_empty() || workload.only.contains(&"trees") {
         for at in 0..workload.items / 10 / 10 {
             let key = format!("small-{}-{at}", workload.seed);
-            let items: Vec<NewItem> = (0..10).map(|n| item("plain", n, &mut rng)).collect();
+            let items: Vec<NewItem> = (0..10).map(|n| item("plain", workload.seed, n, &mut rng)).collect();
             // Some trees have no callback.
             let callback = workload.callback.clone().filter(|_| at % 4 != 3);
             let tree = NewJob { items, sealed: true, ..tree("plain", callback) };
@@ -162,7 +163,7 @@ pub(crate) fn tree(name: &str, callback: Option<OnCompleted>) -> NewJob {
 }
 
 /// An item. One in twenty fails once, one in a hundred always.
-fn item(name: &str, n: usize, rng: &mut StdRng) -> NewItem {
+fn item(name: &str, seed: u64, n: usize, rng: &mut StdRng) -> NewItem {
     let fails = match rng.random_range(0..100) {
         0 => 99,
         1..=5 => 1,
@@ -170,7 +171,7 @@ fn item(name: &str, n: usize, rng: &mut StdRng) -> NewItem {
     };
     let payload = Payload { n: n as u64, fails, poison: false };
     // A key is used within one call only, so that the order in the call is the order of acceptance.
-    let serialize_key = (name == "serial").then(|| format!("key-{}-{}", n / CHUNK, n % 5));
+    let serialize_key = (name == "serial").then(|| format!("key-{seed}-{}-{}", n / CHUNK, n % 5));
     NewItem {
         payload: Some(Document::of(&payload)),
         dedupe_key: Some(format!("{name}-{n}")),
@@ -199,7 +200,7 @@ async fn send_calls(caller: Arc<Caller>, queue: Arc<Mutex<VecDeque<Call>>>, pace
 async fn cancel_some(caller: Arc<Caller>, workload: Workload) -> Result<()> {
     let mut rng = StdRng::seed_from_u64(workload.seed ^ 0xcace1);
     for at in 0..workload.cancels {
-        let items: Vec<NewItem> = (0..100).map(|n| item("plain", n, &mut rng)).collect();
+        let items: Vec<NewItem> = (0..100).map(|n| item("plain", workload.seed, n, &mut rng)).collect();
         let tree = NewJob { items, sealed: true, ..tree("plain", workload.callback.clone()) };
         let job = caller.create(&format!("cancelled-{}-{at}", workload.seed), &tree).await?;
         let begun = Instant::now();
