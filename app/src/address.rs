@@ -17,6 +17,13 @@ pub fn address(path: &str, pairs: &[(&str, &str)]) -> String {
     whole
 }
 
+/// One segment of a path.
+pub fn segment(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    encode(&mut whole, text);
+    whole
+}
+
 fn encode(whole: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':' | b',') {
@@ -39,5 +46,6 @@ mod tests {
             "/jobs?q=state:dead%20a%26b%3D%22%C3%A9%22"
         );
         assert_eq!(address("/jobs", &[("q", "")]), "/jobs");
+        assert_eq!(segment("a/b?c%"), "a%2Fb%3Fc%25");
     }
 }

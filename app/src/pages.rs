@@ -3,6 +3,7 @@
 //! The data has the types of the API; a page loads nothing, checks no rights and reads no clock.
 
 pub mod alert_channels;
+pub mod api_reference; // operations of the API, and the form that sends them
 pub mod audit;
 pub mod deliveries;
 pub mod documentation;

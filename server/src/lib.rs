@@ -34,7 +34,7 @@ pub mod live; // event streams
 pub mod maintenance; // background tasks
 pub mod notices; // use-cases on notices of people
 pub mod outbound; // outbound HTTP
-mod payload_form; // payloads as forms
+pub mod payload_form; // payloads as forms
 pub mod postgres; // the private PostgreSQL
 pub mod redaction; // bodies as the log may show them
 pub mod rotation; // rotation of the sealing key

@@ -22,14 +22,19 @@ const MOST_FIELDS: usize = 100;
 const LONG_TEXT: u64 = 250;
 
 /// Schema of a type's payloads.
-pub(crate) fn schema_of(job_type: &JobType) -> Option<std::sync::Arc<Schema>> {
+pub fn schema_of(job_type: &JobType) -> Option<std::sync::Arc<Schema>> {
     compiled(job_type.payload_schema.as_ref()?.text()).ok()
 }
 
+/// Fields of a type's payloads.
+pub fn fields_of(job_type: &JobType) -> Vec<PayloadField> {
+    job_type.payload_schema.as_ref().map(|schema| fields_of_schema(schema.text())).unwrap_or_default()
+}
+
 /// Fields of a payload in the order of its schema. Empty if the schema names no properties, or too many.
-pub(crate) fn fields_of(job_type: &JobType) -> Vec<PayloadField> {
-    let Some(schema) = schema_of(job_type) else { return Vec::new() };
-    let order = order::of_properties(job_type.payload_schema.as_ref().map_or("", Document::text));
+pub fn fields_of_schema(text: &str) -> Vec<PayloadField> {
+    let Ok(schema) = compiled(text) else { return Vec::new() };
+    let order = order::of_properties(text);
     let place = |field: &PayloadField| order.iter().position(|name| *name == field.name).unwrap_or(usize::MAX);
     let mut fields: Vec<PayloadField> =
         schema.properties().into_iter().map(|property| field(schema.of_property(&property.name), property)).collect();
@@ -124,13 +129,13 @@ fn hint(schema: &Value, kind: InputKind) -> Option<String> {
 }
 
 /// Texts of an item that nobody has typed yet.
-pub(crate) fn initial(fields: &[PayloadField]) -> BTreeMap<String, String> {
+pub fn initial(fields: &[PayloadField]) -> BTreeMap<String, String> {
     let given = fields.iter().filter(|field| !field.initial.is_empty());
     given.map(|field| (field.name.clone(), field.initial.clone())).collect()
 }
 
 /// Payload from typed texts, with the faults of texts that are no JSON: JSON Pointer into the payload, and expectation.
-pub(crate) fn payload(fields: &[PayloadField], values: &BTreeMap<String, String>) -> (Document, Vec<(String, String)>) {
+pub fn payload(fields: &[PayloadField], values: &BTreeMap<String, String>) -> (Document, Vec<(String, String)>) {
     let mut faults = Vec::new();
     let mut members = Vec::with_capacity(fields.len());
     for field in fields {
@@ -181,7 +186,7 @@ fn number(text: &str) -> Option<String> {
 }
 
 /// Texts of the fields for a payload. `Err` names a part that no field can show.
-pub(crate) fn values(fields: &[PayloadField], payload: &Document) -> Result<BTreeMap<String, String>, String> {
+pub fn values(fields: &[PayloadField], payload: &Document) -> Result<BTreeMap<String, String>, String> {
     let members: BTreeMap<String, &RawValue> =
         serde_json::from_str(payload.text()).map_err(|_| "the payload is not an object".to_owned())?;
     let known: BTreeSet<&str> = fields.iter().map(|field| field.name.as_str()).collect();

@@ -15,7 +15,10 @@ pub use diff::changes;
 pub use lines::summary;
 use lines::{Piece, lines};
 
-use super::{state::icon, text_area::escaped};
+use super::{
+    state::icon,
+    text_area::{escaped, hidden_source},
+};
 
 /// Maximum bytes of a document on a page; the API returns all of it.
 pub const MOST_BYTES: usize = 32 << 10;
@@ -33,9 +36,7 @@ pub fn viewer(id: &str, label: &str, document: &Document, raw: Option<&str>) -> 
         view! { <p class="doc-cut">"Showing the first 32 KB." {link}</p> }
     });
     // The copy button copies the stored text. A truncated document has none: a part of it is not valid JSON.
-    let source = (!cut).then(|| {
-        view! { <textarea id=format!("{id}-source") hidden=true readonly=true inner_html=format!("\n{}", escaped(text))></textarea> }
-    });
+    let source = (!cut).then(|| hidden_source(id, text));
     view! {
         <div class="doc" id=id.to_owned() tabindex="0" role="group" aria-label=label.to_owned() inner_html=html(excerpt)></div>
         {source}

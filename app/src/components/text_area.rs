@@ -51,6 +51,12 @@ pub fn plain_text_area(
     .into_any()
 }
 
+/// Text that a copy button copies, as `{id}-source`.
+pub fn hidden_source(id: &str, text: &str) -> AnyView {
+    view! { <textarea id=format!("{id}-source") hidden=true readonly=true inner_html=format!("\n{}", escaped(text))></textarea> }
+        .into_any()
+}
+
 /// A cell of a table, for a text with line breaks.
 #[derive(Clone, Debug)]
 #[must_use = "a cell is drawn by its view"]

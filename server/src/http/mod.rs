@@ -24,6 +24,7 @@ use crate::{
     http::{callers::origin, error::Error},
 };
 use openapi::Described;
+use ui::reference::api_reference::OwnRoutes;
 
 mod access_audit; // audit entries of reads and refusals
 pub mod admission; // request counters and rate limits
@@ -31,7 +32,6 @@ pub mod assets; // files of the site
 pub mod callers; // callers of requests
 pub mod connection; // accept loop, TLS, limits of connections
 pub mod dispatch; // routes of workers
-mod docs; // API description as a page
 pub mod enqueue; // adding items
 pub mod error; // errors of handlers
 pub mod extract; // request extractors
@@ -207,22 +207,21 @@ pub fn openapi_document(is_older: bool) -> String {
 /// Router of the whole server.
 pub fn router(app: &App) -> Router {
     let (routes, streams, document) = described();
-    routes
+    let routes = routes
         .route(
             "/api/v1/uploads/resumable/{id}",
             post(import::resumable::override_method).options(import::resumable::describe_resumable_uploads),
         )
         .route("/api/v1/openapi.json", get(openapi::get_document))
         .route("/api/v1/openapi-3.0.json", get(openapi::get_older_document))
-        .route("/api/docs", get(openapi::get_docs))
         .route("/metrics", get(metrics::get_metrics))
         .merge(profile_routes())
         .route("/api", any(unknown_path))
         .route("/api/{*rest}", any(unknown_path))
         .method_not_allowed_fallback(unknown_method)
-        .layer(Extension(document))
         .merge(assets::router())
         .merge(ui::router(app))
+        .layer(Extension(document))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))
         .layer(from_fn_with_state(app.clone(), access_audit::watch))
@@ -232,7 +231,9 @@ pub fn router(app: &App) -> Router {
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), security_headers::harden))
         .layer(from_fn_with_state(app.clone(), layers::identify))
-        .with_state(app.clone())
+        .with_state(app.clone());
+    // The API reference sends requests to the routes that its own server has, through all of their layers.
+    routes.clone().layer(Extension(OwnRoutes(routes)))
 }
 
 /// Profiles of the process, whatever its roles.

@@ -8,6 +8,7 @@ mod bounds; // bounds and patterns
 mod examples; // examples of bodies
 mod names; // names for generated clients
 mod older; // the document as OpenAPI 3.0
+mod reference; // the document as data for pages
 mod shape; // corrections of the macros' output
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,11 @@ mod webhooks; // messages that Treeline sends
 
 use std::sync::Arc;
 
+use app::pages::api_reference::{Operation as ReferenceOperation, Reference};
 use axum::{
-    extract::{Extension, State},
+    extract::Extension,
     http::header,
-    response::{IntoResponse, Redirect, Response},
+    response::{IntoResponse, Response},
 };
 use domain::problem::MEDIA_TYPE;
 use serde_json::Value;
@@ -32,8 +34,6 @@ use utoipa::{
     },
 };
 
-use super::{docs, security_headers::styled_page_policy};
-use crate::{App, http::callers::MaybeCaller};
 use engine::access::caller::Caller;
 
 #[derive(OpenApi)]
@@ -84,30 +84,38 @@ pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
 
-/// Finished document, as text and as a page.
+/// Finished document, as text and as data for pages.
 #[derive(Debug)]
 pub struct Described {
     json: String,
     older: String,
-    page: String,
-    csp: String,
+    reference: Reference,
 }
 
 impl Described {
-    /// Builds the served text and the page from the document of all routes.
+    /// Builds the served text and the reference from the document of all routes.
     pub fn of(routes: utoipa::openapi::OpenApi) -> Arc<Self> {
         let document = complete_document(routes);
         Arc::new(Self {
             json: document.to_string(),
             older: older::of(&document).to_string(),
-            page: docs::render(&document),
-            csp: styled_page_policy(docs::STYLE),
+            reference: reference::of(&document),
         })
     }
 
     /// Text of the document, as OpenAPI 3.1 or 3.0.
     pub fn json(&self, is_older: bool) -> &str {
         if is_older { &self.older } else { &self.json }
+    }
+
+    /// Operations for the pages of the API reference.
+    pub fn reference(&self) -> &Reference {
+        &self.reference
+    }
+
+    /// Operation with this id.
+    pub fn operation(&self, id: &str) -> Option<&ReferenceOperation> {
+        self.reference.groups.iter().flat_map(|group| &group.operations).find(|operation| operation.id == id)
     }
 }
 
@@ -273,18 +281,4 @@ pub async fn get_document(_: Caller, Extension(described): Extension<Arc<Describ
 /// `GET /api/v1/openapi-3.0.json`: the document for clients that do not support 3.1.
 pub async fn get_older_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], described.older.clone()).into_response()
-}
-
-/// `GET /api/docs`: the document as a page.
-pub async fn get_docs(
-    State(_): State<App>,
-    MaybeCaller(caller): MaybeCaller,
-    Extension(described): Extension<Arc<Described>>,
-) -> Response {
-    if caller.is_none() {
-        return Redirect::to("/sign-in").into_response();
-    }
-    let headers =
-        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, described.csp.as_str())];
-    (headers, described.page.clone()).into_response()
 }

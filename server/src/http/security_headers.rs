@@ -6,8 +6,6 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use sha2::{Digest as _, Sha256};
 
 use crate::App;
 
@@ -23,14 +21,6 @@ pub(super) fn page_policy(nonce: &str) -> String {
         "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic' 'wasm-unsafe-eval'; style-src 'self'; \
          font-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
          object-src 'none'; frame-ancestors 'none'",
-    )
-}
-
-/// Policy of a page without scripts: only its own style, identified by its hash.
-pub(super) fn styled_page_policy(style: &str) -> String {
-    let hash = STANDARD.encode(Sha256::digest(style));
-    format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 }
 

@@ -29,7 +29,6 @@ mod alert_channels; // receivers of alerts
 mod audit; // audit log
 mod dead_item_count; // number of dead items in the sidebar
 mod deliveries; // callbacks of complete trees
-mod documentation; // documentation
 mod error_groups; // states of error groups
 mod form; // form fields
 pub mod identity; // people, services, sign-in
@@ -40,6 +39,7 @@ mod list_request; // list queries in the URL
 mod menu; // menu and keyboard shortcuts as pages
 mod notices; // notices of the person, and watches
 pub mod operator; // items, edits, bulk operations
+pub mod reference; // documentation, and reference of the API
 mod render; // rendering with leptos_axum
 mod routes; // table of pages and forms
 mod schedules; // schedules and their runs

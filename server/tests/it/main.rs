@@ -9,6 +9,7 @@ mod alert_channel_pages; // pages of receivers of alerts
 mod alert_channels; // receivers of alerts
 mod alert_mail; // alerts by mail
 mod alerts;
+mod api_reference; // pages of operations, and requests sent from them
 mod assignment_capabilities;
 mod audit;
 mod audit_exports;

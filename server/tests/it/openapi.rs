@@ -103,17 +103,6 @@ async fn documented_operations_require_a_credential() {
 }
 
 #[tokio::test]
-async fn api_documentation_page_is_served() {
-    let server = Server::start().await;
-    let page = server.get("/api/docs").await;
-    page.expect(200);
-    assert!(page.text.contains("<code>/api/v1/assignments/finish</code>"));
-    let stranger = server.stranger().get("/api/docs").await;
-    assert_eq!((stranger.status.as_u16(), stranger.headers["location"].as_bytes()), (303, &b"/sign-in"[..]));
-    server.stop().await;
-}
-
-#[tokio::test]
 async fn health_and_readiness_endpoints() {
     let server = Server::start().await;
     let stranger = server.stranger();

@@ -9,7 +9,9 @@ use domain::{
     },
     event_wait::EventForm,
     id::Uuid,
+    notice::NoticeSettingsPatch,
     notify::broker_messages::{TreeCompleted, WakeUp},
+    saved_view::NewSavedView,
     tree::feed::{Feed, FeedFault, Source},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -86,9 +88,14 @@ pub fn body(data: &[u8]) {
     }
     read::<NewJob>(data);
     read::<NewItem>(data);
+    read::<NewSavedView>(data);
+    read::<NoticeSettingsPatch>(data);
     read::<serde_json::Value>(data);
     let is_object = data.trim_ascii().starts_with(b"{");
-    let is_taken = server::json_body::read::<NewJob>(data).is_ok() || server::json_body::read::<NewItem>(data).is_ok();
+    let is_taken = server::json_body::read::<NewJob>(data).is_ok()
+        || server::json_body::read::<NewItem>(data).is_ok()
+        || server::json_body::read::<NewSavedView>(data).is_ok()
+        || server::json_body::read::<NoticeSettingsPatch>(data).is_ok();
     assert!(is_object || !is_taken, "an array was taken for an object");
     if let Ok(text) = std::str::from_utf8(data)
         && Document::parse(text.to_owned()).is_ok()

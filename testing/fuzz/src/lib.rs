@@ -5,11 +5,13 @@
 //! mutations.
 
 mod files; // files of rows, workbooks
+mod forms; // payloads and requests, typed into forms
 mod json; // documents and what is built on them
 mod mapped; // column mappings, cells
 mod text_formats; // filters, cursors, headers, templates, streams
 
 pub use files::{split, workbook};
+pub use forms::{api_request, start_form};
 pub use json::{body, document, event_form, feed, wake};
 pub use mapped::mapping;
 pub use text_formats::{callback, client_address, cursor, events, filter, key, query, secret, template, topics};
@@ -19,6 +21,7 @@ pub type Target = fn(&[u8]);
 
 /// All targets, by the name of their seeds.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("api_request", api_request),
     ("body", body),
     ("callback", callback),
     ("client_address", client_address),
@@ -33,6 +36,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("query", query),
     ("secret", secret),
     ("split", split),
+    ("start_form", start_form),
     ("template", template),
     ("topics", topics),
     ("wake", wake),

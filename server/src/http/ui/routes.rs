@@ -24,7 +24,7 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu, notices,
+    Signed, Visit, address, alert_channels, audit, deliveries, error_groups, jobs, menu, notices,
     render::{page, render, render_forms},
     schedules, search, see_other, start_job, theme, types, views,
 };
@@ -33,6 +33,7 @@ use crate::http::ui::{
     identity::{account, factors, oidc, people, services, share_links, sign_in, step_up},
     import::{correct, imports, new_import},
     operator::{bulk, items, overview, workers},
+    reference::{api_reference, documentation},
 };
 use engine::error::Error;
 
@@ -80,6 +81,8 @@ fn pages() -> impl IntoView {
                 <Route path=path!("/menu") ssr=SsrMode::Async view=page(menu::menu) />
                 <Route path=path!("/docs") ssr=SsrMode::Async view=page(documentation::first) />
                 <Route path=path!("/docs/*page") ssr=SsrMode::Async view=page(documentation::show) />
+                <Route path=path!("/api/docs") ssr=SsrMode::Async view=page(api_reference::index) />
+                <Route path=path!("/api/docs/:operation") ssr=SsrMode::Async view=page(api_reference::show) />
                 <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(menu::shortcuts) />
                 <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
                 <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
@@ -157,6 +160,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/alert-channels/{id}", post(alert_channels::change))
         .route("/alert-channels/{id}/test", post(alert_channels::test))
         .route("/alert-channels/{id}/delete", post(alert_channels::delete))
+        .route("/api/docs/{operation}", post(api_reference::send))
         .route("/views", post(views::create))
         .route("/views/{id}", post(views::change))
         .route("/views/{id}/default", post(views::set_default))

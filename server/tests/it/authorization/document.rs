@@ -25,6 +25,9 @@ roles who ask about the user's things. A **share link** opens one tree to whoeve
 
 Support staff and admins give a reason for what they do to the work of others, and it is in the audit log.
 
+The forms of the API reference (`/api/docs/{operation}`) send requests through the same routes with the credential of their reader, so this table holds
+for them too.
+
 ";
 
 /// Text of the whole page.

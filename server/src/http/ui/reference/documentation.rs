@@ -8,17 +8,16 @@ use axum::{
 };
 use domain::Code;
 
-use super::Visit;
-use crate::documentation;
+use crate::{documentation, http::ui::Visit};
 use engine::error::Error;
 
 /// `GET /docs`
-pub(super) async fn first(visit: Visit) -> Response {
+pub(crate) async fn first(visit: Visit) -> Response {
     page(&visit, "")
 }
 
 /// `GET /docs/{*page}`
-pub(super) async fn show(visit: Visit, Path(path): Path<String>) -> Response {
+pub(crate) async fn show(visit: Visit, Path(path): Path<String>) -> Response {
     page(&visit, &path)
 }
 
@@ -35,7 +34,7 @@ fn unknown(visit: &Visit) -> Response {
 }
 
 /// `GET /docs/benchmarks/{name}`: a chart.
-pub(super) async fn chart(visit: Visit, Path(name): Path<String>) -> Response {
+pub(crate) async fn chart(visit: Visit, Path(name): Path<String>) -> Response {
     match documentation::chart(&name) {
         Some(chart) => ([(header::CONTENT_TYPE, HeaderValue::from_static("image/svg+xml"))], chart).into_response(),
         None => unknown(&visit),
