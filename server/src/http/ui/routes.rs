@@ -24,7 +24,8 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu, notices,
+    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, language, menu,
+    notices,
     render::{page, render, render_forms},
     schedules, search, see_other, start_job, theme, types, views,
 };
@@ -112,6 +113,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/sign-out", post(sign_in::end))
         .route("/theme", post(theme::choose))
         .route("/sidebar", post(theme::fold))
+        .route("/language", post(language::choose))
         .route("/imports", post(new_import::create))
         .route("/imports/new", post(new_import::upload))
         .route("/imports/sample", post(new_import::try_sample))
