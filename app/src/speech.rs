@@ -14,9 +14,9 @@ mod languages; // all languages, and which one a reader gets
 #[cfg(feature = "ssr")]
 mod locale; // plurals, numbers and dates of a locale
 #[cfg(feature = "ssr")]
-mod problem; // sentences about rows and columns
+mod page; // language of the page that is being rendered
 #[cfg(feature = "ssr")]
-mod server; // language of the page that is being rendered
+mod problem; // sentences about rows and columns
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 
@@ -25,7 +25,7 @@ use leptos::prelude::*;
 #[cfg(not(feature = "ssr"))]
 use browser as source;
 #[cfg(feature = "ssr")]
-use server as source;
+use page as source;
 
 #[cfg(feature = "ssr")]
 pub use catalog::{Catalog, CatalogError};
@@ -35,11 +35,11 @@ pub use languages::{Languages, Speech};
 #[cfg(feature = "ssr")]
 pub use locale::Notation;
 #[cfg(feature = "ssr")]
+pub(crate) use page::current;
+#[cfg(feature = "ssr")]
+pub use page::speaking;
+#[cfg(feature = "ssr")]
 pub(crate) use problem::in_words;
-#[cfg(feature = "ssr")]
-pub(crate) use server::current;
-#[cfg(feature = "ssr")]
-pub use server::speaking;
 
 use form::{Piece, filled, pieces};
 
@@ -52,14 +52,14 @@ pub fn text(key: &'static str) -> &'static str {
 pub fn filled_text(key: &'static str, args: &[(&str, Arg)]) -> String {
     source::raw(key).map_or_else(
         || key.to_owned(),
-        |raw| source::with_figures(|figures| filled(raw, args, figures, source::plural)),
+        |raw| source::with_number_format(|number_format| filled(raw, args, number_format, source::plural)),
     )
 }
 
 /// Text of a key whose placeholders are views, such as links.
 pub fn views(key: &'static str, args: &[(&str, Arg)], mut views: Vec<(&'static str, AnyView)>) -> Vec<AnyView> {
     let Some(raw) = source::raw(key) else { return Vec::new() };
-    let pieces = source::with_figures(|figures| pieces(raw, args, figures, source::plural));
+    let pieces = source::with_number_format(|number_format| pieces(raw, args, number_format, source::plural));
     let view = |piece| match piece {
         Piece::Text(text) => Some(text.into_any()),
         Piece::Slot(name) => {
@@ -72,12 +72,12 @@ pub fn views(key: &'static str, args: &[(&str, Arg)], mut views: Vec<(&'static s
 
 /// A whole number in the reader's notation: `1,204` or `1.204`.
 pub fn grouped(n: i64) -> String {
-    source::with_figures(|figures| figures.grouped(n))
+    source::with_number_format(|number_format| number_format.grouped(n))
 }
 
 /// A number with one decimal in the reader's notation, from its tenths: `3.2` or `3,2`.
 pub fn tenths(tenths: u64) -> String {
-    source::with_figures(|figures| figures.tenths(tenths))
+    source::with_number_format(|number_format| number_format.tenths(tenths))
 }
 
 /// Text of a key: `t!("nav-jobs")`, or with placeholders `t!("live-rows", n = 3)`.

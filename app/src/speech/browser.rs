@@ -16,10 +16,10 @@ thread_local! {
 
 fn read() -> Words {
     // Lives as long as the page.
-    let text: &'static str = Box::leak(carried().into_boxed_str());
+    let text: &'static str = Box::leak(page_words().into_boxed_str());
     let mut lines = text.lines();
-    let mut figures = lines.next().unwrap_or_default().split('\t');
-    let mut field = || figures.next().unwrap_or_default();
+    let mut number_format = lines.next().unwrap_or_default().split('\t');
+    let mut field = || number_format.next().unwrap_or_default();
     let (group, decimal) = (field().to_owned(), field().to_owned());
     let mut size = || field().parse().unwrap_or(3);
     let notation = Notation { group, decimal, sizes: (size(), size()), least: size() };
@@ -30,18 +30,18 @@ pub(super) fn raw(key: &'static str) -> Option<&'static str> {
     WORDS.with(|words| words.texts.get(key).copied())
 }
 
-pub(super) fn with_figures<R>(run: impl FnOnce(&Notation) -> R) -> R {
+pub(super) fn with_number_format<R>(run: impl FnOnce(&Notation) -> R) -> R {
     WORDS.with(|words| run(&words.notation))
 }
 
 #[cfg(feature = "hydrate")]
-fn carried() -> String {
+fn page_words() -> String {
     let root = leptos::prelude::document().document_element();
     root.and_then(|root| root.get_attribute("data-words")).unwrap_or_default()
 }
 
 #[cfg(not(feature = "hydrate"))]
-const fn carried() -> String {
+const fn page_words() -> String {
     String::new()
 }
 

@@ -41,9 +41,10 @@ pub struct Speech {
 impl Speech {
     /// What the browser needs: the notation of numbers, then a line per text.
     pub(crate) fn for_browser(self, is_live: bool) -> String {
-        let figures = &self.notation.figures;
-        let (last, other) = figures.sizes;
-        let head = format!("{}\t{}\t{last}\t{other}\t{}", figures.group, figures.decimal, figures.least);
+        let number_format = &self.notation.number_format;
+        let (last, other) = number_format.sizes;
+        let head =
+            format!("{}\t{}\t{last}\t{other}\t{}", number_format.group, number_format.decimal, number_format.least);
         let prefixes: &[&str] = if is_live { &["script-", "time-", "live-"] } else { &["script-", "time-"] };
         format!("{head}{}", self.catalog.lines(prefixes))
     }

@@ -11,20 +11,23 @@ use icu_datetime::{
 use icu_decimal::{DecimalFormatter, input::Decimal};
 use icu_locale_core::Locale;
 
-use super::form::Notation as Figures;
+use super::form::Notation as NumberFormat;
 
 /// Notation of numbers and dates.
 pub struct Notation {
     /// BCP 47 tag: `de-CH`.
     pub tag: String,
-    pub(super) figures: Figures,
+    pub(super) number_format: NumberFormat,
     minute: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
     second: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
 }
 
 impl std::fmt::Debug for Notation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Notation").field("tag", &self.tag).field("figures", &self.figures).finish_non_exhaustive()
+        f.debug_struct("Notation")
+            .field("tag", &self.tag)
+            .field("number_format", &self.number_format)
+            .finish_non_exhaustive()
     }
 }
 
@@ -40,7 +43,7 @@ impl Notation {
         };
         Some(Self {
             tag: locale.to_string(),
-            figures: figures(&latin),
+            number_format: number_format(&latin),
             minute: date(TimePrecision::Minute),
             second: date(TimePrecision::Second),
         })
@@ -72,11 +75,11 @@ fn date_time(at: Time) -> Option<DateTime<Gregorian>> {
 }
 
 /// Separators and sizes of groups, read off samples.
-fn figures(locale: &Locale) -> Figures {
+fn number_format(locale: &Locale) -> NumberFormat {
     let Ok(formatter) =
         DecimalFormatter::try_new(locale.into(), icu_decimal::options::DecimalFormatterOptions::default())
     else {
-        return Figures::default();
+        return NumberFormat::default();
     };
     let written =
         |text: &str| text.parse().map_or_else(|_| String::new(), |n: Decimal| formatter.format(&n).to_string());
@@ -97,5 +100,5 @@ fn figures(locale: &Locale) -> Figures {
     };
     let last = groups.last().copied().unwrap_or(0);
     let sizes = (last, groups.iter().rev().nth(1).copied().unwrap_or(last));
-    Figures { group, decimal, sizes, least }
+    NumberFormat { group, decimal, sizes, least }
 }

@@ -57,20 +57,20 @@ fn calls(source: &str) -> Vec<(String, BTreeSet<String>)> {
 fn names(rest: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let (mut depth, mut word, mut is_text) = (0, String::new(), false);
-    let mut letters = rest.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
+    let mut chars = rest.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
             '"' => is_text = !is_text,
             _ if is_text => {}
             '(' | '{' | '[' => depth += 1,
             ')' if depth == 0 => break,
             ')' | '}' | ']' => depth -= 1,
-            '=' if depth == 0 && letters.peek() != Some(&'=') && !word.is_empty() => {
+            '=' if depth == 0 && chars.peek() != Some(&'=') && !word.is_empty() => {
                 names.insert(std::mem::take(&mut word));
             }
             ',' | ';' => word.clear(),
-            letter if depth == 0 && (letter.is_alphanumeric() || letter == '_') => word.push(letter),
-            letter if letter.is_whitespace() => {}
+            char if depth == 0 && (char.is_alphanumeric() || char == '_') => word.push(char),
+            char if char.is_whitespace() => {}
             _ => word.clear(),
         }
     }
@@ -124,8 +124,8 @@ fn numbers_follow_the_locale() {
     assert_eq!(written("de-CH", -10_000), "-10'000");
     assert_eq!(written("xx", 10_000), "10,000");
     assert_eq!(speaking(languages.speech(Some("de"), None), || tenths(32)), "3,2");
-    let figures = |tag: &str, n: i64| Notation::of(tag).expect("a locale").figures.grouped(n);
-    assert_eq!((figures("fr", 10_000).as_str(), figures("es", 1_000).as_str()), ("10\u{202f}000", "1000"));
+    let number_format = |tag: &str, n: i64| Notation::of(tag).expect("a locale").number_format.grouped(n);
+    assert_eq!((number_format("fr", 10_000).as_str(), number_format("es", 1_000).as_str()), ("10\u{202f}000", "1000"));
 }
 
 #[test]

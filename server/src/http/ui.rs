@@ -37,7 +37,6 @@ pub mod identity; // people, services, sign-in
 pub mod import; // imports and corrections
 mod job_views; // views of a job: results, activity, history
 mod jobs; // job pages
-mod language; // language of the pages
 mod list_request; // list queries in the URL
 mod menu; // menu and keyboard shortcuts as pages
 mod notices; // notices of the person, and watches
@@ -99,7 +98,7 @@ impl FromRequestParts<App> for Visit {
             environment: app.config.environment.clone(),
             dead: None,
             notices: None,
-            speech: language::speech(app, &parts.headers, None),
+            speech: identity::language::speech(app, &parts.headers, None),
             languages: app.languages.choices(),
             language: None,
         };
@@ -112,10 +111,12 @@ impl FromRequestParts<App> for Visit {
                     None
                 };
                 let (notices, language) = match &caller {
-                    Some(caller) => tokio::join!(newest_notices(app, caller), language::of_person(app, caller)),
+                    Some(caller) => {
+                        tokio::join!(newest_notices(app, caller), identity::language::of_person(app, caller))
+                    }
                     None => (None, None),
                 };
-                let speech = language::speech(app, &parts.headers, language.as_deref());
+                let speech = identity::language::speech(app, &parts.headers, language.as_deref());
                 Ok(Self { caller, dead, notices, speech, language, ..visit })
             }
             Err(error) => Err(visit.error_page(error)),

@@ -24,14 +24,13 @@ use leptos_router::{
 };
 
 use super::{
-    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, language, menu,
-    notices,
+    Signed, Visit, address, alert_channels, audit, deliveries, documentation, error_groups, jobs, menu, notices,
     render::{page, render, render_forms},
     schedules, search, see_other, start_job, theme, types, views,
 };
 use crate::App;
 use crate::http::ui::{
-    identity::{account, factors, oidc, people, services, shares, sign_in, step_up},
+    identity::{account, factors, language, oidc, people, services, shares, sign_in, step_up},
     import::{correct, imports, new_import},
     operator::{bulk, items, overview, workers},
 };

@@ -29,8 +29,8 @@ pub(super) fn raw(key: &'static str) -> Option<&'static str> {
     current().catalog.raw(key)
 }
 
-pub(super) fn with_figures<R>(run: impl FnOnce(&Notation) -> R) -> R {
-    run(&current().notation.figures)
+pub(super) fn with_number_format<R>(run: impl FnOnce(&Notation) -> R) -> R {
+    run(&current().notation.number_format)
 }
 
 pub(super) fn plural(n: i64) -> &'static str {
