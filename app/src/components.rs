@@ -4,6 +4,7 @@
 //! or the signed-in person, and they never write a `style` attribute, which the content security policy
 //! would refuse.
 
+#[cfg(feature = "ssr")]
 pub mod action_form;
 pub mod bar;
 #[cfg(feature = "ssr")]

@@ -14,6 +14,8 @@ use crate::{
     frame::{Frame, NavSection, Page, Theme},
     pages::shortcuts,
     shell,
+    speech::speaking,
+    t,
 };
 
 const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
@@ -21,21 +23,28 @@ const BOOT_SCRIPT: &str = include_str!("scripts/boot.js");
 /// Renders a page as text in its own reactive owner, for callers without a server.
 pub fn html(frame: &Frame, page: impl FnOnce() -> Page) -> String {
     let owner = Owner::new_root(Some(Arc::new(SsrSharedContext::new_islands())));
-    owner.with(|| document(frame, page).to_html())
+    owner.with(|| document_text(frame, page))
+}
+
+/// Renders a page into its document, as text, in the reader's language.
+pub fn document_text(frame: &Frame, page: impl FnOnce() -> Page) -> String {
+    speaking(frame.speech, || document(frame, page).to_html())
 }
 
 /// Renders a page into its document. `page` runs inside the reactive owner that the views need.
-pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
+fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
     if let Some(shared) = Owner::current_shared_context() {
         // Only islands are hydrated, as with Leptos's own boot script.
         shared.set_is_hydrating(false);
     }
     provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
     let Page { title, nav_section, content, is_live } = page();
+    let speech = frame.speech;
     view! {
         <!DOCTYPE html>
         <html
-            lang="en"
+            lang=speech.notation.tag.clone()
+            data-words=speech.for_browser(is_live)
             data-sidebar=(frame.collapsed && frame.person.is_some()).then_some("collapsed")
             data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
             data-now=frame.now.unix_millis().to_string()
@@ -45,7 +54,7 @@ pub fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
             <body>
                 <div inner_html=SPRITE></div>
                 <a class="skip" href="#main">
-                    "Skip to content"
+                    {t!("shell-skip")}
                 </a>
                 {page_frame(frame, nav_section, content)}
                 {is_live.then(|| boot(frame))}
@@ -140,7 +149,7 @@ fn banner() -> impl IntoView {
 
 /// Footer of public pages.
 fn footer(frame: &Frame) -> impl IntoView + use<> {
-    view! { <footer class="footer">{shell::themes(frame)}</footer> }
+    view! { <footer class="footer">{shell::themes(frame)} {shell::languages(frame)}</footer> }
 }
 
 #[cfg(test)]
@@ -163,6 +172,8 @@ mod tests {
             notices: None,
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
+            speech: crate::speech::Languages::english(),
+            languages: Vec::new(),
             person: Some(Person { name: HOSTILE.to_owned(), staff: true, admin: true }),
             address: format!("/?q={HOSTILE}"),
             refresh_seconds: None,

@@ -61,6 +61,11 @@ pub struct Frame {
     pub nonce: String,
     pub assets: Assets,
     pub theme: Theme,
+    /// Language of the page.
+    #[cfg(feature = "ssr")]
+    pub speech: crate::speech::Speech,
+    /// Tag and own name of each language.
+    pub languages: Vec<(&'static str, &'static str)>,
     /// True if the reader collapsed the sidebar.
     pub collapsed: bool,
     pub now: Time,

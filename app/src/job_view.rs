@@ -4,10 +4,10 @@
 //! The server builds it for the first rendering and the browser for every later one, with the same functions, so the
 //! two cannot differ. It must not decide anything that the engine decides.
 
-use domain::{Counts, Item, Job, JobStatus, Outcome, Time, dispatch::progress::grouped, id::Uuid};
+use domain::{Counts, Item, Job, JobStatus, Outcome, Time, id::Uuid};
 use serde::{Deserialize, Serialize};
 
-use crate::meter::Meter;
+use crate::{meter::Meter, t};
 
 /// Maximum lines of a tree on one page; deeper jobs have their own pages.
 pub const MOST_LINES: usize = 200;
@@ -98,96 +98,112 @@ impl Head {
 
     /// A number of rows, or of items if there is no file.
     fn rows(&self, n: i64) -> String {
-        let (one, many) = if self.file { ("row", "rows") } else { ("item", "items") };
-        format!("{} {}", grouped(n), if n == 1 { one } else { many })
+        counted(self.file, n)
     }
 
     /// The one sentence on an uploader's page: the state of the import and its meaning for them.
     pub fn sentence(&self) -> String {
         let counts = self.counts();
         let (bad, corrected, all) = (counts.unresolved(), counts.superseded, counts.total());
-        let done = if self.file { "imported" } else { "done" };
+        let kind = kind(self.file);
         match self.status {
-            JobStatus::Waiting if all > 0 && self.sealed => format!("Waiting to start: {}.", self.rows(all)),
+            JobStatus::Waiting if all > 0 && self.sealed => t!("live-waiting-count", rows = &self.rows(all)),
             JobStatus::Waiting | JobStatus::Running if !self.sealed && counts.finished() == 0 => {
-                let what = if self.file { "Reading your file" } else { "Receiving items" };
-                if all > 0 { format!("{what}: {} so far.", self.rows(all)) } else { format!("{what}.") }
+                if all > 0 {
+                    t!("live-reading-count", kind = kind, rows = &self.rows(all))
+                } else {
+                    t!("live-reading", kind = kind)
+                }
             }
-            JobStatus::Waiting => "Waiting to start.".to_owned(),
-            JobStatus::Cancelling => format!("Canceling: {} still in progress.", self.rows(counts.running)),
+            JobStatus::Waiting => t!("live-waiting").to_owned(),
+            JobStatus::Cancelling => t!("live-canceling", rows = &self.rows(counts.running)),
             JobStatus::Running => {
-                let what = match (self.file, self.sealed) {
-                    (true, true) => "Working on your rows",
-                    (true, false) => "Reading and working on your rows",
-                    (false, _) => "Working on the items",
-                };
-                let so_far = if self.sealed { "" } else { " so far" };
-                format!("{what}: {} of {} are done{so_far}.", grouped(counts.finished()), grouped(self.meter.whole))
+                let (done, whole) = (counts.finished(), self.meter.whole);
+                if self.sealed {
+                    t!("live-working", kind = kind, done = done, whole = whole)
+                } else {
+                    t!("live-working-reading", kind = kind, done = done, whole = whole)
+                }
             }
             JobStatus::Completed if self.outcome == Some(Outcome::Cancelled) => {
-                format!("Canceled after {} of {}.", grouped(counts.succeeded), self.rows(all))
+                t!("live-canceled-after", done = counts.succeeded, rows = &self.rows(all))
             }
-            JobStatus::Completed if all == 0 => "Done. There was nothing to do.".to_owned(),
+            JobStatus::Completed if all == 0 => t!("live-nothing-to-do").to_owned(),
             JobStatus::Completed if corrected > 0 => {
-                let good = grouped(counts.succeeded);
-                let were = if corrected == 1 { "was" } else { "were" };
-                let rest = match bad {
-                    0 => String::new(),
-                    1 => format!(" {} needs your attention.", self.rows(1)),
-                    _ => format!(" {} need your attention.", self.rows(bad)),
-                };
-                let corrected = self.rows(corrected);
-                format!(
-                    "{good} of {} are {done}. {corrected} {were} corrected in another import.{rest}",
-                    self.rows(all)
-                )
+                let good = t!("live-done-of", kind = kind, n = counts.succeeded, rows = &self.rows(all));
+                let corrected = t!("live-corrected", n = corrected, rows = &self.rows(corrected));
+                let rest = if bad == 0 { String::new() } else { format!(" {}", self.attention(bad)) };
+                format!("{good} {corrected}{rest}")
             }
-            JobStatus::Completed if bad == 0 && all == 1 => format!("{} is {done}.", self.rows(1)),
-            JobStatus::Completed if bad == 0 => format!("All {} are {done}.", self.rows(all)),
-            JobStatus::Completed if bad == all && all == 1 => format!("{} could not be {done}.", self.rows(1)),
-            JobStatus::Completed if bad == all => format!("None of the {} could be {done}.", self.rows(all)),
+            JobStatus::Completed if bad == 0 => t!("live-all-done", kind = kind, n = all),
+            JobStatus::Completed if bad == all => t!("live-none-done", kind = kind, n = all),
             JobStatus::Completed => {
-                let verb = if bad == 1 { "needs" } else { "need" };
-                let are = if counts.succeeded == 1 { "is" } else { "are" };
-                let good = grouped(counts.succeeded);
-                format!("{good} of {} {are} {done}. {} {verb} your attention.", self.rows(all), self.rows(bad))
+                let good = t!("live-done-of", kind = kind, n = counts.succeeded, rows = &self.rows(all));
+                format!("{good} {}", self.attention(bad))
             }
         }
     }
 
+    fn attention(&self, bad: i64) -> String {
+        t!("live-attention", n = bad, rows = &self.rows(bad))
+    }
+
     /// Advice after the sentence: the reader's next action.
-    pub const fn advice(&self) -> &'static str {
+    pub fn advice(&self) -> &'static str {
         match (self.status, self.outcome) {
             (JobStatus::Completed, Some(Outcome::Partial | Outcome::Failed))
                 if self.meter.counts.superseded > 0 && self.meter.counts.unresolved() == 0 =>
             {
-                "Every failed row was corrected."
+                t!("live-advice-corrected")
             }
-            (JobStatus::Waiting | JobStatus::Running, _) if self.file => {
-                "You can close this page. The import goes on, and this address shows where it is."
-            }
-            (JobStatus::Waiting | JobStatus::Running, _) => {
-                "You can close this page. The work goes on, and this address shows where it is."
-            }
-            (JobStatus::Cancelling, _) => "Nothing new starts. What is in progress is told to stop.",
-            (JobStatus::Completed, Some(Outcome::Cancelled)) => "What was done before stays.",
-            (JobStatus::Completed, Some(Outcome::Partial | Outcome::Failed)) => "The reasons are below.",
-            (JobStatus::Completed, _) => "Your results are ready.",
+            (JobStatus::Waiting | JobStatus::Running, _) if self.file => t!("live-advice-import"),
+            (JobStatus::Waiting | JobStatus::Running, _) => t!("live-advice-work"),
+            (JobStatus::Cancelling, _) => t!("live-advice-canceling"),
+            (JobStatus::Completed, Some(Outcome::Cancelled)) => t!("live-advice-canceled"),
+            (JobStatus::Completed, Some(Outcome::Partial | Outcome::Failed)) => t!("live-advice-reasons"),
+            (JobStatus::Completed, _) => t!("live-advice-results"),
         }
     }
 
     /// Active stage of a tree with several stages, in words.
     pub fn stage_in_words(&self) -> String {
         match &self.stage {
-            Some((at, of, name)) if !self.completed() => format!("Stage {at} of {of}: {name}"),
+            Some((at, of, name)) if !self.completed() => t!("live-stage", at = *at, of = *of, name = name),
             _ => String::new(),
         }
     }
 
     /// Sentence on a page for staff.
     pub fn message(&self) -> String {
-        domain::dispatch::progress::message(self.counts(), self.status, self.outcome, self.meter.percent)
+        let counts = self.counts();
+        match (self.status, self.meter.percent) {
+            (JobStatus::Waiting, _) => t!("live-job-waiting").to_owned(),
+            (JobStatus::Cancelling, _) => t!("live-job-canceling", n = counts.running),
+            (JobStatus::Running, Some(percent)) => t!("live-job-running", percent = percent),
+            (JobStatus::Running, None) => t!("live-job-running-done", n = counts.finished()),
+            (JobStatus::Completed, _) if self.outcome == Some(Outcome::Cancelled) => t!("live-job-canceled").to_owned(),
+            (JobStatus::Completed, _) => {
+                let mut text = t!("live-job-complete").to_owned();
+                if counts.unresolved() > 0 {
+                    text.push_str(&t!("live-job-failed", n = counts.unresolved(), all = counts.total()));
+                }
+                if counts.superseded > 0 {
+                    text.push_str(&t!("live-job-corrected", n = counts.superseded));
+                }
+                text
+            }
+        }
     }
+}
+
+/// A number of rows of a file, or of items of a job without a file.
+pub fn counted(file: bool, n: i64) -> String {
+    t!("live-count", kind = kind(file), n = n)
+}
+
+/// Word by which texts choose between rows and items.
+pub const fn kind(file: bool) -> &'static str {
+    if file { "row" } else { "item" }
 }
 
 /// Display name of a job: its name, or its key if it has none.
@@ -248,9 +264,7 @@ impl ActiveItem {
         let progress = item.progress.as_ref();
         Self {
             id: item.id,
-            label: item
-                .row
-                .map_or_else(|| format!("Item {}", grouped(item.seq)), |row| format!("Row {}", grouped(row))),
+            label: item.row.map_or_else(|| t!("live-item", n = item.seq), |row| t!("live-row", n = row)),
             job: key_of(item.job_id).unwrap_or_else(|| item.job_type.clone()),
             worker: item.assignment.as_ref().map(|holder| holder.worker_id.clone()).unwrap_or_default(),
             since: item.assignment.as_ref().map(|holder| holder.since),
@@ -274,13 +288,13 @@ impl ActiveItem {
 /// State of a job in one or two words, for badges and lists.
 pub fn job_word(status: JobStatus, outcome: Option<Outcome>) -> &'static str {
     match (status, outcome) {
-        (JobStatus::Waiting, _) => "Waiting",
-        (JobStatus::Running, _) => "In progress",
-        (JobStatus::Cancelling, _) => "Canceling",
-        (JobStatus::Completed, Some(Outcome::Partial)) => "Partly failed",
-        (JobStatus::Completed, Some(Outcome::Failed)) => "Failed",
-        (JobStatus::Completed, Some(Outcome::Cancelled)) => "Canceled",
-        (JobStatus::Completed, _) => "Completed",
+        (JobStatus::Waiting, _) => t!("live-status-waiting"),
+        (JobStatus::Running, _) => t!("live-status-running"),
+        (JobStatus::Cancelling, _) => t!("live-status-canceling"),
+        (JobStatus::Completed, Some(Outcome::Partial)) => t!("live-status-partial"),
+        (JobStatus::Completed, Some(Outcome::Failed)) => t!("live-status-failed"),
+        (JobStatus::Completed, Some(Outcome::Cancelled)) => t!("live-status-canceled"),
+        (JobStatus::Completed, _) => t!("live-status-completed"),
     }
 }
 

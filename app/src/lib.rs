@@ -24,4 +24,5 @@ pub mod pace;
 pub mod pages;
 #[cfg(feature = "ssr")]
 mod shell;
+pub mod speech;
 pub mod upload;

@@ -3,6 +3,7 @@
 //! It is separate from the rendering so that it can be tested without a page, and so that a list row and the
 //! uploader's page cannot differ. It must not round a failure away: one dead item in a million stays visible.
 
+use crate::t;
 use domain::{Counts, ItemState, Job, dispatch::progress};
 use serde::{Deserialize, Serialize};
 
@@ -78,22 +79,23 @@ impl Meter {
 
     /// Number beside the bar: `41%`, or the number of finished items while the total is unknown.
     pub fn number(&self) -> String {
-        self.percent.map_or_else(|| progress::grouped(self.counts.finished()), |percent| format!("{percent}%"))
+        self.percent
+            .map_or_else(|| crate::speech::grouped(self.counts.finished()), |percent| t!("live-percent", n = percent))
     }
 
     /// The bar in words, for screen readers.
     pub fn in_words(&self) -> String {
-        let done = progress::grouped(self.counts.finished());
+        let done = self.counts.finished();
         let mut words = match self.percent {
             // A total that is derived from the percentage is not a count, so it is not named.
             Some(percent) if self.rendered_whole() > self.whole.max(self.counts.total()).max(1) as f64 => {
-                format!("{percent}%, {done} done")
+                t!("live-bar-percent-done", percent = percent, done = done)
             }
-            Some(percent) => format!("{percent}%, {done} of {} done", progress::grouped(self.whole)),
-            None => format!("{done} done"),
+            Some(percent) => t!("live-bar-percent-of", percent = percent, done = done, whole = self.whole),
+            None => t!("live-bar-done", done = done),
         };
         if self.counts.dead > 0 {
-            words = format!("{words}, {} failed", progress::grouped(self.counts.dead));
+            words = t!("live-bar-failed", words = &words, n = self.counts.dead);
         }
         words
     }

@@ -1,20 +1,20 @@
 //! The bell of the top bar: the person's newest notices. A details element, so it opens without scripts; `topics.js`
 //! refreshes it, and shows notifications of the browser if the person wants them.
 
+use crate::speech::grouped;
 use domain::{
     Outcome,
-    dispatch::progress::grouped,
     notice::{Notice, NoticeKind, NoticeList},
 };
 use leptos::prelude::*;
 
-use crate::{components::timestamp::ago, frame::Frame};
+use crate::{components::timestamp::ago, frame::Frame, t};
 
 /// The bell with its list.
 pub(crate) fn bell(frame: &Frame) -> Option<AnyView> {
     let list = frame.notices.as_ref()?;
     let unread = (list.unread > 0).then(|| counted(list.unread));
-    let label = unread.as_ref().map_or_else(|| "Notices".to_owned(), |n| format!("Notices: {n} unread"));
+    let label = unread.as_ref().map_or_else(|| t!("bell-notices").to_owned(), |n| t!("bell-unread-count", n = n));
     let newest = list.data.first().map(|one| one.id.to_string());
     Some(
         view! {
@@ -26,7 +26,7 @@ pub(crate) fn bell(frame: &Frame) -> Option<AnyView> {
                 data-newest=newest.unwrap_or_default()
                 data-unread=list.unread.to_string()
             >
-                <summary class="btn btn-quiet btn-icon btn-sm" title="Notices">
+                <summary class="btn btn-quiet btn-icon btn-sm" title=t!("bell-notices")>
                     <svg class="icon" aria-hidden="true" focusable="false">
                         <use href="#i-bell" />
                     </svg>
@@ -54,25 +54,25 @@ fn panel(list: &NoticeList, back: &str) -> AnyView {
             <form method="post" action="/notices/read">
                 <input type="hidden" name="back" value=back.to_owned() />
                 <button class="btn btn-sm" type="submit">
-                    "Mark all as read"
+                    {t!("bell-read-all")}
                 </button>
             </form>
         }
     });
     let none = list.data.is_empty().then(|| {
-        view! { <p class="menu-head">"Nothing yet. You are told here when your imports and the jobs that you watch finish or need attention."</p> }
+        view! { <p class="menu-head">{t!("bell-none")}</p> }
     });
     view! {
         <div class="menu-list bell-list">
             <div class="bell-head">
-                <strong>"Notices"</strong>
+                <strong>{t!("bell-notices")}</strong>
                 {read}
             </div>
             {none}
             <ul>{rows}</ul>
             <div class="menu-rule"></div>
             <a class="menu-item" href="/account#notices">
-                "Notice settings"
+                {t!("bell-settings")}
             </a>
         </div>
     }
@@ -87,14 +87,26 @@ fn row(one: &Notice) -> AnyView {
             <a class="menu-item bell-item" href=format!("/jobs/{}", one.job_id)>
                 <span class="bell-text">
                     <strong class="clip">{one.job_name.clone()}</strong>
-                    <span class=is_bad.then_some("bell-bad")>{one.what()}</span>
+                    <span class=is_bad.then_some("bell-bad")>{what(one)}</span>
                     <span class="small soft">{ago(one.created_at)}</span>
                 </span>
-                {unread.then(|| view! { <span class="bell-dot"><span class="vh">"Unread"</span></span> })}
+                {unread.then(|| view! { <span class="bell-dot"><span class="vh">{t!("bell-unread")}</span></span> })}
             </a>
         </li>
     }
     .into_any()
+}
+
+/// What happened, in a few words.
+fn what(one: &Notice) -> String {
+    match (one.kind, one.outcome) {
+        (NoticeKind::NeedsAttention, _) if one.dead > 0 => t!("bell-attention-failed", n = one.dead),
+        (NoticeKind::NeedsAttention, _) => t!("bell-attention-answer").to_owned(),
+        (NoticeKind::Finished, Some(Outcome::Cancelled)) => t!("live-status-canceled").to_owned(),
+        (NoticeKind::Finished, Some(Outcome::Failed)) => t!("live-status-failed").to_owned(),
+        (NoticeKind::Finished, _) if one.dead > 0 => t!("bell-completed-failed", n = one.dead),
+        (NoticeKind::Finished, _) => t!("live-status-completed").to_owned(),
+    }
 }
 
 fn counted(n: i64) -> String {

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use crate::t;
+
 /// Window of a rate, in milliseconds.
 const WINDOW: f64 = 30_000.0;
 /// Shortest observation before a rate is shown, in milliseconds.
@@ -59,15 +61,21 @@ impl Pace {
 pub fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
-        3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "min"),
-        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
+        0..60 => t!("time-seconds", n = seconds),
+        60..3_600 => two(t!("time-minutes", n = seconds / 60), seconds % 60, &t!("time-seconds", n = seconds % 60)),
+        3_600..86_400 => {
+            let minutes = seconds % 3_600 / 60;
+            two(t!("time-hours", n = seconds / 3_600), minutes, &t!("time-minutes", n = minutes))
+        }
+        _ => {
+            let hours = seconds % 86_400 / 3_600;
+            two(t!("time-days", n = seconds / 86_400), hours, &t!("time-hours", n = hours))
+        }
     }
 }
 
-fn two(big: u64, big_unit: &str, small: u64, small_unit: &str) -> String {
-    if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
+fn two(big: String, rest: u64, small: &str) -> String {
+    if rest == 0 { big } else { format!("{big} {small}") }
 }
 
 /// An estimate for people: coarse, and a range. `about 2 to 3 min left`.
@@ -80,18 +88,25 @@ pub fn range(from: f64, to: f64) -> String {
     let scale = if word == "s" { 10.0 } else { 1.0 };
     let low = ((from / unit).floor() * scale) as u64;
     let high = (((to / unit).ceil() * scale) as u64).max(low + scale as u64);
-    if low == 0 { format!("less than {high} {word} left") } else { format!("about {low} to {high} {word} left") }
+    match (low, word) {
+        (0, "s") => t!("live-left-seconds-under", high = high),
+        (0, "min") => t!("live-left-minutes-under", high = high),
+        (0, _) => t!("live-left-hours-under", high = high),
+        (_, "s") => t!("live-left-seconds", low = low, high = high),
+        (_, "min") => t!("live-left-minutes", low = low, high = high),
+        _ => t!("live-left-hours", low = low, high = high),
+    }
 }
 
 /// A rate for people: `410/s`, `3.2/s`, `12/min`.
 pub fn per_time(rate: f64) -> String {
     if rate >= 10.0 {
-        format!("{}/s", domain::dispatch::progress::grouped(rate.round() as i64))
+        t!("live-rate-second", n = &crate::speech::grouped(rate.round() as i64))
     } else if rate >= 1.0 {
         let tenths = (rate * 10.0).round() as u64;
-        format!("{}.{}/s", tenths / 10, tenths % 10)
+        t!("live-rate-second", n = &crate::speech::tenths(tenths))
     } else {
-        format!("{}/min", (rate * 60.0).round().max(1.0) as u64)
+        t!("live-rate-minute", n = (rate * 60.0).round().max(1.0) as u64)
     }
 }
 

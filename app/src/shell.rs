@@ -2,7 +2,7 @@
 //!
 //! It consists of links and forms, so it works without scripts; the links depend only on the role.
 
-use domain::dispatch::progress::grouped;
+use crate::speech::grouped;
 use leptos::prelude::*;
 
 use crate::{
@@ -11,46 +11,47 @@ use crate::{
         logo,
     },
     frame::{Frame, NavSection, Person, Theme},
-    notice_bell,
+    notice_bell, t,
 };
 
 /// A link of the navigation.
 #[derive(Clone, Copy)]
 struct Link {
     to: &'static str,
-    word: &'static str,
+    /// Finds its label.
+    word: fn() -> &'static str,
     icon: &'static str,
     nav_section: NavSection,
 }
 
-const fn link(to: &'static str, word: &'static str, icon: &'static str, nav_section: NavSection) -> Link {
+const fn link(to: &'static str, word: fn() -> &'static str, icon: &'static str, nav_section: NavSection) -> Link {
     Link { to, word, icon, nav_section }
 }
 
-const OVERVIEW: Link = link("/", "Overview", "#i-layout-dashboard", NavSection::Overview);
-const JOBS: Link = link("/jobs", "Jobs", "#i-list-tree", NavSection::Jobs);
-const FAILURES: Link = link("/dead", "Failures", "#i-circle-alert", NavSection::Dead);
-const OPERATIONS: Link = link("/bulk", "Operations", "#i-layers", NavSection::Bulk);
-const IMPORTS: Link = link("/imports", "Imports", "#i-file-up", NavSection::Imports);
-const WORKERS: Link = link("/workers", "Workers", "#i-server", NavSection::Workers);
-const TYPES: Link = link("/types", "Job types", "#i-shapes", NavSection::Types);
-const SCHEDULES: Link = link("/schedules", "Schedules", "#i-calendar-clock", NavSection::Schedules);
-const WEBHOOKS: Link = link("/deliveries", "Webhooks", "#i-webhook", NavSection::Webhooks);
-const PEOPLE: Link = link("/people", "People", "#i-users", NavSection::People);
-const ACCESS: Link = link("/services", "API access", "#i-key-round", NavSection::Services);
-const AUDIT: Link = link("/audit", "Audit log", "#i-scroll-text", NavSection::Audit);
+const OVERVIEW: Link = link("/", || t!("nav-overview"), "#i-layout-dashboard", NavSection::Overview);
+const JOBS: Link = link("/jobs", || t!("nav-jobs"), "#i-list-tree", NavSection::Jobs);
+const FAILURES: Link = link("/dead", || t!("nav-failures"), "#i-circle-alert", NavSection::Dead);
+const OPERATIONS: Link = link("/bulk", || t!("nav-operations"), "#i-layers", NavSection::Bulk);
+const IMPORTS: Link = link("/imports", || t!("nav-imports"), "#i-file-up", NavSection::Imports);
+const WORKERS: Link = link("/workers", || t!("nav-workers"), "#i-server", NavSection::Workers);
+const TYPES: Link = link("/types", || t!("nav-job-types"), "#i-shapes", NavSection::Types);
+const SCHEDULES: Link = link("/schedules", || t!("nav-schedules"), "#i-calendar-clock", NavSection::Schedules);
+const WEBHOOKS: Link = link("/deliveries", || t!("nav-webhooks"), "#i-webhook", NavSection::Webhooks);
+const PEOPLE: Link = link("/people", || t!("nav-people"), "#i-users", NavSection::People);
+const ACCESS: Link = link("/services", || t!("nav-api-access"), "#i-key-round", NavSection::Services);
+const AUDIT: Link = link("/audit", || t!("nav-audit-log"), "#i-scroll-text", NavSection::Audit);
 
 /// Groups of links that a person sees, each with its heading.
 fn groups(person: &Person) -> Vec<(&'static str, Vec<Link>)> {
     if !person.staff {
-        return vec![("Files", vec![IMPORTS]), ("Work", vec![JOBS, FAILURES])];
+        return vec![(t!("nav-group-files"), vec![IMPORTS]), (t!("nav-group-work"), vec![JOBS, FAILURES])];
     }
     let admin = if person.admin { vec![PEOPLE, ACCESS, AUDIT] } else { vec![AUDIT] };
     vec![
-        ("Work", vec![OVERVIEW, JOBS, FAILURES, OPERATIONS]),
-        ("Files", vec![IMPORTS]),
-        ("Run", vec![SCHEDULES, WORKERS, TYPES, WEBHOOKS]),
-        ("Admin", admin),
+        (t!("nav-group-work"), vec![OVERVIEW, JOBS, FAILURES, OPERATIONS]),
+        (t!("nav-group-files"), vec![IMPORTS]),
+        (t!("nav-group-run"), vec![SCHEDULES, WORKERS, TYPES, WEBHOOKS]),
+        (t!("nav-group-admin"), admin),
     ]
 }
 
@@ -78,11 +79,11 @@ pub(crate) fn side(frame: &Frame, person: &Person, nav_section: NavSection) -> i
                         <a
                             class="nav-link"
                             href=link.to
-                            title=link.word
+                            title=(link.word)()
                             aria-current=(link.nav_section == nav_section).then_some("page")
                         >
                             {icon(link.icon)}
-                            <span class="word">{link.word}</span>
+                            <span class="word">{(link.word)()}</span>
                             {dead.map(|dead| view! { <span class="nav-count bad" data-dead="">{grouped(dead)}</span> })}
                         </a>
                     }
@@ -101,17 +102,17 @@ pub(crate) fn side(frame: &Frame, person: &Person, nav_section: NavSection) -> i
                 <span class="word">"Treeline"</span>
                 {environment.map(|name| view! { <span class="env">{name}</span> })}
             </a>
-            <nav aria-label="Main" id="main-nav" data-refresh="">{groups}</nav>
+            <nav aria-label=t!("nav-main") id="main-nav" data-refresh="">{groups}</nav>
             <form method="post" action="/sidebar">
                 <input type="hidden" name="back" value=back />
                 <button
                     class="collapse"
                     name="sidebar"
                     value=if collapsed { "open" } else { "collapsed" }
-                    title=if collapsed { "Expand the sidebar" } else { "Collapse the sidebar" }
+                    title=if collapsed { t!("shell-expand-sidebar") } else { t!("shell-collapse-sidebar") }
                 >
                     {icon("#i-panel-left-close")}
-                    <span class="word">{if collapsed { "Expand" } else { "Collapse" }}</span>
+                    <span class="word">{if collapsed { t!("shell-expand") } else { t!("shell-collapse") }}</span>
                 </button>
             </form>
         </aside>
@@ -123,11 +124,11 @@ pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> im
     let trail = use_context::<Breadcrumbs>().map(breadcrumbs::trail);
     let section = trail.is_none().then(|| {
         let link = groups(person).into_iter().flat_map(|(_, links)| links).find(|link| link.nav_section == nav_section);
-        view! { <div class="crumbs">{link.map(|link| view! { <span>{link.word}</span> })}</div> }
+        view! { <div class="crumbs">{link.map(|link| view! { <span>{(link.word)()}</span> })}</div> }
     });
     view! {
         <header class="top">
-            <a class="brand" href="/" aria-label="Treeline, home">
+            <a class="brand" href="/" aria-label=t!("shell-home")>
                 {logo::brand()}
             </a>
             {trail}
@@ -137,8 +138,8 @@ pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> im
                 class="btn btn-quiet btn-icon btn-sm help-link"
                 href="/shortcuts"
                 id="keys-link"
-                aria-label="Keyboard shortcuts"
-                title="Keyboard shortcuts"
+                aria-label=t!("shell-shortcuts")
+                title=t!("shell-shortcuts")
             >
                 {icon("#i-circle-question-mark")}
             </a>
@@ -156,16 +157,16 @@ fn search() -> impl IntoView {
             <input
                 type="search"
                 name="q"
-                aria-label="Search"
-                placeholder="Search jobs, items, errors…"
+                aria-label=t!("shell-search")
+                placeholder=t!("shell-search-hint")
                 maxlength="255"
                 autocomplete="off"
                 required
             />
             <span class="keys" aria-hidden="true">
-                <kbd>"Ctrl K"</kbd>
+                <kbd>{t!("shell-search-keys")}</kbd>
             </span>
-            <a class="search-link" href="/search" aria-label="Search">
+            <a class="search-link" href="/search" aria-label=t!("shell-search")>
                 {icon("#i-search")}
             </a>
         </form>
@@ -175,13 +176,13 @@ fn search() -> impl IntoView {
 /// Dialog with search as you type. `palette.js` fills it; without scripts it stays closed.
 pub(crate) fn palette() -> impl IntoView {
     view! {
-        <dialog class="dialog palette" id="palette" aria-label="Search and go to">
+        <dialog class="dialog palette" id="palette" aria-label=t!("shell-palette")>
             <div class="pal-in">
                 {icon("#i-search")}
                 <input
                     type="search"
-                    aria-label="Search"
-                    placeholder="Search, or go to a page"
+                    aria-label=t!("shell-search")
+                    placeholder=t!("shell-palette-hint")
                     maxlength="255"
                     autocomplete="off"
                     role="combobox"
@@ -190,23 +191,26 @@ pub(crate) fn palette() -> impl IntoView {
                     aria-autocomplete="list"
                 />
             </div>
-            <ul id="palette-results" role="listbox" aria-label="Results"></ul>
+            <ul id="palette-results" role="listbox" aria-label=t!("shell-palette-results")></ul>
             <div class="pal-foot">
                 <span>
                     <kbd>"↑"</kbd>
                     " "
                     <kbd>"↓"</kbd>
-                    " move"
+                    " "
+                    {t!("shell-palette-move")}
                 </span>
                 <span>
-                    <kbd>"Enter"</kbd>
-                    " open"
+                    <kbd>{t!("shell-key-enter")}</kbd>
+                    " "
+                    {t!("shell-palette-open")}
                 </span>
                 <span>
                     <kbd>"Esc"</kbd>
-                    " close"
+                    " "
+                    {t!("shell-palette-close")}
                 </span>
-                <span class="end">"Paste the id of a job or an item to open it"</span>
+                <span class="end">{t!("shell-palette-paste")}</span>
             </div>
         </dialog>
     }
@@ -222,7 +226,7 @@ fn menu(frame: &Frame, person: &Person, nav_section: NavSection) -> impl IntoVie
                 <span class="avatar avatar-lg" aria-hidden="true">
                     {initials.to_uppercase()}
                 </span>
-                <span class="vh">{format!("Account: {}", person.name)}</span>
+                <span class="vh">{t!("shell-account-of", name = &person.name)}</span>
             </summary>
             <div class="menu-list">
                 <p class="menu-head">
@@ -232,36 +236,36 @@ fn menu(frame: &Frame, person: &Person, nav_section: NavSection) -> impl IntoVie
                 </p>
                 <a class="menu-item" href="/account" aria-current=(nav_section == NavSection::Account).then_some("page")>
                     {icon("#i-user")}
-                    "Account"
+                    {t!("shell-account")}
                 </a>
                 <a class="menu-item" href="/shortcuts">
                     {icon("#i-keyboard")}
-                    "Keyboard shortcuts"
+                    {t!("shell-shortcuts")}
                 </a>
                 <a class="menu-item" href="/docs">
                     {icon("#i-book-open")}
-                    "Documentation"
+                    {t!("shell-documentation")}
                 </a>
                 <a class="menu-item" href="/api/docs">
                     {icon("#i-file-text")}
-                    "API reference"
+                    {t!("shell-api-reference")}
                 </a>
-                <p class="menu-head">"Theme"</p>
+                <p class="menu-head">{t!("shell-theme")}</p>
                 {themes(frame)}
                 <div class="menu-rule"></div>
                 <form method="post" action="/sign-out" id="sign-out">
-                    <button class="menu-item">{icon("#i-log-out")} "Sign out"</button>
+                    <button class="menu-item">{icon("#i-log-out")} {t!("shell-sign-out")}</button>
                 </form>
             </div>
         </details>
     }
 }
 
-const fn role(person: &Person) -> &'static str {
+fn role(person: &Person) -> &'static str {
     match (person.admin, person.staff) {
-        (true, _) => "Admin",
-        (false, true) => "Support",
-        (false, false) => "User",
+        (true, _) => t!("role-admin"),
+        (false, true) => t!("role-support"),
+        (false, false) => t!("role-user"),
     }
 }
 
@@ -272,9 +276,9 @@ pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
         .into_iter()
         .map(|theme| {
             let (word, shape) = match theme {
-                Theme::System => ("System", "#i-monitor"),
-                Theme::Light => ("Light", "#i-sun"),
-                Theme::Dark => ("Dark", "#i-moon"),
+                Theme::System => (t!("theme-system"), "#i-monitor"),
+                Theme::Light => (t!("theme-light"), "#i-sun"),
+                Theme::Dark => (t!("theme-dark"), "#i-moon"),
             };
             let pressed = if theme == chosen { "true" } else { "false" };
             view! {
@@ -286,7 +290,30 @@ pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
         })
         .collect_view();
     view! {
-        <form method="post" action="/theme" class="seg-control" aria-label="Theme">
+        <form method="post" action="/theme" class="seg-control" aria-label=t!("shell-theme")>
+            <input type="hidden" name="back" value=back />
+            {choices}
+        </form>
+    }
+}
+
+/// Form that sets the language and returns to this page.
+pub(crate) fn languages(frame: &Frame) -> impl IntoView + use<> {
+    let (spoken, back) = (frame.speech.catalog.tag.as_str(), frame.address.clone());
+    let choices = frame
+        .languages
+        .iter()
+        .map(|&(tag, name)| {
+            let pressed = if tag == spoken { "true" } else { "false" };
+            view! {
+                <button type="submit" name="language" value=tag lang=tag aria-pressed=pressed>
+                    {name}
+                </button>
+            }
+        })
+        .collect_view();
+    view! {
+        <form method="post" action="/language" class="seg-control" aria-label=t!("shell-language")>
             <input type="hidden" name="back" value=back />
             {choices}
         </form>
@@ -296,7 +323,7 @@ pub(crate) fn themes(frame: &Frame) -> impl IntoView + use<> {
 /// Bottom bar on phones.
 pub(crate) fn tabbar(person: &Person, nav_section: NavSection) -> impl IntoView + use<> {
     let links = if person.staff { vec![OVERVIEW, JOBS, FAILURES, IMPORTS] } else { vec![IMPORTS, JOBS, FAILURES] };
-    let more = link("/menu", "More", "#i-menu", NavSection::Menu);
+    let more = link("/menu", || t!("nav-more"), "#i-menu", NavSection::Menu);
     let links = links
         .into_iter()
         .chain([more])
@@ -304,13 +331,13 @@ pub(crate) fn tabbar(person: &Person, nav_section: NavSection) -> impl IntoView 
             view! {
                 <a href=link.to aria-current=(link.nav_section == nav_section).then_some("page")>
                     {icon(link.icon)}
-                    <span>{link.word}</span>
+                    <span>{(link.word)()}</span>
                 </a>
             }
         })
         .collect_view();
     view! {
-        <nav class="tabbar" aria-label="Sections">
+        <nav class="tabbar" aria-label=t!("shell-sections")>
             {links}
         </nav>
     }
@@ -328,7 +355,7 @@ pub(crate) fn all(person: &Person) -> impl IntoView + use<> {
                         <li>
                             <a class="menu-row row" href=link.to>
                                 {icon(link.icon)}
-                                {link.word}
+                                {(link.word)()}
                             </a>
                         </li>
                     }

@@ -13,7 +13,7 @@ mod send; // one request
 
 use leptos::prelude::*;
 
-use crate::components::state::icon;
+use crate::{components::state::icon, t};
 
 /// Progress of an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,17 +65,17 @@ impl Phase {
     fn words(&self, opens: bool) -> String {
         match self {
             Self::Idle => String::new(),
-            Self::Waiting { .. } => "Waits for the files before it.".to_owned(),
+            Self::Waiting { .. } => t!("live-upload-waits").to_owned(),
             Self::Unfinished { percent, .. } => {
-                format!("Not uploaded whole: {percent}% is here. Choose the file again to go on from there.")
+                t!("live-upload-unfinished", n = *percent)
             }
             Self::Sending { percent, broken: true, .. } => {
-                format!("Connection lost at {percent}%. The upload goes on by itself.")
+                t!("live-upload-broken", n = *percent)
             }
-            Self::Sending { percent: 100, .. } => "Uploaded. Checking the file…".to_owned(),
-            Self::Sending { percent, .. } => format!("Uploading, {percent}%. Keep this page open."),
-            Self::Stored { .. } if opens => "Uploaded. Opening the first rows…".to_owned(),
-            Self::Stored { .. } => "Uploaded. Nothing has started yet.".to_owned(),
+            Self::Sending { percent: 100, .. } => t!("live-upload-checking").to_owned(),
+            Self::Sending { percent, .. } => t!("live-upload-sending", n = *percent),
+            Self::Stored { .. } if opens => t!("live-upload-opening").to_owned(),
+            Self::Stored { .. } => t!("live-upload-stored").to_owned(),
             Self::Failed { why, .. } => why.clone(),
         }
     }
@@ -104,9 +104,9 @@ pub struct Desk {
 pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>) -> impl IntoView {
     let desk = Desk { phase: RwSignal::new(Phase::Idle), over: RwSignal::new(false), queue: RwSignal::new(Vec::new()) };
     let (heading, choose) = if again.is_some() {
-        ("Drop a file to import", "Choose file")
+        (t!("live-upload-drop-one"), t!("live-upload-choose-one"))
     } else {
-        ("Drop files to import", "Choose files")
+        (t!("live-upload-drop"), t!("live-upload-choose"))
     };
     let several = again.is_none();
     wake(desk, limit_bytes, again.clone());
@@ -124,11 +124,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
             <span class="drop-mark">{icon("upload")}</span>
             <h2>{heading}</h2>
             <p class="soft small" id="limits">
-                {format!(
-                    "CSV, Excel (XLSX), JSON or lines of text, up to {}; Excel up to {}. You see its first rows before anything starts.",
-                    size(limit_bytes),
-                    size(xlsx_limit_bytes),
-                )}
+                {t!("live-upload-limits", size = &size(limit_bytes), excel = &size(xlsx_limit_bytes))}
             </p>
             <label class="btn btn-primary btn-lg file-btn" for="file">
                 {icon("file-up")}
@@ -146,7 +142,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
                 on:change=move |_| chosen(desk, limit_bytes)
             />
             <button class="btn btn-lg file-send" type="submit">
-                "Upload"
+                {t!("live-upload-send")}
             </button>
             <svg class="wood" aria-hidden="true" focusable="false">
                 <rect width="100%" height="40" fill="url(#woods-off)" />
@@ -165,7 +161,7 @@ fn file_line(desk: Desk) -> impl IntoView {
             <span class="file-icon">{icon("file-text")}</span>
             {progress(phase, true)}
             <button class="btn btn-sm" type="button" hidden=move || percent().is_none() on:click=move |_| cancel(desk)>
-                "Cancel"
+                {t!("live-upload-cancel")}
             </button>
         </div>
     }
@@ -178,7 +174,7 @@ fn progress(phase: RwSignal<Phase>, opens: bool) -> impl IntoView {
         <div class="stack-1 grow">
             <strong class="clip">{move || phase.with(Phase::filename)}</strong>
             <progress
-                aria-label="File sent"
+                aria-label=t!("live-upload-progress")
                 max="100"
                 value=move || percent().unwrap_or(0).to_string()
                 hidden=move || percent().is_none()
@@ -193,7 +189,6 @@ fn queue(desk: Desk) -> impl IntoView {
     let row = move |file: QueuedFile| {
         let QueuedFile { phase, page, .. } = file;
         let may_stop = move || phase.with(|phase| matches!(phase, Phase::Waiting { .. } | Phase::Sending { .. }));
-        let label = move |verb: &str| format!("{verb} {}", phase.with(Phase::filename));
         view! {
             <li class="file-card" data-upload=move || phase_word(&phase.get())>
                 <span class="file-icon">{icon("file-text")}</span>
@@ -201,25 +196,25 @@ fn queue(desk: Desk) -> impl IntoView {
                 <button
                     class="btn btn-sm"
                     type="button"
-                    aria-label=move || label("Stop")
+                    aria-label=move || t!("live-upload-stop-file", name = &phase.with(Phase::filename))
                     hidden=move || !may_stop()
                     on:click=move |_| stop(desk, file)
                 >
-                    "Stop"
+                    {t!("live-upload-stop")}
                 </button>
                 <a
                     class="btn btn-sm"
                     href=move || page.get()
-                    aria-label=move || label("Review rows of")
+                    aria-label=move || t!("live-upload-review-file", name = &phase.with(Phase::filename))
                     hidden=move || page.with(String::is_empty)
                 >
-                    "Review rows"
+                    {t!("live-upload-review")}
                 </a>
             </li>
         }
     };
     view! {
-        <ul class="lined drop-queue" aria-label="Files" hidden=move || desk.queue.with(Vec::is_empty)>
+        <ul class="lined drop-queue" aria-label=t!("live-upload-files") hidden=move || desk.queue.with(Vec::is_empty)>
             {move || desk.queue.get().into_iter().map(row).collect_view()}
         </ul>
     }
@@ -238,7 +233,7 @@ const fn phase_word(phase: &Phase) -> &'static str {
 
 /// A size for people, in decimal units: `2 GB`, `340 KB`.
 pub fn size(bytes: i64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KB", "MB", "GB", "TB"];
+    const UNITS: [&str; 5] = ["", "KB", "MB", "GB", "TB"];
     let mut unit = 0;
     let mut tenths = bytes.saturating_mul(10);
     // Rounded before the unit is chosen: 999,960 bytes are 1 MB.
@@ -247,9 +242,12 @@ pub fn size(bytes: i64) -> String {
         unit += 1;
     }
     if tenths % 10 == 0 || tenths >= 1_000 {
-        format!("{} {}", (tenths + 5) / 10, UNITS[unit])
+        {
+            let whole = (tenths + 5) / 10;
+            if unit == 0 { t!("live-bytes", n = whole) } else { format!("{whole} {}", UNITS[unit]) }
+        }
     } else {
-        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+        format!("{} {}", crate::speech::tenths(tenths as u64), UNITS[unit])
     }
 }
 

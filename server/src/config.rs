@@ -47,6 +47,10 @@ pub struct Config {
     #[arg(long, env = "TREELINE_ENVIRONMENT", value_parser = environment)]
     pub environment: Option<String>,
 
+    /// Folder with files of more languages for the pages, such as `fr.ftl`. Default: none; English and German are built in
+    #[arg(long, env = "TREELINE_LANGUAGES_DIR")]
+    pub languages_dir: Option<PathBuf>,
+
     /// Parts of the work that this process does, comma-separated: `web`, `maintenance`, `push`, `split`. All processes
     /// of one database together need all of them
     #[arg(long, env = "TREELINE_ROLES", default_value_t = roles::Roles::default())]

@@ -77,6 +77,8 @@ pub struct Shared {
     pub pool: PgPool,
     pub files: files::Files,
     pub hub: live::Hub,
+    /// Languages of the pages.
+    pub languages: app::speech::Languages,
     /// Number of dead items, for the sidebar of pages.
     pub dead_item_count: http::ui::DeadItemCount,
     /// Outbound HTTP.
@@ -120,6 +122,7 @@ pub struct Running {
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     config.check()?;
     let data_dir = config.data_dir()?;
+    let languages = open_languages(&config)?;
     let broker = config.broker.amqp_url.as_ref().map(|url| broker::Broker::at(url.reveal())).transpose()?;
     // Bind first: an accidental second start fails before it changes anything.
     let listener = TcpListener::bind(config.listen)
@@ -196,6 +199,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         pool,
         files,
         hub,
+        languages,
         dead_item_count: http::ui::DeadItemCount::default(),
         outgoing: Arc::new(outgoing),
         sealer,
@@ -237,6 +241,17 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         ));
     }
     Ok(Running { addr, metrics_addr, sign_in_link, app, served, database })
+}
+
+/// Languages of the pages: the built-in ones, and those of the configured folder. A bad file is refused.
+fn open_languages(config: &Config) -> anyhow::Result<app::speech::Languages> {
+    let Some(folder) = &config.languages_dir else { return Ok(app::speech::Languages::default()) };
+    let (languages, unknown) = app::speech::Languages::with_folder(folder)
+        .map_err(|why| anyhow::anyhow!("cannot use the languages of TREELINE_LANGUAGES_DIR: {why}"))?;
+    for key in unknown {
+        tracing::warn!("{key}");
+    }
+    Ok(languages)
 }
 
 /// Sealing keys of this server. Fails if secrets in the database are sealed with an unknown key.

@@ -218,6 +218,8 @@ fn person(id: u128, link: Option<&str>) -> Person {
 
 fn own(problem: Option<Problem>, done: Option<&'static str>) -> Account {
     Account {
+        languages: app::speech::Languages::default().choices(),
+        language: None,
         user: user(1, "Ada Lovelace", "admin"),
         sessions: sessions(),
         next: None,

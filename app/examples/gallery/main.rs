@@ -60,6 +60,8 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
             font: "style/fonts/sans.woff2".to_owned(),
         },
         theme,
+        speech: app::speech::Languages::english(),
+        languages: app::speech::Languages::default().choices(),
         collapsed: false,
         environment: Some("Production".to_owned()),
         dead: Some(12_431),

@@ -6,6 +6,8 @@
 use domain::{Code, Problem};
 use leptos::prelude::*;
 
+use crate::{speech::in_words, t};
+
 use super::state::icon;
 
 /// Refused action: the name of its form, and the problem.
@@ -67,11 +69,7 @@ pub fn action_form_open(form: ActionForm, refused: Option<&RefusedAction>, open:
 
 /// Field for the reason.
 pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
-    let label = if required {
-        "Reason (this is someone else's work; the reason is kept in the audit log)"
-    } else {
-        "Reason (optional)"
-    };
+    let label = if required { t!("form-reason-others") } else { t!("form-reason-optional") };
     view! {
         <label class="field">
             <span class="label">{label}</span>
@@ -84,10 +82,8 @@ pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
 /// Reason for a refusal, above its form.
 pub fn problem_notice(problem: &Problem) -> AnyView {
     let (title, detail) = match problem.code {
-        Code::InvalidBody => ("Nothing was saved", problem.detail.clone()),
-        Code::ReasonRequired => {
-            ("A reason is required", "This is someone else's work. The reason is kept in the audit log.".to_owned())
-        }
+        Code::InvalidBody => (t!("form-nothing-saved"), in_words(&problem.detail)),
+        Code::ReasonRequired => (t!("form-reason-required"), t!("form-reason-required-text").to_owned()),
         _ => (problem.title.as_str(), problem.detail.clone()),
     };
     // The detail already contains the only error.

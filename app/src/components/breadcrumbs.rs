@@ -32,7 +32,7 @@ pub(crate) fn trail(breadcrumbs: Breadcrumbs) -> impl IntoView {
         })
         .collect_view();
     view! {
-        <nav class="crumbs" aria-label="Breadcrumb">
+        <nav class="crumbs" aria-label=crate::t!("shell-breadcrumb")>
             {above}
             <span aria-current="page">{breadcrumbs.here}</span>
         </nav>

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use crate::speech::grouped;
 use domain::{
     Time,
     api::{Activity, SeriesStep},
-    dispatch::progress::grouped,
     query::histogram::Histogram,
 };
 use leptos::prelude::*;

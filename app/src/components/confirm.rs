@@ -3,8 +3,10 @@
 //!
 //! These forms work without JavaScript. They check nothing; the server checks the request again.
 
-use domain::{Counts, dispatch::progress::grouped};
+use domain::Counts;
 use leptos::prelude::*;
+
+use crate::{job_view::kind, t};
 
 use super::{
     action_form::{RefusedAction, problem_notice},
@@ -45,10 +47,10 @@ impl Confirm {
             view! {
                 <div class="field">
                     <label class="label" for=field.clone()>
-                        "Reason"
+                        {t!("form-reason")}
                     </label>
                     <input type="text" id=field name="reason" value=typed maxlength="1000" autocomplete="off" required />
-                    <span class="help">{format!("This is the work of {owner}. The reason is kept in the audit log.")}</span>
+                    <span class="help">{t!("form-reason-help", owner = &owner)}</span>
                 </div>
             }
         });
@@ -77,17 +79,16 @@ impl Confirm {
     }
 }
 
-/// Effect of canceling, in numbers. `noun` is the singular: "item", "row".
-pub fn canceling(counts: &Counts, noun: &str) -> String {
+/// Effect of canceling, in numbers; of rows of a file, or of items.
+pub fn canceling(counts: &Counts, file: bool) -> String {
+    let kind = kind(file);
     let waiting = match counts.total() - counts.finished() - counts.running {
         0 => String::new(),
-        1 => format!("1 waiting {noun} will not run. "),
-        n => format!("{} waiting {noun}s will not run. ", grouped(n)),
+        n => format!("{} ", t!("cancel-waiting", kind = kind, n = n)),
     };
     let running = match counts.running {
         0 => String::new(),
-        1 => "1 in progress is told to stop. ".to_owned(),
-        n => format!("{} in progress are told to stop. ", grouped(n)),
+        n => format!("{} ", t!("cancel-running", n = n)),
     };
-    format!("{waiting}{running}Finished results stay, and no more {noun}s can be added. This cannot be undone.")
+    format!("{waiting}{running}{}", t!("cancel-results", kind = kind))
 }

@@ -4,7 +4,7 @@
 //! ids, or over all items that match the filter of the list. The script `select.js` adds selection by page, by range
 //! and by key, and a count.
 
-use domain::dispatch::progress::grouped;
+use crate::speech::grouped;
 use leptos::prelude::*;
 
 /// Id of the form, through which checkboxes anywhere on the page belong to it.

@@ -1,9 +1,13 @@
 //! States for display: always a shape and a word; color is only an addition.
 
-use domain::{Counts, ItemState, JobStatus, Outcome, dispatch::progress::grouped};
+use crate::speech::grouped;
+use domain::{Counts, ItemState, JobStatus, Outcome};
 use leptos::prelude::*;
 
-use crate::job_view::{job_shape, job_word};
+use crate::{
+    job_view::{job_shape, job_word},
+    t,
+};
 
 /// An icon of the sprite, for decoration beside a word.
 pub fn icon(name: &str) -> impl IntoView + use<> {
@@ -34,25 +38,25 @@ pub fn job_badge(of: Signal<(JobStatus, Option<Outcome>)>) -> impl IntoView {
 }
 
 /// Label of a state for staff.
-pub const fn word(state: ItemState) -> &'static str {
+pub fn word(state: ItemState) -> &'static str {
     match state {
-        ItemState::Succeeded => "succeeded",
-        ItemState::Dead => "failed",
-        ItemState::Running => "in progress",
-        ItemState::Retryable => "retrying",
-        ItemState::Available => "waiting",
-        ItemState::Scheduled => "scheduled",
-        ItemState::Blocked => "blocked",
-        ItemState::WaitingForEvent => "waiting for an event",
-        ItemState::Cancelled => "canceled",
-        ItemState::Expired => "expired",
+        ItemState::Succeeded => t!("live-state-succeeded"),
+        ItemState::Dead => t!("live-state-failed"),
+        ItemState::Running => t!("live-state-running"),
+        ItemState::Retryable => t!("live-state-retrying"),
+        ItemState::Available => t!("live-state-waiting"),
+        ItemState::Scheduled => t!("live-state-scheduled"),
+        ItemState::Blocked => t!("live-state-blocked"),
+        ItemState::WaitingForEvent => t!("live-state-waiting-for-event"),
+        ItemState::Cancelled => t!("live-state-canceled"),
+        ItemState::Expired => t!("live-state-expired"),
     }
 }
 
 /// Label of a state for the owner of a file.
-const fn plain_word(state: ItemState) -> &'static str {
+fn plain_word(state: ItemState) -> &'static str {
     match state {
-        ItemState::Succeeded => "done",
+        ItemState::Succeeded => t!("live-state-done"),
         other => word(other),
     }
 }

@@ -1,11 +1,13 @@
-//! Timestamps for display. The server renders them in the reader's UTC offset if a cookie has it, otherwise in
-//! UTC; the page script then keeps them current in the reader's time zone. The exact time stays in `datetime`.
+//! Timestamps for display. The server renders them in the notation of the reader's locale, in the reader's UTC offset if
+//! a cookie has it, otherwise in UTC; the page script then keeps them current in the reader's time zone. The exact time stays in `datetime`.
 
 use domain::Time;
 use leptos::prelude::*;
+#[cfg(feature = "ssr")]
 use std::time::Duration;
 
-use crate::pace::duration;
+#[cfg(feature = "ssr")]
+use crate::{pace::duration, speech::current, t};
 
 /// Clock of the reader, as far as the server knows it. Absent in the browser, where the page script rewrites the
 /// timestamps.
@@ -26,12 +28,12 @@ pub fn since(at: Time) -> impl IntoView {
     timestamp(at, "since")
 }
 
-/// `20 Nov, 14:03`.
+/// `Nov 20, 2:03 PM`, or `20. Nov., 14:03` in German.
 pub fn clock(at: Time) -> impl IntoView {
     timestamp(at, "clock")
 }
 
-/// `20 Nov, 14:03:07`: with seconds, where the order of actions matters.
+/// `Nov 20, 2:03:07 PM`: with seconds, where the order of actions matters.
 pub fn second(at: Time) -> impl IntoView {
     timestamp(at, "second")
 }
@@ -42,28 +44,40 @@ pub fn exact(at: Time) -> impl IntoView {
 }
 
 fn timestamp(at: Time, format: &'static str) -> impl IntoView {
-    let text = match (format, use_context::<Clock>()) {
+    view! { <time datetime=at.to_rfc3339() data-format=format>{words(at, format)}</time> }
+}
+
+#[cfg(feature = "ssr")]
+fn words(at: Time, format: &str) -> String {
+    match (format, use_context::<Clock>()) {
         ("ago", Some(clock)) => relative_time(clock, at),
         ("since", Some(clock)) => duration(clock.now.seconds_since(at)),
         ("second", clock) => time_to_the_second(clock, at),
         ("exact", clock) => time_to_the_millisecond(clock, at),
         (_, clock) => clock_time(clock, at),
-    };
-    view! { <time datetime=at.to_rfc3339() data-format=format>{text}</time> }
+    }
 }
 
+/// The page script writes it in the same frame.
+#[cfg(not(feature = "ssr"))]
+fn words(at: Time, _format: &str) -> String {
+    at.to_rfc3339()
+}
+
+#[cfg(feature = "ssr")]
 fn relative_time(clock: Clock, at: Time) -> String {
     let seconds = clock.now.seconds_since(at).max(0.0);
     match seconds as u64 {
-        0..45 => "just now".to_owned(),
-        45..3_600 => format!("{} min ago", (seconds / 60.0).round().max(1.0)),
-        3_600..86_400 => format!("{} h ago", (seconds / 3_600.0).round()),
-        86_400..604_800 => format!("{} d ago", (seconds / 86_400.0).round()),
+        0..45 => t!("time-now").to_owned(),
+        45..3_600 => t!("time-minutes-ago", n = (seconds / 60.0).round().max(1.0) as u64),
+        3_600..86_400 => t!("time-hours-ago", n = (seconds / 3_600.0).round() as u64),
+        86_400..604_800 => t!("time-days-ago", n = (seconds / 86_400.0).round() as u64),
         _ => clock_time(Some(clock), at),
     }
 }
 
 /// Timestamp in the reader's offset, and the suffix that names the zone.
+#[cfg(feature = "ssr")]
 fn in_zone(clock: Option<Clock>, at: Time) -> (Time, &'static str) {
     let offset = clock.and_then(|clock| clock.offset_minutes);
     let distance = Duration::from_secs(u64::from(offset.unwrap_or(0).unsigned_abs().min(840)) * 60);
@@ -71,26 +85,26 @@ fn in_zone(clock: Option<Clock>, at: Time) -> (Time, &'static str) {
     (Time(in_zone), if offset.is_some() { "" } else { " UTC" })
 }
 
+#[cfg(feature = "ssr")]
 fn time_to_the_millisecond(clock: Option<Clock>, at: Time) -> String {
     let (Time(in_zone), zone) = in_zone(clock, at);
     let (hour, minute, second) = (in_zone.hour(), in_zone.minute(), in_zone.second());
     format!("{hour:02}:{minute:02}:{second:02}.{:03}{zone}", in_zone.millisecond())
 }
 
+#[cfg(feature = "ssr")]
 fn time_to_the_second(clock: Option<Clock>, at: Time) -> String {
-    let (Time(in_zone), zone) = in_zone(clock, at);
-    let month: String = in_zone.month().to_string().chars().take(3).collect();
-    let (hour, minute, second) = (in_zone.hour(), in_zone.minute(), in_zone.second());
-    format!("{} {month}, {hour:02}:{minute:02}:{second:02}{zone}", in_zone.day())
+    let (in_zone, zone) = in_zone(clock, at);
+    format!("{}{zone}", current().notation.second(in_zone))
 }
 
+#[cfg(feature = "ssr")]
 fn clock_time(clock: Option<Clock>, at: Time) -> String {
-    let (Time(in_zone), zone) = in_zone(clock, at);
-    let month: String = in_zone.month().to_string().chars().take(3).collect();
-    format!("{} {month}, {:02}:{:02}{zone}", in_zone.day(), in_zone.hour(), in_zone.minute())
+    let (in_zone, zone) = in_zone(clock, at);
+    format!("{}{zone}", current().notation.minute(in_zone))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ssr"))]
 mod tests {
     use super::*;
 
@@ -98,10 +112,11 @@ mod tests {
     fn a_reader_sees_their_own_clock() {
         let at = Time::parse("2026-11-20T23:03:07Z").expect("a time");
         let clock = |offset_minutes| Clock { now: at, offset_minutes };
-        assert_eq!(clock_time(None, at), "20 Nov, 23:03 UTC");
-        assert_eq!(clock_time(Some(clock(Some(345))), at), "21 Nov, 04:48");
-        assert_eq!(clock_time(Some(clock(Some(-60))), at), "20 Nov, 22:03");
-        assert_eq!(time_to_the_second(None, at), "20 Nov, 23:03:07 UTC");
+        // A narrow space stands before AM and PM.
+        assert_eq!(clock_time(None, at), "Nov 20, 11:03\u{202f}PM UTC");
+        assert_eq!(clock_time(Some(clock(Some(345))), at), "Nov 21, 4:48\u{202f}AM");
+        assert_eq!(clock_time(Some(clock(Some(-60))), at), "Nov 20, 10:03\u{202f}PM");
+        assert_eq!(time_to_the_second(None, at), "Nov 20, 11:03:07\u{202f}PM UTC");
         assert_eq!(time_to_the_millisecond(Some(clock(Some(60))), at), "00:03:07.000");
         assert_eq!(relative_time(clock(None), at), "just now");
     }

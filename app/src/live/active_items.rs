@@ -1,6 +1,6 @@
 //! Active items, each with its own bar.
 
-use domain::dispatch::progress::grouped;
+use crate::speech::grouped;
 use leptos::prelude::*;
 
 use super::signals::{KeyedSignal, LiveSignals};

@@ -3,10 +3,10 @@
 //! A progress bar is not a live region: reading every number aloud would overwhelm the listener. Changes within
 //! the pause are announced as their latest state; nothing important is dropped.
 
-use domain::{JobStatus, dispatch::progress::grouped};
+use domain::JobStatus;
 
 use super::liveness::Liveness;
-use crate::job_view::Head;
+use crate::{job_view::Head, t};
 
 /// Milliseconds between two announcements.
 const PAUSE: f64 = 5_000.0;
@@ -49,20 +49,20 @@ impl Announcer {
             self.completed = head.completed();
             self.quarter = quarter(head);
             self.failed = head.meter.counts.dead > 0;
-            return Some(if self.completed { head.sentence() } else { "Work goes on again.".to_owned() });
+            return Some(if self.completed { head.sentence() } else { t!("live-says-again").to_owned() });
         }
         if lost != self.lost {
             self.lost = lost;
-            return Some(if lost { "Connection lost." } else { "Connected again." }.to_owned());
+            return Some(if lost { t!("live-says-lost") } else { t!("live-says-connected") }.to_owned());
         }
         let failed = head.meter.counts.dead;
         if failed > 0 && !self.failed {
             self.failed = true;
-            return Some(format!("{} failed so far.", grouped(failed)));
+            return Some(t!("live-says-failed", n = failed));
         }
         if quarter(head) > self.quarter {
             self.quarter = quarter(head);
-            return Some(format!("{}% done.", head.meter.percent.unwrap_or(0)));
+            return Some(t!("live-says-percent", n = head.meter.percent.unwrap_or(0)));
         }
         None
     }

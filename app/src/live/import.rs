@@ -15,6 +15,7 @@ use crate::{
     },
     job_view::Head,
     pace::duration,
+    t,
 };
 
 /// The live part of `/imports/{id}`. `label` names the bar.
@@ -76,7 +77,7 @@ pub(super) fn facts(signals: LiveSignals) -> impl IntoView {
     let going = move || took().or_else(|| signals.pace.get()).unwrap_or_default();
     view! {
         <p class="facts">
-            {move || started().map(|at| view! { <span>"Started " {ago(at)}</span> })}
+            {move || started().map(|at| view! { <span>{t!("live-started")} " " {ago(at)}</span> })}
             <span class="facts-going">{going}</span>
         </p>
     }
@@ -85,13 +86,13 @@ pub(super) fn facts(signals: LiveSignals) -> impl IntoView {
 /// Duration, and average rate if known. There is none below a second, and none for a reopened job, which includes
 /// idle time.
 fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
-    let took = if seconds < 1.0 { "under 1 s".to_owned() } else { duration(seconds) };
+    let took = if seconds < 1.0 { t!("live-under-1s").to_owned() } else { duration(seconds) };
     if reopened {
-        format!("Took {took}, including later retries")
+        t!("live-took-retries", took = &took)
     } else if seconds < 1.0 {
-        format!("Took {took}")
+        t!("live-took", took = &took)
     } else {
-        format!("Took {took}, {} on average", crate::pace::per_time(finished as f64 / seconds))
+        t!("live-took-average", took = &took, rate = &crate::pace::per_time(finished as f64 / seconds))
     }
 }
 

@@ -4,7 +4,7 @@
 //! row that has just moved. The server renders the rows and the link; the island renders the indicator, and `job_row`
 //! updates the rest. So a live page of fifty rows is no larger than a static one.
 
-use domain::dispatch::progress::grouped;
+use crate::speech::grouped;
 use leptos::prelude::*;
 
 use super::liveness::{Liveness, pill};

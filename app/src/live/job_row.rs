@@ -3,7 +3,8 @@
 //! It changes only text and attributes, so focus, selection and the row itself stay. The markup is rendered by
 //! `pages::jobs`; browser tests keep the two consistent.
 
-use domain::{Job, Time, dispatch::progress::grouped, id::Uuid};
+use crate::speech::grouped;
+use domain::{Job, Time, id::Uuid};
 use leptos::prelude::document;
 use wasm_bindgen::JsCast as _;
 use web_sys::Element;

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use crate::components::state::icon;
+use crate::{components::state::icon, t};
 
 /// Degree to which the page is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,19 +48,19 @@ impl Liveness {
         }
     }
 
-    const fn words(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
-            Self::Off => "Not live",
-            Self::Connecting => "Connecting…",
-            Self::Live => "Live",
-            Self::Reconnecting => "Reconnecting…",
-            Self::Stale => "Out of date",
-            Self::Polling => "Busy: every 10 s",
-            Self::Paused => "Paused",
-            Self::Finished => "Finished",
-            Self::Removed => "Removed",
-            Self::SignedOut => "Signed out",
-            Self::Closed => "Closed",
+            Self::Off => t!("live-off"),
+            Self::Connecting => t!("live-connecting"),
+            Self::Live => t!("live-on"),
+            Self::Reconnecting => t!("live-reconnecting"),
+            Self::Stale => t!("live-stale"),
+            Self::Polling => t!("live-polling"),
+            Self::Paused => t!("live-paused"),
+            Self::Finished => t!("live-finished"),
+            Self::Removed => t!("live-removed"),
+            Self::SignedOut => t!("live-signed-out"),
+            Self::Closed => t!("live-closed"),
         }
     }
 
@@ -100,16 +100,16 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
                 hidden=move || !liveness.get().can_pause()
                 on:click=move |_| pause_or_resume()
             >
-                {move || if liveness.get() == Liveness::Paused { "Resume" } else { "Pause" }}
+                {move || if liveness.get() == Liveness::Paused { t!("live-resume") } else { t!("live-pause") }}
             </button>
             <a class="pill-link" href="" hidden=move || !matches!(liveness.get(), Liveness::Off | Liveness::Removed)>
-                "Refresh"
+                {t!("live-refresh")}
             </a>
             <a class="pill-link only-still" href="?refresh=10" hidden=move || liveness.get() != Liveness::Off>
-                "Every 10 s"
+                {t!("live-every-10s")}
             </a>
             <a class="pill-link" href="/sign-in" hidden=move || liveness.get() != Liveness::SignedOut>
-                "Sign in"
+                {t!("live-sign-in")}
             </a>
         </div>
     }
@@ -118,12 +118,10 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
 /// Note beside stale numbers.
 pub fn warning(liveness: RwSignal<Liveness>) -> impl IntoView {
     let words = move || match liveness.get() {
-        Liveness::Stale => "These numbers may be out of date: the connection is away. It comes back by itself.",
-        Liveness::Removed => "This job was removed. What you see is the last that was known of it.",
-        Liveness::Closed => {
-            "Whoever shared this has taken the link back, or it is gone. What you see is the last that was shown."
-        }
-        Liveness::SignedOut => "You are signed out. Sign in again to see how it goes on.",
+        Liveness::Stale => t!("live-warning-stale"),
+        Liveness::Removed => t!("live-warning-removed"),
+        Liveness::Closed => t!("live-warning-closed"),
+        Liveness::SignedOut => t!("live-warning-signed-out"),
         _ => "",
     };
     view! { <p class="note note-warn" hidden=move || words().is_empty()>{icon("partial")} " " {words}</p> }

@@ -174,7 +174,9 @@ fn tick() {
             signals.pace.set(pace);
         }
         let title = match head.meter.percent {
-            Some(percent) if !head.completed() => format!("{percent}% · {}", session.title),
+            Some(percent) if !head.completed() => {
+                format!("{} · {}", crate::t!("live-percent", n = percent), session.title)
+            }
             _ => session.title.clone(),
         };
         if document().title() != title {

@@ -3,9 +3,10 @@
 //! Focus moves by row (arrows, Home, End); Right and Left expand and collapse. Before the island is hydrated all
 //! lines are expanded and the links work, so the page is readable without it.
 
+use crate::speech::grouped;
 use std::collections::HashSet;
 
-use domain::{dispatch::progress::grouped, id::Uuid};
+use domain::id::Uuid;
 use leptos::{ev::KeyboardEvent, prelude::*, tachys::html::attribute::custom::custom_attribute};
 
 use super::signals::{KeyedSignal, LiveSignals};

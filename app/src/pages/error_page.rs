@@ -3,20 +3,26 @@
 use domain::{Code, Problem};
 use leptos::prelude::*;
 
-use crate::frame::{NavSection, Page};
+use crate::{
+    frame::{NavSection, Page},
+    t,
+};
 
 pub fn page(problem: &Problem) -> Page {
     let (title, text) = words(problem);
     let (next_url, word) = match problem.code {
         Code::DatabaseUnavailable | Code::ShuttingDown | Code::Internal | Code::TooManyRequests | Code::Busy => {
-            ("", "Try again")
+            ("", t!("error-try-again"))
         }
-        Code::Unauthenticated => ("/sign-in", "Sign in"),
-        _ => ("/", "Open Treeline"),
+        Code::Unauthenticated => ("/sign-in", t!("signin-title")),
+        _ => ("/", t!("error-open")),
     };
     let jobs = matches!(problem.code, Code::NotFound | Code::JobRemoved)
-        .then(|| view! { <a class="btn" href="/jobs">"See your jobs"</a> });
-    let id = problem.request_id.clone().map(|id| view! { <p class="small">"Request ID: " <code>{id}</code></p> });
+        .then(|| view! { <a class="btn" href="/jobs">{t!("error-jobs")}</a> });
+    let id = problem
+        .request_id
+        .clone()
+        .map(|id| view! { <p class="small">{t!("error-request-id")} " " <code>{id}</code></p> });
     let content = view! {
         <div class="standalone">
             <h1>{title}</h1>
@@ -36,23 +42,12 @@ pub fn page(problem: &Problem) -> Page {
 
 fn words(problem: &Problem) -> (&'static str, String) {
     match problem.code {
-        Code::NotFound => {
-            ("Page not found", "The address may be wrong, or the page belongs to someone else.".to_owned())
-        }
-        Code::Forbidden => ("You cannot see this page", problem.detail.clone()),
-        Code::Unauthenticated => ("Sign in to continue", "This page is for people who are signed in.".to_owned()),
-        Code::JobRemoved => (
-            "This job was removed",
-            "It was deleted, or its retention is over. Its items, results, and downloads are gone.".to_owned(),
-        ),
-        Code::DatabaseUnavailable | Code::ShuttingDown => (
-            "Treeline cannot reach its database",
-            "Nothing is lost, and work continues when it is back. Try again in a few seconds.".to_owned(),
-        ),
-        Code::Internal => (
-            "Something went wrong on the server",
-            "Try again. If it keeps happening, send the request ID to an admin.".to_owned(),
-        ),
-        _ => ("That is not possible", problem.detail.clone()),
+        Code::NotFound => (t!("error-not-found"), t!("error-not-found-text").to_owned()),
+        Code::Forbidden => (t!("error-forbidden"), problem.detail.clone()),
+        Code::Unauthenticated => (t!("error-unauthenticated"), t!("error-unauthenticated-text").to_owned()),
+        Code::JobRemoved => (t!("error-removed"), t!("error-removed-text").to_owned()),
+        Code::DatabaseUnavailable | Code::ShuttingDown => (t!("error-database"), t!("error-database-text").to_owned()),
+        Code::Internal => (t!("error-internal"), t!("error-internal-text").to_owned()),
+        _ => (t!("error-not-possible"), problem.detail.clone()),
     }
 }

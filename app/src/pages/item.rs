@@ -10,9 +10,9 @@ mod facts;
 mod logs;
 mod path;
 
+use crate::speech::grouped;
 use domain::{
     Document, Item, ItemState,
-    dispatch::progress::grouped,
     item::{Attempt, EndedAs, MaxFailures},
     query::topic::Topic,
 };

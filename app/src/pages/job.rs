@@ -10,11 +10,9 @@ mod results;
 mod timeline;
 mod view;
 
+use crate::speech::grouped;
 use domain::{
-    Item, Job, JobStatus,
-    api::ErrorGroup,
-    dispatch::{progress::grouped, waiting_reason::WaitingItems},
-    notify::delivery::CallbackDelivery,
+    Item, Job, JobStatus, api::ErrorGroup, dispatch::waiting_reason::WaitingItems, notify::delivery::CallbackDelivery,
     query::filter::lists::List,
 };
 use leptos::prelude::*;

@@ -1,6 +1,7 @@
 //! `/jobs`: root jobs by filter, newest first. The filter is part of the URL.
 
-use domain::{Job, Time, dispatch::progress::grouped, query::filter::Term};
+use crate::speech::grouped;
+use domain::{Job, Time, query::filter::Term};
 use leptos::prelude::*;
 
 use crate::{

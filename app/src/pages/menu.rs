@@ -4,41 +4,41 @@ use leptos::prelude::*;
 
 use crate::{
     frame::{NavSection, Page, Person},
-    shell,
+    shell, t,
 };
 
 /// `/menu`.
 pub fn page(person: &Person) -> Page {
     let content = view! {
         <div class="page-head">
-            <h1>"Menu"</h1>
+            <h1>{t!("menu-title")}</h1>
         </div>
         {shell::all(person)}
         <section class="card">
             <ul class="lined">
                 <li>
                     <a class="menu-row row" href="/account">
-                        "Account"
+                        {t!("shell-account")}
                     </a>
                 </li>
                 <li>
                     <a class="menu-row row" href="/shortcuts">
-                        "Keyboard shortcuts"
+                        {t!("shell-shortcuts")}
                     </a>
                 </li>
                 <li>
                     <a class="menu-row row" href="/docs">
-                        "Documentation"
+                        {t!("shell-documentation")}
                     </a>
                 </li>
                 <li>
                     <a class="menu-row row" href="/api/docs">
-                        "API reference"
+                        {t!("shell-api-reference")}
                     </a>
                 </li>
             </ul>
         </section>
     }
     .into_any();
-    Page { title: "Menu".to_owned(), nav_section: NavSection::Menu, content, is_live: false }
+    Page { title: t!("menu-title").to_owned(), nav_section: NavSection::Menu, content, is_live: false }
 }

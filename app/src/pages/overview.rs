@@ -3,9 +3,9 @@
 //! All numbers are maintained continuously, so the page costs the same at any size. It is refreshed every few seconds
 //! while it is visible.
 
+use crate::speech::grouped;
 use domain::{
     api::{BrokerStats, Stats, TypeStats, Worker},
-    dispatch::progress::grouped,
     id::Uuid,
     notify::alert::{Alert, AlertKind},
     query::filter::{Term, lists::List},

@@ -1,9 +1,9 @@
 //! `/workers/{credential}?name=`: one worker for staff: the items that it holds, its rates, and its last errors.
 
+use crate::speech::grouped;
 use domain::{
     Item, Time,
     api::Worker,
-    dispatch::progress::grouped,
     id::Uuid,
     item::EndedAs,
     query::filter::{Term, lists::List},

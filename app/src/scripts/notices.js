@@ -17,7 +17,7 @@
   // Browsers ask only after an action of the person.
   box?.addEventListener("change", () => box.checked && window.Notification?.requestPermission().then(say));
 
-  const number = new Intl.NumberFormat("en-US");
+  const number = new Intl.NumberFormat(document.documentElement.lang);
   const what = ({ kind, outcome, dead }) => {
     const failed = `${number.format(dead)} failed`;
     if (kind === "needs_attention") return dead ? `Needs attention: ${failed}` : "Needs attention: waits for an answer";

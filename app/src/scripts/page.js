@@ -1,24 +1,33 @@
 // Keeps timestamps current in the reader's own time zone; refreshes sections that ask for it. Runs on every page, needs
 // no WASM, and changes only text nodes that the server rendered.
 (() => {
+  const language = document.documentElement.lang;
+  // Texts of the page in the form of app/src/speech/form.rs, by key.
+  let texts;
+  const text = (key, args = {}) => {
+    texts ??= new Map(document.documentElement.dataset.words.split("\n").slice(1).map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));
+    const number = (n) => new Intl.NumberFormat(language).format(n);
+    return (texts.get(key) ?? key).replace(/{(\w+)}/g, (_, name) => (typeof args[name] === "number" ? number(args[name]) : args[name]));
+  };
+  window.treelineText = text;
   const skew = Number(document.documentElement.dataset.now) - Date.now();
   const now = () => Date.now() + skew;
   const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
   // A formatter takes milliseconds to create, so each is created on first use.
   const formats = new Map();
   const format = (at, options) => {
-    if (!formats.has(options)) formats.set(options, new Intl.DateTimeFormat(undefined, options));
+    if (!formats.has(options)) formats.set(options, new Intl.DateTimeFormat(language, options));
     return formats.get(options).format(at);
   };
   const seconds = { ...parts, second: "2-digit" };
   const full = { dateStyle: "full", timeStyle: "long" };
   const length = (s) => {
     s = Math.max(0, Math.round(s));
-    const two = (a, u, b, v) => (b ? `${a} ${u} ${b} ${v}` : `${a} ${u}`);
-    if (s < 60) return `${s} s`;
-    if (s < 3600) return two(Math.floor(s / 60), "min", s % 60, "s");
-    if (s < 86400) return two(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
-    return two(Math.floor(s / 86400), "d", Math.floor((s % 86400) / 3600), "h");
+    const two = (a, u, b, v) => text(`time-${u}`, { n: a }) + (b ? ` ${text(`time-${v}`, { n: b })}` : "");
+    if (s < 60) return text("time-seconds", { n: s });
+    if (s < 3600) return two(Math.floor(s / 60), "minutes", s % 60, "seconds");
+    if (s < 86400) return two(Math.floor(s / 3600), "hours", Math.floor((s % 3600) / 60), "minutes");
+    return two(Math.floor(s / 86400), "days", Math.floor((s % 86400) / 3600), "hours");
   };
   const words = {
     clock: (at) => format(at, parts),
@@ -27,10 +36,10 @@
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {
       const s = Math.max(0, (now() - at) / 1000);
-      if (s < 45) return "just now";
-      if (s < 3600) return `${Math.max(1, Math.round(s / 60))} min ago`;
-      if (s < 86400) return `${Math.round(s / 3600)} h ago`;
-      return s < 604800 ? `${Math.round(s / 86400)} d ago` : format(at, parts);
+      if (s < 45) return text("time-now");
+      if (s < 3600) return text("time-minutes-ago", { n: Math.max(1, Math.round(s / 60)) });
+      if (s < 86400) return text("time-hours-ago", { n: Math.round(s / 3600) });
+      return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, parts);
     },
   };
   const writeTimes = (kind) => {

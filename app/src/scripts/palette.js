@@ -5,7 +5,8 @@
   if (!palette) return;
   const input = palette.querySelector("input");
   const list = palette.querySelector("ul");
-  const headings = { jobs: "Jobs", items: "Items", errors: "Errors", uploads: "Imports", workers: "Workers", job_types: "Job types" };
+  const text = window.treelineText;
+  const headings = { jobs: "script-found-jobs", items: "script-found-items", errors: "script-found-errors", uploads: "script-found-uploads", workers: "script-found-workers", job_types: "script-found-types" };
   const pages = [...document.querySelectorAll(".side .nav-link, #account-menu a")].map((link) => ({
     title: link.textContent.trim(),
     path: link.getAttribute("href"),
@@ -62,18 +63,18 @@
     const words = input.value.trim();
     const request = (latestRequest += 1);
     const here = pages.filter(({ title }) => title.toLowerCase().includes(words.toLowerCase()));
-    const goTo = here.length ? [{ heading: "Go to", hits: here }] : [];
+    const goTo = here.length ? [{ heading: text("script-go-to"), hits: here }] : [];
     if (!words) return draw(goTo);
-    const all = { heading: "Search", hits: [{ title: `Show all results for \u201c${words}\u201d`, path: `/search?q=${encodeURIComponent(words)}` }] };
+    const all = { heading: text("script-search"), hits: [{ title: text("script-search-all", { words }), path: `/search?q=${encodeURIComponent(words)}` }] };
     let found = [];
     let note = "";
     try {
       const answer = await fetch(`/api/v1/search?q=${encodeURIComponent(words)}`, { headers: { accept: "application/json" } });
       if (!answer.ok) throw new Error(String(answer.status));
-      found = (await answer.json()).groups.map(({ kind, hits }) => ({ heading: headings[kind] ?? kind, hits: hits.slice(0, 5) }));
-      if (!found.length && !goTo.length) note = "No results";
+      found = (await answer.json()).groups.map(({ kind, hits }) => ({ heading: headings[kind] ? text(headings[kind]) : kind, hits: hits.slice(0, 5) }));
+      if (!found.length && !goTo.length) note = text("script-search-none");
     } catch {
-      note = "The search could not be reached";
+      note = text("script-search-failed");
     }
     if (request === latestRequest) draw([...found, ...goTo, all], note);
   };

@@ -105,8 +105,8 @@
   };
   const refused = (error) => {
     if (error.name === "NotAllowedError" || error.name === "AbortError")
-      return "The browser did not use a passkey: it was canceled, or there is none for this site.";
-    if (error.name === "InvalidStateError") return "This device has a passkey for your account already.";
+      return treelineText("script-passkey-unused");
+    if (error.name === "InvalidStateError") return treelineText("script-passkey-exists");
     return error.message;
   };
   for (const part of parts) {

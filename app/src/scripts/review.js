@@ -29,14 +29,14 @@
     const button = document.getElementById("check-all");
     if (!button) return;
     button.value = stop ? "stop" : "check";
-    button.textContent = stop ? "Stop" : "Check the whole file";
+    button.textContent = treelineText(stop ? "script-stop" : "script-check-all");
   };
   /** Shows the rows again, or checks all of them. What is under way is ended: its answer would be out of date. */
   const again = (next) => {
     wish = next;
     stopped = false;
     if (next === "check") {
-      say("Checking all rows…");
+      say(treelineText("script-checking"));
       offer(true);
     }
     remember();
@@ -72,7 +72,7 @@
     document.addEventListener("treeline:refreshed", ({ detail }) => {
       form.removeAttribute("aria-busy");
       if (detail?.failed) {
-        say(stopped ? "Stopped. You can start the import all the same." : "The rows could not be checked. Try again.");
+        say(treelineText(stopped ? "script-check-stopped" : "script-check-failed"));
         offer(false);
       } else if (wish === "show") checkUnchecked();
       wish = "show";

@@ -37,7 +37,7 @@
       outdated = "";
     }, wait);
   };
-  const number = new Intl.NumberFormat("en-US");
+  const number = new Intl.NumberFormat(document.documentElement.lang);
   const write = (element, text) => {
     if (element && element.textContent !== text) element.textContent = text;
   };

@@ -10,6 +10,8 @@ use leptos::prelude::*;
 use wasm_bindgen::{JsCast, closure::Closure};
 use web_sys::{DragEvent, Event, File, FileList, FormData, HtmlInputElement};
 
+use crate::t;
+
 use super::{
     Desk, Phase, QueuedFile,
     http_request::{self, Body, Progress, Reply, exchange, pause},
@@ -162,7 +164,9 @@ async fn send_queued(queued: QueuedFile) {
 /// Stops a file of the queue; those behind it go on.
 pub(super) fn stop(_desk: Desk, file: QueuedFile) {
     let is_under_way = file.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. }));
-    file.phase.update(|phase| *phase = Phase::Failed { filename: phase.filename(), why: "Stopped.".to_owned() });
+    file.phase.update(|phase| {
+        *phase = Phase::Failed { filename: phase.filename(), why: t!("live-upload-stopped").to_owned() }
+    });
     if is_under_way {
         GENERATION.set(GENERATION.get() + 1);
         http_request::abort();
@@ -174,13 +178,9 @@ fn unfit(file: &File, limit: i64) -> Option<String> {
     // A double holds numbers of bytes exactly up to 8 PiB.
     let bytes = file.size() as i64;
     if bytes > limit {
-        return Some(format!(
-            "The file is larger than {}: it has {}. Split it and import the parts.",
-            size(limit),
-            size(bytes)
-        ));
+        return Some(t!("live-upload-too-large", limit = &size(limit), size = &size(bytes)));
     }
-    (bytes == 0).then(|| "The file is empty.".to_owned())
+    (bytes == 0).then(|| t!("live-upload-empty").to_owned())
 }
 
 /// Cancels the upload.
@@ -376,12 +376,10 @@ fn read(reply: &Reply) -> Result<Stored, String> {
 
 fn refusal(reply: &Reply) -> String {
     if reply.status == 401 {
-        return "You are signed out. Sign in and choose the file again.".to_owned();
+        return t!("live-upload-signed-out").to_owned();
     }
-    serde_json::from_str::<Refusal>(&reply.text).map_or_else(
-        |_| "The server did not take the file. Try again in a moment.".to_owned(),
-        |refusal| refusal.detail,
-    )
+    serde_json::from_str::<Refusal>(&reply.text)
+        .map_or_else(|_| t!("live-upload-refused").to_owned(), |refusal| refusal.detail)
 }
 
 /// Needed fields of a stored [`domain::import::upload::Upload`]; parsing all of them costs more.
@@ -408,7 +406,7 @@ struct Refusal {
 }
 
 fn unreadable_file() -> String {
-    "This browser could not read the file. Choose it again.".to_owned()
+    t!("live-upload-unreadable").to_owned()
 }
 
 fn input() -> Option<HtmlInputElement> {

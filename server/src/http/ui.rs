@@ -6,6 +6,7 @@
 use app::{
     frame::{Assets, Frame, Page, Person, Theme},
     pages,
+    speech::Speech,
 };
 use axum::{
     Extension,
@@ -52,7 +53,7 @@ mod views; // saved views
 pub use dead_item_count::DeadItemCount;
 pub use routes::{addresses, router};
 
-/// Time after which a page goes without the newest notices.
+/// Time after which a page goes without the newest notices and the person's language.
 const NOTICES_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Request for a page: the caller, if signed in, and their display preferences.
@@ -69,6 +70,11 @@ pub struct Visit {
     dead: Option<i64>,
     /// Newest notices of the person.
     notices: Option<NoticeList>,
+    speech: Speech,
+    /// Tag and own name of each language.
+    languages: Vec<(&'static str, &'static str)>,
+    /// Language that the person chose.
+    language: Option<String>,
 }
 
 impl FromRequestParts<App> for Visit {
@@ -92,6 +98,9 @@ impl FromRequestParts<App> for Visit {
             environment: app.config.environment.clone(),
             dead: None,
             notices: None,
+            speech: identity::language::speech(app, &parts.headers, None),
+            languages: app.languages.choices(),
+            language: None,
         };
         match caller {
             Ok(MaybeCaller(caller)) => {
@@ -101,11 +110,14 @@ impl FromRequestParts<App> for Visit {
                 } else {
                     None
                 };
-                let notices = match &caller {
-                    Some(caller) => newest_notices(app, caller).await,
-                    None => None,
+                let (notices, language) = match &caller {
+                    Some(caller) => {
+                        tokio::join!(newest_notices(app, caller), identity::language::of_person(app, caller))
+                    }
+                    None => (None, None),
                 };
-                Ok(Self { caller, dead, notices, ..visit })
+                let speech = identity::language::speech(app, &parts.headers, language.as_deref());
+                Ok(Self { caller, dead, notices, speech, language, ..visit })
             }
             Err(error) => Err(visit.error_page(error)),
         }
@@ -173,6 +185,8 @@ impl Visit {
                 font: assets::url("fonts/sans.woff2"),
             },
             theme: self.theme,
+            speech: self.speech,
+            languages: self.languages.clone(),
             collapsed: self.collapsed,
             now: Time(OffsetDateTime::now_utc()),
             offset_minutes: self.offset_minutes,

@@ -25,12 +25,13 @@ const PARALLEL: usize = 8;
 const MOST_KIB: u64 = 40 << 10;
 
 /// Routes that accept or discard a body of an unauthenticated request.
-const UNKNOWN_CALLER: [(&str, &str); 13] = [
+const UNKNOWN_CALLER: [(&str, &str); 14] = [
     ("/sign-in", FORM),
     ("/sign-in/some-token", FORM),
     ("/sign-out", FORM),
     ("/theme", FORM),
     ("/sidebar", FORM),
+    ("/language", FORM),
     ("/s/some-token", FORM),
     ("/imports", FORM),
     ("/account/password", FORM),

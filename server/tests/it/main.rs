@@ -55,6 +55,7 @@ mod job_creation;
 mod job_history; // activity of jobs over time
 mod job_pages; // views of a job
 mod job_types;
+mod languages;
 mod lifecycle;
 mod limits;
 mod lists;

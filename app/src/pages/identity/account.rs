@@ -11,11 +11,12 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        form::{Field, press},
+        form::{Field, choice, press},
         panel::{next_page, note, refusal, section},
         timestamp::ago,
     },
     frame::{NavSection, Page},
+    t,
 };
 
 pub use crate::pages::notices::NoticeForm;
@@ -41,14 +42,21 @@ pub struct Account {
     pub providers: Vec<(String, String)>,
     pub connections: Vec<Connection>,
     pub notices: NoticeForm,
+    /// Tag and own name of each language, and the chosen tag.
+    pub languages: Vec<(&'static str, &'static str)>,
+    pub language: Option<String>,
 }
+
+/// Last action: the language was chosen. Its text is in that language.
+pub const LANGUAGE_SAVED: &str = "language";
 
 const FIRST_STEP: &str = "An admin chose the password you signed in with. Choose your own to continue.";
 
 pub fn page(account: &Account) -> Page {
     let user = &account.user;
     let refused = account.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
-    let done = account.done.map(|text| view! { <p class="note note-done" role="status">{text}</p> });
+    let done = account.done.map(|text| if text == LANGUAGE_SAVED { t!("language-saved") } else { text });
+    let done = done.map(|text| view! { <p class="note note-done" role="status">{text}</p> });
     let content = view! {
         <div class="narrow">
             <h1>"Account"</h1>
@@ -60,6 +68,7 @@ pub fn page(account: &Account) -> Page {
                 {fact("Email address", user.email.clone().unwrap_or_else(|| "none".to_owned()))}
                 {fact("Role", super::people::role_in_words(&user.role).to_owned())}
             </dl>
+            {section("language", t!("language-choice"), language(account))}
             {section("password", "Password", password(account))}
             {super::factors::account_section(&account.factors, account.passkeys)}
             {super::factors::providers_section(&account.providers, &account.connections)}
@@ -78,6 +87,25 @@ fn fact(term: &'static str, text: String) -> impl IntoView {
             <dd>{text}</dd>
         </div>
     }
+}
+
+/// Choice of the language of the pages.
+fn language(account: &Account) -> AnyView {
+    let browser = ("", t!("language-browser"));
+    let words: Vec<(&str, &str)> = std::iter::once(browser).chain(account.languages.iter().copied()).collect();
+    view! {
+        <form method="post" action="/language" class="form form-short">
+            <input type="hidden" name="back" value="/account?done=language" />
+            {choice(t!("language-choice"), "language", &words, account.language.as_deref().unwrap_or_default())}
+            <div class="actions">
+                <button class="btn" type="submit">
+                    {t!("language-save")}
+                </button>
+                <span class="sub">{t!("language-help")}</span>
+            </div>
+        </form>
+    }
+    .into_any()
 }
 
 fn password(account: &Account) -> AnyView {

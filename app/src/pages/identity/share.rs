@@ -17,6 +17,8 @@ use crate::{
     frame::{NavSection, Page},
     job_view::Head,
     live::import::LiveImport,
+    speech::in_words,
+    t, t_view,
 };
 
 /// Page of a share link. `file`: the job was created from a file.
@@ -26,18 +28,18 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
     let head = Head { file, ..Head::of(job) };
     let content = view! {
         <div class="narrow">
-            <p class="crumbs">"Shared with you, to look at"</p>
+            <p class="crumbs">{t!("share-with-you")}</p>
             <div class="job-title" id="title" data-refresh="">
                 <h1>{name.clone()}</h1>
                 {progress::state(job, file)}
             </div>
             {progress::woods()}
-            <LiveImport id=job.id label=format!("Progress of {name}") head />
+            <LiveImport id=job.id label=t!("progress-of", name = &name) head />
             <div class="stack gap-4" id="around" data-refresh="">
                 {progress::failed(job, file, groups, false)}
                 {progress::downloads_card(job, file, completed)}
             </div>
-            <p class="small soft">{if file { "Uploaded " } else { "Created " }} {clock(job.created_at)}</p>
+            <p class="small soft">{if file { t_view!("progress-uploaded", time = clock(job.created_at)) } else { t_view!("progress-created", time = clock(job.created_at)) }}</p>
         </div>
     }
     .into_any();
@@ -48,17 +50,15 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
 pub fn gone(problem: &Problem) -> Page {
     use domain::Code;
     let text = match problem.code {
-        Code::LinkUsed => format!("{} Ask for a new one if you still need it.", problem.detail),
-        Code::JobRemoved => {
-            "What it showed is gone: it was deleted, or the time for which it is kept has passed.".to_owned()
-        }
-        _ => "There is nothing behind this link. Check that it was copied whole.".to_owned(),
+        Code::LinkUsed => t!("share-used").to_owned(),
+        Code::JobRemoved => t!("share-gone").to_owned(),
+        _ => t!("share-nothing").to_owned(),
     };
     let content = view! {
-        <div class="standalone"><h1>"This link shows nothing"</h1> <p>{text}</p></div>
+        <div class="standalone"><h1>{t!("share-shows-nothing")}</h1> <p>{text}</p></div>
     }
     .into_any();
-    Page { title: "Link not valid".to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
+    Page { title: t!("signin-invalid").to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
 }
 
 /// The panel on an import's page.
@@ -75,8 +75,7 @@ pub struct SharePanel {
 }
 
 /// Available lifetimes of a new link, in days.
-const ENDS_AFTER: [(&str, &str); 5] =
-    [("1", "1 day"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"), ("365", "1 year")];
+const ENDS_AFTER: [i64; 5] = [1, 7, 30, 90, 365];
 
 /// Creates, lists and revokes links.
 pub fn panel(job: &Job, share_panel: &SharePanel) -> AnyView {
@@ -85,23 +84,25 @@ pub fn panel(job: &Job, share_panel: &SharePanel) -> AnyView {
             <div class="notice notice-ok" role="status">
                 {icon("succeeded")}
                 <div class="grow">
-                    <strong>"Your link"</strong>
-                    <p>"Copy it now; it is not shown again. It works until it ends or is revoked."</p>
-                    {secret("share-link", "Link", url)}
+                    <strong>{t!("share-your-link")}</strong>
+                    <p>{t!("share-copy-now")}</p>
+                    {secret("share-link", t!("share-link"), url)}
                 </div>
             </div>
         }
     });
-    let refused = share_panel.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
+    let refused =
+        share_panel.problem.as_ref().map(|problem| refusal(t!("form-nothing-changed"), &in_words(&problem.detail)));
     let rows = share_panel.shares.iter().map(|share| row(share, share_panel.needs_reason)).collect_view();
     let reason = share_panel.needs_reason.then(|| {
-        Field::new("Reason", "reason", "text").value(&share_panel.reason).hint("It is kept in the audit log.").view()
+        Field::new(t!("form-reason"), "reason", "text").value(&share_panel.reason).hint(t!("share-reason-help")).view()
     });
     let options = ENDS_AFTER
         .iter()
-        .map(|&(days, word)| {
+        .map(|&days| {
+            let word = if days == 365 { t!("share-year").to_owned() } else { t!("share-days", n = days) };
             view! {
-                <option value=days selected=days == "30">
+                <option value=days.to_string() selected=days == 30>
                     {word}
                 </option>
             }
@@ -110,28 +111,28 @@ pub fn panel(job: &Job, share_panel: &SharePanel) -> AnyView {
     view! {
         <section class="card" id="share" aria-labelledby="share-heading">
             <div class="card-head">
-                <h2 id="share-heading">"Share"</h2>
+                <h2 id="share-heading">{t!("share-button")}</h2>
                 <span class="sub">{visible_to(job, share_panel)}</span>
             </div>
             <div class="card-body stack">
                 {refused}
                 {created}
                 <p class="small soft">
-                    "A link lets anyone who has it see progress, problems, and downloads, and nothing else."
+                    {t!("share-text")}
                 </p>
                 <ul class="lined">{rows}</ul>
                 <form method="post" action=format!("/imports/{}/share", job.id) class="row-wrap share-form">
                     {reason}
                     <div class="field">
                         <label class="label" for="days">
-                            "Ends after"
+                            {t!("share-ends-after")}
                         </label>
                         <select id="days" name="days">
                             {options}
                         </select>
                     </div>
                     <button class="btn" type="submit" id="create-link">
-                        "Create link"
+                        {t!("share-create")}
                     </button>
                 </form>
             </div>
@@ -143,35 +144,34 @@ pub fn panel(job: &Job, share_panel: &SharePanel) -> AnyView {
 /// Audience of the import; the sentence must be true for every reader.
 fn visible_to(job: &Job, share_panel: &SharePanel) -> AnyView {
     let others = match share_panel.shares.len() {
-        0 => ".",
-        1 => ", and to anyone with the link.",
-        _ => ", and to anyone with one of the links.",
+        0 => String::new(),
+        n => format!(" {}", t!("share-anyone", n = n)),
     };
     if share_panel.needs_reason {
-        return view! { "Visible to " <b>{job.owner.name.clone()}</b> " and to support and administrators" {others} }
+        return view! { {t_view!("share-visible-owner", owner = view! { <b>{job.owner.name.clone()}</b> })} {others.clone()} }
             .into_any();
     }
-    view! { "Visible to you and your administrators" {others} }.into_any()
+    view! { {t!("share-visible")} {others} }.into_any()
 }
 
 fn row(share: &Share, needs_reason: bool) -> impl IntoView + use<> {
     let seen = match share.last_seen_at {
-        Some(at) => view! { "last opened " {ago(at)} }.into_any(),
-        None => "never opened".into_any(),
+        Some(at) => t_view!("share-last-opened", time = ago(at)).into_any(),
+        None => t!("share-never-opened").into_any(),
     };
     let reason = needs_reason.then(|| {
-        view! { <input type="text" name="reason" required maxlength="300" placeholder="Reason" aria-label="Reason" /> }
+        view! { <input type="text" name="reason" required maxlength="300" placeholder=t!("form-reason") aria-label=t!("form-reason") /> }
     });
     view! {
         <li class="row-wrap row link-line" data-key=share.id.to_string()>
             <span class="two grow small">
-                <span>"Created " {ago(share.created_at)} " by " {share.created_by.name.clone()}</span>
-                <span>"Ends " {clock(share.expires_at)} ", " {seen}</span>
+                <span>{t_view!("share-created", time = ago(share.created_at); name = &share.created_by.name)}</span>
+                <span>{t_view!("share-ends", time = clock(share.expires_at))} ", " {seen}</span>
             </span>
             <form method="post" action=format!("/shares/{}/revoke", share.id) class="row">
                 {reason}
                 <button class="btn btn-sm btn-danger" type="submit">
-                    "Revoke this link"
+                    {t!("share-revoke")}
                 </button>
             </form>
         </li>

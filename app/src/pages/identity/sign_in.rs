@@ -9,6 +9,7 @@ use leptos::prelude::*;
 use crate::{
     components::{form::Field, panel::refusal},
     frame::{NavSection, Page},
+    t, t_view,
 };
 
 /// Form as typed, without the password.
@@ -29,26 +30,26 @@ pub struct SignIn {
 /// `/sign-in`, and every page that requires signing in.
 pub fn page(form: &SignIn) -> Page {
     let refused = form.problem.as_ref().map(|problem| match problem.code {
-        Code::TooManyRequests => refusal("Too many attempts", &problem.detail),
-        _ => refusal("Email or password is wrong", "Check both and try again."),
+        Code::TooManyRequests => refusal(t!("signin-too-many"), &too_many(problem)),
+        _ => refusal(t!("signin-wrong"), t!("signin-wrong-text")),
     });
     // The browser offers passkeys in this field.
     let username = if form.passkeys { "username webauthn" } else { "username" };
-    let email = Field::new("Email address", "email", "email").value(&form.email).autocomplete(username);
-    let password = Field::new("Password", "password", "password").autocomplete("current-password");
+    let email = Field::new(t!("signin-email"), "email", "email").value(&form.email).autocomplete(username);
+    let password = Field::new(t!("signin-password"), "password", "password").autocomplete("current-password");
     let content = view! {
-        <h1>"Sign in"</h1>
-        {(form.ended && form.problem.is_none()).then(|| view! { <p role="status">"You are signed out."</p> })}
+        <h1>{t!("signin-title")}</h1>
+        {(form.ended && form.problem.is_none()).then(|| view! { <p role="status">{t!("signin-signed-out")}</p> })}
         {refused}
         <form method="post" action="/sign-in" class="form">
             <input type="hidden" name="back" value=form.back.clone() />
             {email.view()}
             {password.view()}
             <button class="btn btn-primary btn-lg" type="submit">
-                "Sign in"
+                {t!("signin-title")}
             </button>
         </form>
-        {form.passkeys.then(|| passkey_button(&form.back, "Sign in with a passkey"))}
+        {form.passkeys.then(|| passkey_button(&form.back, t!("signin-with-passkey")))}
         {form
             .providers
             .iter()
@@ -57,16 +58,20 @@ pub fn page(form: &SignIn) -> Page {
                 view! {
                     <p class="standalone-other">
                         <a class="btn btn-lg" href=format!("/sign-in/oidc/{name}?back={back}")>
-                            {format!("Sign in with {label}")}
+                            {t!("signin-with", provider = label)}
                         </a>
                     </p>
                 }
             })
             .collect_view()}
-        <p class="small">"No account, or forgot your password? Ask an admin for a sign-in link. On the first start, the terminal that runs Treeline prints one."</p>
-        <p class="small">"Services use a token instead: " <a href="/api/docs">"API reference"</a> ", " <a href="/docs">"documentation"</a> "."</p>
+        <p class="small">{t!("signin-help")}</p>
+        <p class="small">{t_view!(
+                "signin-services",
+                reference = view! { <a href="/api/docs">{t!("shell-api-reference")}</a> },
+                documentation = view! { <a href="/docs">{t!("shell-documentation")}</a> },
+            )}</p>
     };
-    framed("Sign in", content.into_any())
+    framed(t!("signin-title"), content.into_any())
 }
 
 /// Second step: the first factor was correct, and the person has a second one.
@@ -86,42 +91,42 @@ pub fn second_step(form: &SecondStep) -> Page {
     let problem =
         form.problem.as_ref().filter(|problem| !problem.errors.is_empty() || problem.code == Code::TooManyRequests);
     let refused = problem.map(|problem| match problem.code {
-        Code::TooManyRequests => refusal("Too many attempts", &problem.detail),
-        _ => refusal("That code is wrong", "Check it, or use another way. Each code works once."),
+        Code::TooManyRequests => refusal(t!("signin-too-many"), &too_many(problem)),
+        _ => refusal(t!("signin-wrong-code"), t!("signin-wrong-code-text")),
     });
     let passkey = form.methods.iter().any(|method| method == "passkey");
     let content = view! {
-        <h1>"Second factor"</h1>
+        <h1>{t!("signin-second")}</h1>
         {refused}
-        {passkey.then(|| passkey_button(&form.back, "Use a passkey"))}
+        {passkey.then(|| passkey_button(&form.back, t!("signin-use-passkey")))}
         <form method="post" action="/sign-in/second-step" class="form">
             <input type="hidden" name="state" value=form.state.clone() />
             <input type="hidden" name="back" value=form.back.clone() />
             {super::step_up::second_factor_fields(&form.methods, problem)}
             <button class="btn btn-primary btn-lg" type="submit">
-                "Sign in"
+                {t!("signin-title")}
             </button>
         </form>
-        <p class="small">"Lost your second factor and your recovery codes? An admin can reset it."</p>
+        <p class="small">{t!("signin-second-help")}</p>
         <p class="small">
-            <a href="/sign-in">"Start over"</a>
+            <a href="/sign-in">{t!("signin-start-over")}</a>
         </p>
     };
-    framed("Second factor", content.into_any())
+    framed(t!("signin-second"), content.into_any())
 }
 
 /// Sign-in by a provider or a proxy that led to no account.
 pub fn provider_refused(problem: &Problem) -> Page {
     let content = view! {
-        <h1>"You are not signed in"</h1>
+        <h1>{t!("signin-not")}</h1>
         <p>{problem.detail.clone()}</p>
         <p class="actions">
             <a class="btn" href="/sign-in?ended=1">
-                "Other ways to sign in"
+                {t!("signin-other-ways")}
             </a>
         </p>
     };
-    framed("Not signed in", content.into_any())
+    framed(t!("signin-not"), content.into_any())
 }
 
 /// Button that signs in with a passkey; visible only if the browser supports passkeys.
@@ -140,30 +145,40 @@ fn passkey_button(back: &str, word: &'static str) -> AnyView {
 /// `/sign-in/{token}`: the page with the button.
 pub fn confirm(token: &str) -> Page {
     let content = view! {
-        <h1>"Sign in to Treeline"</h1>
-        <p>"This link works once. Continue to use it in this browser."</p>
+        <h1>{t!("signin-link-title")}</h1>
+        <p>{t!("signin-link-text")}</p>
         <form method="post" action=format!("/sign-in/{token}") class="form">
             <button class="btn btn-primary btn-lg" type="submit">
-                "Sign in"
+                {t!("signin-title")}
             </button>
         </form>
     };
-    framed("Sign in", content.into_any())
+    framed(t!("signin-title"), content.into_any())
 }
 
 /// `/sign-in/{token}` if the link does not work.
 pub fn refused() -> Page {
     let content = view! {
-        <h1>"This link has expired or was used"</h1>
-        <p>"Ask an admin for a new one."</p>
-        <p>"If you used it in this browser, you are probably signed in."</p>
+        <h1>{t!("signin-expired")}</h1>
+        <p>{t!("signin-expired-ask")}</p>
+        <p>{t!("signin-expired-maybe")}</p>
         <p class="actions">
             <a class="btn" href="/">
-                "Open Treeline"
+                {t!("error-open")}
             </a>
         </p>
     };
-    framed("Link not valid", content.into_any())
+    framed(t!("signin-invalid"), content.into_any())
+}
+
+/// How long to wait after too many attempts.
+fn too_many(problem: &Problem) -> String {
+    match problem.retry_after_seconds {
+        Some(seconds) => {
+            t!("signin-try-in", time = &crate::pace::duration(f64::from(seconds)))
+        }
+        None => problem.detail.clone(),
+    }
 }
 
 fn framed(title: &str, content: AnyView) -> Page {

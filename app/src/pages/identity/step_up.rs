@@ -10,6 +10,7 @@ use super::factors;
 use crate::{
     components::{form::Field, panel::refusal},
     frame::Page,
+    t,
 };
 
 /// Content of the page that asks again.
@@ -112,8 +113,8 @@ pub fn page(form: &StepUp) -> Page {
 pub(crate) fn second_factor_fields(methods: &[String], problem: Option<&Problem>) -> AnyView {
     let accepts = |method: &str| methods.iter().any(|it| it == method);
     let code = accepts("totp").then(|| {
-        let hint = "The six digits that your authenticator app shows now.";
-        Field::new("Code", "code", "text")
+        let hint = t!("signin-code-help");
+        Field::new(t!("signin-code"), "code", "text")
             .optional()
             .autocomplete("one-time-code")
             .hint(hint)
@@ -121,8 +122,8 @@ pub(crate) fn second_factor_fields(methods: &[String], problem: Option<&Problem>
             .view()
     });
     let recovery = accepts("recovery_code").then(|| {
-        let hint = "If you have lost your second factor. Each code works once.";
-        Field::new("Recovery code", "recovery_code", "text")
+        let hint = t!("signin-recovery-help");
+        Field::new(t!("signin-recovery"), "recovery_code", "text")
             .optional()
             .hint(hint)
             .judged(problem, "/recovery_code")

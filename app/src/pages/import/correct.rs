@@ -3,7 +3,7 @@
 //!
 //! A plain form. On a phone each row is a card and each cell has a label.
 
-use domain::{Job, Problem, dispatch::progress::grouped, id::Uuid};
+use domain::{Job, Problem, id::Uuid};
 use leptos::prelude::*;
 
 use crate::pages::import::progress;
@@ -15,6 +15,9 @@ use crate::{
         state::icon,
     },
     frame::{NavSection, Page},
+    job_view::counted,
+    speech::in_words,
+    t, t_view,
 };
 
 /// Content of the page.
@@ -53,42 +56,43 @@ pub fn page(job: &Job, page_data: &Correct) -> Page {
     let content = if page_data.rows.is_empty() {
         let back = view! {
             <a class="btn" href=format!("/imports/{}", job.id)>
-                "Back to the import"
+                {t!("correct-back")}
             </a>
         };
-        empty("Nothing to fix", "No row of this import has failed, or all of them are being retried.", back.into_any())
+        empty(t!("correct-none"), t!("correct-none-text"), back.into_any())
     } else {
         form(job, page_data)
     };
     let heading = match page_data.rows.len() {
-        0 => "Fix failed rows".to_owned(),
-        1 => "Fix 1 row".to_owned(),
-        n => format!("Fix {n} rows"),
+        0 => t!("correct-title").to_owned(),
+        n => t!("progress-fix", rows = &counted(true, n as i64)),
     };
-    breadcrumbs(&[("/imports", "Imports"), (&format!("/imports/{}", job.id), &name)], heading.clone());
+    breadcrumbs(&[("/imports", t!("nav-imports")), (&format!("/imports/{}", job.id), &name)], heading.clone());
     let content = view! {
         <div class="page-head">
             <h1>{heading}</h1>
-            <p class="sub">"Change what is wrong. Rows that you change are retried; the others stay as they are."</p>
+            <p class="sub">{t!("correct-text")}</p>
         </div>
         {content}
     }
     .into_any();
-    let title = if page_data.problem.is_some() { "Nothing was retried: fix failed rows" } else { "Fix failed rows" };
-    Page { title: format!("{title} of {name}"), nav_section: NavSection::Imports, content, is_live: false }
+    let title = if page_data.problem.is_some() {
+        t!("correct-page-refused", name = &name)
+    } else {
+        t!("correct-page", name = &name)
+    };
+    Page { title, nav_section: NavSection::Imports, content, is_live: false }
 }
 
 fn form(job: &Job, page_data: &Correct) -> AnyView {
     let id = job.id;
     let cut = page_data.is_cut.then(|| {
-        note(view! {
-            "Showing the first " {grouped(page_data.rows.len() as i64)} " of " {grouped(job.counts.dead)}
-            " failed rows. For many it is easier to "
-            <a href=format!("/api/v1/jobs/{id}/failures?format=csv")>"download them"</a>
-            ", fix them there, and "
-            <a href=format!("/imports/new?again={id}")>"upload them"</a>
-            "."
-        })
+        note(t_view!(
+            "correct-cut",
+            download = view! { <a href=format!("/api/v1/jobs/{id}/failures?format=csv")>{t!("correct-cut-download")}</a> },
+            upload = view! { <a href=format!("/imports/new?again={id}")>{t!("correct-cut-upload")}</a> };
+            shown = page_data.rows.len(), all = job.counts.dead
+        ))
     });
     let names = page_data.columns.iter().map(|name| view! { <th scope="col">{name.clone()}</th> }).collect_view();
     let width = (page_data.columns.len() + 1).to_string();
@@ -97,12 +101,12 @@ fn form(job: &Job, page_data: &Correct) -> AnyView {
         {page_data.problem.as_ref().map(problem_notice)}
         {cut}
         <form class="card correct-form" method="post" action=format!("/imports/{id}/correct")>
-            <div class="table-wrap scroll" tabindex="0" role="region" aria-label="Failed rows">
+            <div class="table-wrap scroll" tabindex="0" role="region" aria-label=t!("downloads-failed", kind = "row")>
                 <table class="table correct">
                     <thead>
                         <tr>
                             <th scope="col" class="num">
-                                "Line"
+                                {t!("import-line")}
                             </th>
                             {names}
                         </tr>
@@ -114,7 +118,7 @@ fn form(job: &Job, page_data: &Correct) -> AnyView {
                 <div class="stack">
                     <label class="check">
                         <input type="checkbox" name="others" value="yes" checked=page_data.others_too />
-                        <span>"Also retry the rows I did not change"</span>
+                        <span>{t!("correct-others")}</span>
                     </label>
                     {page_data.needs_reason.then(|| reason("correct", &page_data.reason, true))}
                 </div>
@@ -122,9 +126,9 @@ fn form(job: &Job, page_data: &Correct) -> AnyView {
             <div class="card-foot">
                 <button class="btn btn-primary" type="submit">
                     {icon("rotate-cw")}
-                    "Retry changed rows"
+                    {t!("correct-retry")}
                 </button>
-                <a class="btn btn-quiet" href=format!("/imports/{id}")>"Back to the import"</a>
+                <a class="btn btn-quiet" href=format!("/imports/{id}")>{t!("correct-back")}</a>
             </div>
         </form>
     }
@@ -153,7 +157,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
                         size=cell.chars().count().clamp(6, 32).to_string()
                         autocomplete="off"
                         spellcheck="false"
-                        aria-label=format!("{name}, line {line}")
+                        aria-label=t!("import-cell-line", name = name, line = &line)
                         aria-describedby=why.clone()
                         aria-invalid=(bad == Some(place)).then_some("true")
                     />
@@ -161,13 +165,13 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
             }
         })
         .collect_view();
-    let message = row.fault.clone().unwrap_or_else(|| row.problem.clone());
+    let message = row.fault.as_deref().map_or_else(|| in_words(&row.problem), in_words);
     view! {
         <tbody>
             <tr>
                 <th scope="row" class="number sub">
                     <span class="correct-name" aria-hidden="true">
-                        "Line "
+                        {t!("import-line")} " "
                     </span>
                     {line}
                 </th>

@@ -1,6 +1,6 @@
 //! `/imports`: upload field, and the imports of the reader, newest first.
 
-use domain::{Job, JobStatus, dispatch::progress::grouped};
+use domain::{Job, JobStatus};
 use leptos::prelude::*;
 
 use super::new_import::sample;
@@ -13,8 +13,10 @@ use crate::{
         timestamp::ago,
     },
     frame::{NavSection, Page},
+    job_view::counted,
     meter::Meter,
     pace::duration,
+    t,
     upload::UploadForm,
 };
 
@@ -46,7 +48,7 @@ pub fn page(imports: &Imports) -> Page {
             <div class="actions">
                 <a class="btn btn-primary" href="/imports/new">
                     {icon("upload")}
-                    "New import"
+                    {t!("imports-new")}
                 </a>
             </div>
         }
@@ -63,13 +65,13 @@ pub fn page(imports: &Imports) -> Page {
     };
     let content = view! {
         <div class="page-head">
-            <h1>"Imports"</h1>
+            <h1>{t!("nav-imports")}</h1>
             {new}
         </div>
         {upload}
         <section class="card" aria-labelledby="recent">
             <div class="card-head">
-                <h2 id="recent">{if imports.first { "Recent imports" } else { "Older imports" }}</h2>
+                <h2 id="recent">{if imports.first { t!("imports-recent") } else { t!("imports-older") }}</h2>
             </div>
             <div id="uploads" data-refresh="" data-topics="imports">
                 {list}
@@ -78,18 +80,15 @@ pub fn page(imports: &Imports) -> Page {
     }
     .into_any();
     let is_live = imports.may_upload && imports.first;
-    Page { title: "Imports".to_owned(), nav_section: NavSection::Imports, content, is_live }
+    Page { title: t!("nav-imports").to_owned(), nav_section: NavSection::Imports, content, is_live }
 }
 
 /// Empty list: no imports, or none on this page.
 fn nothing(imports: &Imports) -> AnyView {
     let (title, text) = match (imports.first, imports.may_upload) {
-        (true, true) => (
-            "Your first import starts here",
-            "Drop a spreadsheet above. You see its rows, watch them being worked on one by one, and download the results. Rows that fail come back with the reason.",
-        ),
-        (true, false) => ("No imports yet", "Files that you import appear here."),
-        (false, _) => ("No older imports", "Everything older has been deleted, or there was nothing before."),
+        (true, true) => (t!("imports-first"), t!("imports-first-text")),
+        (true, false) => (t!("imports-none"), t!("imports-none-text")),
+        (false, _) => (t!("imports-none-older"), t!("imports-none-older-text")),
     };
     view! { <div class="empty">{treeline(1, "empty-mark")} <h2>{title}</h2> <p>{text}</p></div> }.into_any()
 }
@@ -98,10 +97,10 @@ fn older(imports: &Imports) -> Option<AnyView> {
     let next = imports.next.clone()?;
     Some(
         view! {
-            <nav class="table-foot" aria-label="Pages">
+            <nav class="table-foot" aria-label=t!("imports-pages")>
                 <span></span>
                 <a class="btn btn-sm" href=next rel="next">
-                    "Older"
+                    {t!("imports-older-link")}
                 </a>
             </nav>
         }
@@ -115,10 +114,7 @@ fn row(job: &Job) -> impl IntoView + use<> {
     let counts = job.tree.counts;
     let meter = Meter::of_tree(job);
     let completed = job.tree.status == JobStatus::Completed;
-    let rows = match meter.whole {
-        1 => "1 row".to_owned(),
-        n => format!("{} rows", grouped(n)),
-    };
+    let rows = counted(true, meter.whole);
     view! {
         <li class="imp" data-key=id.to_string()>
             <span class="file-icon">{icon("file-text")}</span>
@@ -130,7 +126,7 @@ fn row(job: &Job) -> impl IntoView + use<> {
             </div>
             <div class="imp-bar stack-1">
                 <span class="meter">
-                    {still_bar(meter, Size::Thin, format!("Progress of {name}"))}
+                    {still_bar(meter, Size::Thin, t!("progress-of", name = &name))}
                     <span class="num meter-number">{meter.number()}</span>
                 </span>
                 <span class="xs faint">{progress(job)}</span>
@@ -139,16 +135,16 @@ fn row(job: &Job) -> impl IntoView + use<> {
             <span class="xs faint imp-ago num">{ago(job.created_at)}</span>
             {if !completed {
                 view! {
-                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=format!("Watch {name}")>
-                        "Watch"
+                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=t!("imports-watch-name", name = &name)>
+                        {t!("imports-watch")}
                     </a>
                 }
                 .into_any()
             } else if counts.dead > 0 && job.parent_id.is_none() {
                 view! {
-                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=format!("Fix rows of {name}")>
+                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=t!("imports-fix-name", name = &name)>
                         {icon("pencil")}
-                        "Fix rows"
+                        {t!("imports-fix")}
                     </a>
                 }
                 .into_any()
@@ -158,17 +154,17 @@ fn row(job: &Job) -> impl IntoView + use<> {
                         class="btn btn-sm"
                         href=format!("/api/v1/jobs/{id}/results?format=csv")
                         download=crate::pages::import::progress::file_of(job, "results.csv")
-                        aria-label=format!("Results of {name}")
+                        aria-label=t!("imports-results-name", name = &name)
                     >
                         {icon("download")}
-                        "Results"
+                        {t!("downloads-results")}
                     </a>
                 }
                 .into_any()
             } else {
                 view! {
-                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=format!("Open {name}")>
-                        "Open"
+                    <a class="btn btn-sm" href=format!("/imports/{id}") aria-label=t!("imports-open-name", name = &name)>
+                        {t!("imports-open")}
                     </a>
                 }
                 .into_any()
@@ -183,12 +179,12 @@ fn progress(job: &Job) -> String {
     match (job.tree.status, job.started_at.zip(job.completed_at)) {
         // The duration of a later completion includes the time in which somebody corrected rows.
         (JobStatus::Completed, Some((from, to))) if job.completion <= 1 => {
-            format!("Took {}", duration(to.seconds_since(from)))
+            t!("live-took", took = &duration(to.seconds_since(from)))
         }
-        (JobStatus::Completed, _) => format!("{} done", grouped(counts.succeeded)),
+        (JobStatus::Completed, _) => t!("live-bar-done", done = counts.succeeded),
         _ if counts.unresolved() > 0 => {
-            format!("{} done, {} failed", grouped(counts.succeeded), grouped(counts.unresolved()))
+            t!("imports-done-failed", done = counts.succeeded, failed = counts.unresolved())
         }
-        _ => format!("{} done", grouped(counts.succeeded)),
+        _ => t!("live-bar-done", done = counts.succeeded),
     }
 }

@@ -29,6 +29,8 @@ use leptos::prelude::*;
 use crate::{
     components::{breadcrumbs::breadcrumbs, state::icon},
     frame::{NavSection, Page},
+    speech::in_words,
+    t, t_view,
     upload::{UploadForm, size},
 };
 
@@ -112,16 +114,18 @@ impl fmt::Display for Seen<'_> {
 }
 
 /// The steps of an import. Steps between these two belong here.
-const STEPS: [&str; 2] = ["Upload", "Review and start"];
+fn step_names() -> [&'static str; 2] {
+    [t!("import-step-upload"), t!("import-step-review")]
+}
 
 /// The step at which the form is.
 pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     let heading = match (&form.upload, &form.corrects) {
-        (None, None) if has_files(form) => "Review files",
-        (None, None) => "New import",
-        (None, Some(_)) => "Upload corrected rows",
-        (Some(_), None) => "Review rows",
-        (Some(_), Some(_)) => "Review corrected rows",
+        (None, None) if has_files(form) => t!("import-review-files"),
+        (None, None) => t!("imports-new"),
+        (None, Some(_)) => t!("import-upload-corrected"),
+        (Some(_), None) => t!("import-review"),
+        (Some(_), Some(_)) => t!("import-review-corrected"),
     };
     let refused = problem.map(|problem| notice(title(problem), &detail(problem, form.limit_bytes)));
     let body = match &form.upload {
@@ -129,7 +133,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         None => upload(form),
         Some(upload) => review(form, upload, problem),
     };
-    breadcrumbs(&[("/imports", "Imports")], "New import");
+    breadcrumbs(&[("/imports", t!("nav-imports"))], t!("imports-new"));
     let content = view! {
         <div class=if form.upload.is_some() { "stack gap-4" } else { "narrow" }>
             <div class="page-head">
@@ -143,7 +147,7 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         </div>
     }
     .into_any();
-    let title = if problem.is_some() { format!("Not started: {heading}") } else { heading.to_owned() };
+    let title = if problem.is_some() { t!("import-not-started-title", heading = heading) } else { heading.to_owned() };
     Page { title, nav_section: NavSection::Imports, content, is_live: form.upload.is_none() && !has_files(form) }
 }
 
@@ -152,10 +156,10 @@ const fn has_files(form: &ImportForm) -> bool {
 }
 
 fn steps(at: usize) -> impl IntoView {
-    let steps = STEPS
-        .iter()
+    let steps = step_names()
+        .into_iter()
         .enumerate()
-        .map(|(place, &word)| {
+        .map(|(place, word)| {
             if place < at {
                 view! {
                     <li class="is-done">
@@ -174,7 +178,7 @@ fn steps(at: usize) -> impl IntoView {
         })
         .collect_view();
     view! {
-        <ol class="steps" aria-label="Steps">
+        <ol class="steps" aria-label=t!("import-steps")>
             {steps}
         </ol>
     }
@@ -185,8 +189,10 @@ fn corrects(first: &Corrects) -> AnyView {
         <p class="note-line">
             {icon("info")}
             <span>
-                "These rows correct " <a href=format!("/imports/{}", first.id)>{first.name.clone()}</a>
-                ". Upload the list of failed rows as it was downloaded: columns that begin with _ are left out, and each row keeps its line."
+                {t_view!(
+                    "import-corrects",
+                    import = view! { <a href=format!("/imports/{}", first.id)>{first.name.clone()}</a> },
+                )}
             </span>
         </p>
     }
@@ -209,12 +215,12 @@ fn upload(form: &ImportForm) -> AnyView {
 pub(crate) fn sample() -> AnyView {
     view! {
         <form class="row-wrap sample" method="post" action="/imports/sample">
-            <span class="small soft">"No file at hand?"</span>
+            <span class="small soft">{t!("import-sample")}</span>
             <button class="btn btn-sm" type="submit" id="sample">
-                "Try a sample CSV"
+                {t!("import-sample-try")}
             </button>
             <a class="small" href="/sample.csv" download="treeline-sample.csv">
-                "Download it"
+                {t!("import-sample-download")}
             </a>
         </form>
     }
@@ -226,7 +232,7 @@ fn advice(form: &ImportForm) -> AnyView {
     let words = form.check.as_ref().map(grid::advice);
     view! {
         <p class="sub" id="advice" data-refresh="">
-            {words.unwrap_or_else(|| "Look at how the file is read, then start the import.".to_owned())}
+            {words.unwrap_or_else(|| t!("import-advice").to_owned())}
         </p>
     }
     .into_any()
@@ -251,14 +257,14 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
     let plain = form.check.is_none().then(|| {
         view! {
             <button class="btn btn-lg only-plain" type="submit" name="do" value="check" formnovalidate>
-                "Show the rows again"
+                {t!("import-show-again")}
             </button>
         }
     });
     let start = match (&form.check, &form.preview) {
         (Some(check), _) => grid::start(check),
         (None, Some(preview)) => preview::start(preview),
-        (None, None) => "Start import".to_owned(),
+        (None, None) => t!("import-start").to_owned(),
     };
     let replace = form
         .corrects
@@ -268,7 +274,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
         <form class="stack gap-4" method="post" action="/imports" data-upload="stored" data-review="">
             // The first button is the one that the Enter key presses.
             <button class="vh" type="submit" name="do" value="check" tabindex="-1" aria-hidden="true">
-                "Check again"
+                {t!("import-check-again")}
             </button>
             <input type="hidden" name="upload_id" value=upload.id.to_string() />
             {form.corrects.as_ref().map(|first| view! { <input type="hidden" name="corrects" value=first.id.to_string() /> })}
@@ -277,13 +283,13 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
                 <span class="two grow">
                     <strong class="clip">{upload.filename.clone()}</strong>
                     <span id="file-facts" data-refresh="">
-                        {format!("{} uploaded", size(upload.bytes))}
+                        {t!("import-uploaded", size = &size(upload.bytes))}
                         {form.preview.as_ref().map(|preview| preview::facts(preview, &form.sheet))}
                     </span>
                 </span>
                 <a class="btn btn-sm" href=replace>
                     {icon("upload")}
-                    "Replace"
+                    {t!("import-replace")}
                 </a>
             </section>
             {options::section(form, upload, problem)}
@@ -296,7 +302,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
             </div>
             <div class="wiz-foot">
                 <a class="btn btn-lg" href="/imports">
-                    "Cancel"
+                    {t!("live-upload-cancel")}
                 </a>
                 {plain}
                 <span class="soft small grow" id="counts" data-refresh="">
@@ -332,11 +338,11 @@ fn notice(title: &str, detail: &str) -> AnyView {
 fn title(problem: &Problem) -> &'static str {
     use domain::Code;
     match problem.code {
-        Code::NoRows => "The file has no rows",
-        Code::BadHeader => "The header has empty or repeated column names",
-        Code::TooLarge => "The file is too large",
-        Code::UnsupportedMediaType => "This file type is not supported",
-        _ => "The import was not started",
+        Code::NoRows => t!("import-no-rows"),
+        Code::BadHeader => t!("import-bad-header"),
+        Code::TooLarge => t!("import-too-large"),
+        Code::UnsupportedMediaType => t!("import-unsupported"),
+        _ => t!("import-not-started"),
     }
 }
 
@@ -344,8 +350,8 @@ fn title(problem: &Problem) -> &'static str {
 fn detail(problem: &Problem, limit: i64) -> String {
     match problem.code {
         domain::Code::TooLarge => {
-            format!("The file is larger than {}. Split it and import the parts.", size(limit))
+            t!("import-larger", limit = &size(limit))
         }
-        _ => problem.detail.clone(),
+        _ => in_words(&problem.detail),
     }
 }

@@ -4,11 +4,7 @@ mod actions; // share, cancel, delete
 mod downloads; // results and failed rows
 mod rows; // failed rows by error group
 
-use domain::{
-    Job, JobStatus, Outcome,
-    api::ErrorGroup,
-    dispatch::{progress::grouped, waiting_reason::WaitingItems},
-};
+use domain::{Job, JobStatus, Outcome, api::ErrorGroup, dispatch::waiting_reason::WaitingItems};
 use leptos::prelude::*;
 
 use super::new_import::Corrects;
@@ -16,8 +12,9 @@ use crate::pages::job::holds::holds_of_import;
 use crate::{
     components::{breadcrumbs::breadcrumbs, state::icon, timestamp::clock},
     frame::{NavSection, Page},
-    job_view::{Head, job_shape},
+    job_view::{Head, counted, job_shape},
     live::import::LiveImport,
+    t, t_view,
 };
 
 pub use actions::Actions;
@@ -43,12 +40,6 @@ pub(crate) fn file_of(job: &Job, what: &str) -> String {
     format!("{stem}-{what}")
 }
 
-/// A number of rows of a file, or of items of a job without a file.
-pub(crate) fn counted(file: bool, n: i64) -> String {
-    let (one, many) = if file { ("row", "rows") } else { ("item", "items") };
-    format!("{} {}", grouped(n), if n == 1 { one } else { many })
-}
-
 /// Shape and label of the state, for the owner of a file.
 pub(crate) fn state(job: &Job, file: bool) -> AnyView {
     let bad = job.tree.counts.unresolved();
@@ -59,15 +50,16 @@ pub(crate) fn state(job: &Job, file: bool) -> AnyView {
     };
     let shape = job_shape(job.tree.status, outcome);
     let words = match (job.tree.status, outcome) {
-        (JobStatus::Waiting, _) => "Waiting".to_owned(),
-        (JobStatus::Running, _) => "In progress".to_owned(),
-        (JobStatus::Cancelling, _) => "Canceling".to_owned(),
-        (JobStatus::Completed, Some(Outcome::Partial)) if bad == 1 => format!("{} needs attention", counted(file, 1)),
-        (JobStatus::Completed, Some(Outcome::Partial)) => format!("{} need attention", counted(file, bad)),
-        (JobStatus::Completed, Some(Outcome::Failed)) if file => "No rows could be imported".to_owned(),
-        (JobStatus::Completed, Some(Outcome::Failed)) => "Failed".to_owned(),
-        (JobStatus::Completed, Some(Outcome::Cancelled)) => "Canceled".to_owned(),
-        (JobStatus::Completed, _) => "Completed".to_owned(),
+        (JobStatus::Waiting, _) => t!("live-status-waiting").to_owned(),
+        (JobStatus::Running, _) => t!("live-status-running").to_owned(),
+        (JobStatus::Cancelling, _) => t!("live-status-canceling").to_owned(),
+        (JobStatus::Completed, Some(Outcome::Partial)) => {
+            t!("progress-attention", n = bad, rows = &counted(file, bad))
+        }
+        (JobStatus::Completed, Some(Outcome::Failed)) if file => t!("progress-none").to_owned(),
+        (JobStatus::Completed, Some(Outcome::Failed)) => t!("live-status-failed").to_owned(),
+        (JobStatus::Completed, Some(Outcome::Cancelled)) => t!("live-status-canceled").to_owned(),
+        (JobStatus::Completed, _) => t!("live-status-completed").to_owned(),
     };
     view! {
         <span class=format!("state s-{shape} badge")>
@@ -112,7 +104,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, context: ImportC
     let ImportContext { own, waiting, panel, may_change, actions, corrects, corrected_by } = context;
     let fixes = may_change && dead > 0;
     let file = job.upload_id.is_some();
-    breadcrumbs(&[("/imports", "Imports")], name.as_str());
+    breadcrumbs(&[("/imports", t!("nav-imports"))], name.as_str());
     let content = view! {
         {woods()}
         {actions.flash()}
@@ -122,7 +114,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, context: ImportC
             {state(job, file)}
             {actions::header(job, &actions, may_change, panel.is_some())}
         </div>
-        <LiveImport id=job.id label=format!("Progress of {name}") head=Head::of(job) />
+        <LiveImport id=job.id label=t!("progress-of", name = &name) head=Head::of(job) />
         // A reason to wait, such as a paused type, may change without an event of the job.
         <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
             {holds_of_import(&waiting)}
@@ -135,9 +127,13 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, context: ImportC
         </div>
         {panel}
         <p class="small soft">
-            {(!own).then(|| view! { "Imported by " <b>{job.owner.name.clone()}</b> " · " })}
-            {if file { "Uploaded " } else { "Created " }} {clock(job.created_at)} " · Job type "
-            {job.job_type.clone()} {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>"Open as a job"</a> })}
+            {(!own).then(|| view! { {t_view!("progress-imported-by", owner = view! { <b>{job.owner.name.clone()}</b> })} " · " })}
+            {if file {
+                t_view!("progress-uploaded", time = clock(job.created_at))
+            } else {
+                t_view!("progress-created", time = clock(job.created_at))
+            }} " · " {t!("progress-job-type", name = &job.job_type)}
+            {staff.then(|| view! { " · " <a href=format!("/jobs/{}", job.id)>{t!("progress-open-job")}</a> })}
         </p>
     }
     .into_any();
@@ -156,7 +152,7 @@ fn next_step(job: &Job) -> AnyView {
                     view! {
                         <a class="btn btn-primary btn-lg" href=format!("/imports/{id}/correct")>
                             {icon("pencil")}
-                            {format!("Fix {}", counted(job.upload_id.is_some(), dead))}
+                            {t!("progress-fix", rows = &counted(job.upload_id.is_some(), dead))}
                         </a>
                     }
                 })}
@@ -166,7 +162,7 @@ fn next_step(job: &Job) -> AnyView {
                 download=file_of(job, "failed.csv")
             >
                 {icon("download")}
-                "Download failed rows"
+                {t!("progress-download-failed")}
             </a>
         </div>
     }
@@ -178,16 +174,16 @@ fn corrections_card(job: &Job) -> AnyView {
     view! {
         <section class="card" id="correct" aria-labelledby="correct-heading">
             <div class="card-head">
-                <h2 id="correct-heading">"Try again"</h2>
+                <h2 id="correct-heading">{t!("progress-try-again")}</h2>
             </div>
             <div class="card-body stack">
                 <p class="small soft">
-                    "Already corrected the list of failed rows? Upload it: only those rows are worked on again, and they keep their line numbers."
+                    {t!("progress-try-again-text")}
                 </p>
                 <div>
                     <a class="btn" href=format!("/imports/new?again={}", job.id)>
                         {icon("upload")}
-                        "Upload corrected rows"
+                        {t!("import-upload-corrected")}
                     </a>
                 </div>
             </div>
@@ -202,10 +198,11 @@ fn related(corrects: Option<&Corrects>, corrected_by: &[Corrects]) -> Option<Any
         return None;
     }
     let link = |import: &Corrects| view! { <a href=format!("/imports/{}", import.id)>{import.name.clone()}</a> };
-    let first = corrects.map(|first| view! { <p class="related-line">"These rows correct " {link(first)} "."</p> });
+    let first = corrects
+        .map(|first| view! { <p class="related-line">{t_view!("progress-corrects", import = link(first))}</p> });
     let later = corrected_by
         .iter()
-        .map(|later| view! { <p class="related-line">"Corrected rows were uploaded as " {link(later)} "."</p> })
+        .map(|later| view! { <p class="related-line">{t_view!("progress-corrected-by", import = link(later))}</p> })
         .collect_view();
     Some(view! { <div class="notice notice-info related">{icon("info")} <div>{first} {later}</div></div> }.into_any())
 }

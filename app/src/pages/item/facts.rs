@@ -1,9 +1,9 @@
 //! Facts about an item: its job, type, owner, and keys, each with a link.
 
+use crate::speech::grouped;
 use domain::{
     Item,
     debounce::ItemDebounce,
-    dispatch::progress::grouped,
     query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;

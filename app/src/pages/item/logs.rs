@@ -1,8 +1,8 @@
 //! Last lines of the log of an attempt, with links to the logs of the others.
 
+use crate::speech::grouped;
 use domain::{
     api::{LogLevel, LogLine, LogTail},
-    dispatch::progress::grouped,
     id::Uuid,
 };
 use leptos::prelude::*;

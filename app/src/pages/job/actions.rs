@@ -1,7 +1,8 @@
 //! Actions on a job, in the header of its page: cancel, replay, pin, delete. Each form shows its effect in current
 //! numbers.
 
-use domain::{Job, JobStatus, dispatch::progress::grouped, query::filter::Term};
+use crate::speech::grouped;
+use domain::{Job, JobStatus, query::filter::Term};
 use leptos::prelude::*;
 
 use crate::{
@@ -111,7 +112,7 @@ fn cancel(job: &Job, actions: &Actions) -> Confirm {
         icon: "ban",
         verb: "Cancel job…",
         question: format!("Cancel “{}”?", name(job)),
-        text: canceling(&job.tree.counts, "item"),
+        text: canceling(&job.tree.counts, false),
         button: "Cancel job".to_owned(),
         dangerous: true,
         way_out: "Keep running",

@@ -7,7 +7,8 @@ pub(super) mod tests;
 
 use std::collections::BTreeMap;
 
-use domain::{Counts, Job, JobStatus, Outcome, dispatch::progress::grouped};
+use crate::speech::grouped;
+use domain::{Counts, Job, JobStatus, Outcome};
 use leptos::prelude::*;
 
 use self::layout::{Edge, Graph, MOST, Node, Relation, Shown, layout};

@@ -1,14 +1,13 @@
 //! Reasons why a job does not progress, as sentences. An estimate would be wrong too often.
 
-use domain::dispatch::{
-    progress::grouped,
-    waiting_reason::{WaitingItems, WaitingReason},
-};
+use crate::speech::grouped;
+use domain::dispatch::waiting_reason::{WaitingItems, WaitingReason};
 use leptos::prelude::*;
 
 use crate::{
     components::{state::icon, timestamp::clock},
     pace::duration,
+    t, t_view,
 };
 
 /// One line for every type whose items are blocked or unclaimed. Empty if there are none.
@@ -83,26 +82,22 @@ fn line(waiting: &WaitingItems) -> Option<AnyView> {
 pub fn holds_of_import(waiting: &[WaitingItems]) -> Vec<AnyView> {
     let stuck = waiting.iter().filter_map(|waiting| {
         let why = match &waiting.waiting_reason {
-            WaitingReason::Paused => view! { "This kind of work is paused for now." }.into_any(),
-            WaitingReason::NoWorker(None) => view! { "Nobody has begun to work on files of this kind." }.into_any(),
-            WaitingReason::NoWorker(Some(at)) => {
-                view! { "Nobody has worked on files of this kind since " {clock(*at)} "." }.into_any()
-            }
-            WaitingReason::TargetUnavailable { .. } => {
-                view! { "What works on files of this kind does not answer at the moment." }.into_any()
-            }
+            WaitingReason::Paused => t!("holds-paused").into_any(),
+            WaitingReason::NoWorker(None) => t!("holds-nobody").into_any(),
+            WaitingReason::NoWorker(Some(at)) => t_view!("holds-nobody-since", time = clock(*at)).into_any(),
+            WaitingReason::TargetUnavailable { .. } => t!("holds-no-answer").into_any(),
             WaitingReason::BuiltinExecutor
             | WaitingReason::Queued
             | WaitingReason::AtConcurrencyLimit { .. }
             | WaitingReason::AtKeyLimit { .. }
             | WaitingReason::RateLimited { .. } => return None,
         };
-        let rows = match waiting.count {
-            1 => "1 row waits. ".to_owned(),
-            n => format!("{} rows wait. ", grouped(n)),
-        };
-        let rest = " Nothing is lost: they go on as soon as that changes.";
-        Some(view! { <p class="note note-warn">{icon("partial")} " " <span>{rows} {why} {rest}</span></p> }.into_any())
+        let rows = t!("holds-rows", n = waiting.count);
+        let rest = t!("holds-rest");
+        Some(
+            view! { <p class="note note-warn">{icon("partial")} " " <span>{rows} " " {why} " " {rest}</span></p> }
+                .into_any(),
+        )
     });
     stuck.collect()
 }

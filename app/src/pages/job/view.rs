@@ -1,8 +1,8 @@
 //! Views of a job: its summary, and tabs with one view each. Links with `?view=`, so that they work without a script.
 
+use crate::speech::grouped;
 use domain::{
     Job,
-    dispatch::progress::grouped,
     query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;

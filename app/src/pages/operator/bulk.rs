@@ -9,9 +9,9 @@ mod operation;
 mod skip_reasons;
 mod start_form;
 
+use crate::speech::grouped;
 use domain::{
     api::{BulkAction, BulkOperation, BulkState, BulkTarget},
-    dispatch::progress::grouped,
     query::filter::{Filter, lists::List},
 };
 use leptos::prelude::*;

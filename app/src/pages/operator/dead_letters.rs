@@ -13,10 +13,10 @@ mod state_forms;
 
 use std::collections::HashMap;
 
+use crate::speech::grouped;
 use domain::{
     Item,
     api::{ErrorGroup, ErrorGroupDetail},
-    dispatch::progress::grouped,
     id::Uuid,
     query::filter::{Filter, Term, lists::List},
 };

@@ -1,8 +1,8 @@
 //! Error groups of a job or an import: the same rows for uploaders and for staff.
 
+use crate::speech::grouped;
 use domain::{
     api::ErrorGroup,
-    dispatch::progress::grouped,
     query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;

@@ -333,3 +333,18 @@ pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     .await?;
     Ok(sessions.rows_affected() + links.rows_affected() + shares.rows_affected())
 }
+
+/// Language that a person chose.
+pub async fn language(pool: &PgPool, owner_id: Uuid) -> sqlx::Result<Option<String>> {
+    let language =
+        sqlx::query_scalar!("select language from owner where id = $1", owner_id).fetch_optional(pool).await?;
+    Ok(language.flatten())
+}
+
+/// Sets the language of a person; `None`: that of the browser.
+pub async fn set_language(pool: &PgPool, owner_id: Uuid, language: Option<&str>) -> sqlx::Result<()> {
+    sqlx::query!("update owner set language = $2 where id = $1 and kind = 'user'", owner_id, language)
+        .execute(pool)
+        .await?;
+    Ok(())
+}

@@ -122,9 +122,19 @@ impl FromRequestParts<App> for MaybeCaller {
 fn is_open_to_enrollment(parts: &Parts) -> bool {
     let path = path(parts);
     let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-    ["/api/v1/me", "/api/v1/session", "/account", "/step-up", "/sign-out", "/sign-in", "/theme", "/sidebar"]
-        .into_iter()
-        .any(below)
+    [
+        "/api/v1/me",
+        "/api/v1/session",
+        "/account",
+        "/step-up",
+        "/sign-out",
+        "/sign-in",
+        "/theme",
+        "/sidebar",
+        "/language",
+    ]
+    .into_iter()
+    .any(below)
 }
 
 /// Returns true for paths open to a session that must still choose a password: password, sessions, and sign-out.
@@ -132,7 +142,7 @@ fn is_open_to_enrollment(parts: &Parts) -> bool {
 fn is_open_to_change(parts: &Parts) -> bool {
     let path = path(parts);
     let calls = ["/api/v1/me", "/api/v1/me/password", "/api/v1/me/step-up", "/api/v1/session"];
-    let pages = ["/account", "/account/password", "/step-up", "/sign-out", "/sign-in", "/theme"];
+    let pages = ["/account", "/account/password", "/step-up", "/sign-out", "/sign-in", "/theme", "/language"];
     let below = ["/api/v1/me/sessions", "/account/sessions/", "/sign-in/"];
     calls.into_iter().chain(pages).any(|open| open == path) || below.into_iter().any(|root| path.starts_with(root))
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use app::{
-    document::document,
+    document::document_text,
     frame::{Frame, Page},
 };
 use axum::{
@@ -42,7 +42,7 @@ impl Filled {
     /// pieces takes longer.
     fn draw(&self) -> Option<AnyView> {
         let filled = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        filled.map(|(frame, draw)| InertElement::new(document(&frame, draw).to_html()).into_any())
+        filled.map(|(frame, draw)| InertElement::new(document_text(&frame, draw)).into_any())
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn headers(nonce: &str) -> HeaderMap {
     if let Ok(policy) = HeaderValue::try_from(page_policy(nonce)) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-    // A page depends on the caller and on the cookies for theme and time zone.
-    headers.insert(header::VARY, HeaderValue::from_static("cookie"));
+    // A page depends on the caller, on the cookies for theme, language and time zone, and on the browser's languages.
+    headers.insert(header::VARY, HeaderValue::from_static("cookie, accept-language"));
     headers
 }

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::App;
 use crate::http::ui::{
-    identity::{account, factors, oidc, people, services, share_links, sign_in, step_up},
+    identity::{account, factors, language, oidc, people, services, share_links, sign_in, step_up},
     import::{correct, imports, new_import},
     operator::{bulk, items, overview, workers},
     reference::{api_reference, documentation},
@@ -115,6 +115,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/sign-out", post(sign_in::end))
         .route("/theme", post(theme::choose))
         .route("/sidebar", post(theme::fold))
+        .route("/language", post(language::choose))
         .route("/imports", post(new_import::create))
         .route("/imports/new", post(new_import::upload))
         .route("/imports/sample", post(new_import::try_sample))

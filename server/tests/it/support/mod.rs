@@ -105,6 +105,7 @@ impl Server {
             listen: ([127, 0, 0, 1], 0).into(),
             public_url: None,
             environment: None,
+            languages_dir: None,
             roles: server::config::roles::Roles::default(),
             data_dir: Some(shared.data_dir.path().to_owned()),
             database_url: Some(shared.database.url().parse().expect("a secret")),

@@ -9,7 +9,7 @@ use domain::import::{
 use leptos::prelude::*;
 
 use super::ImportForm;
-use crate::components::state::icon;
+use crate::{components::state::icon, t};
 
 /// Most columns that a form offers to match; the API maps more.
 pub const MOST_COLUMNS: usize = 200;
@@ -73,28 +73,51 @@ fn chosen(choices: &[Choice]) -> Vec<MappedColumn> {
 fn mapped(choice: &Choice) -> MappedColumn {
     let (kind, format) =
         choice.kind.split_once(' ').map_or((choice.kind.as_str(), None), |(kind, format)| (kind, Some(format)));
-    let kind = KINDS.into_iter().find(|(_, name, _)| *name == kind).map_or(ValueKind::Text, |(kind, _, _)| kind);
+    let kind = KINDS.into_iter().find(|(_, name)| *name == kind).map_or(ValueKind::Text, |(kind, _)| kind);
     MappedColumn { from: choice.from.clone(), to: choice.to.clone(), kind, format: format.map(str::to_owned) }
 }
 
-const KINDS: [(ValueKind, &str, &str); 5] = [
-    (ValueKind::Text, "text", "Text"),
-    (ValueKind::Number, "number", "Number"),
-    (ValueKind::Integer, "integer", "Whole number"),
-    (ValueKind::Boolean, "boolean", "Yes or no"),
-    (ValueKind::Date, "date", "Date"),
+const KINDS: [(ValueKind, &str); 5] = [
+    (ValueKind::Text, "text"),
+    (ValueKind::Number, "number"),
+    (ValueKind::Integer, "integer"),
+    (ValueKind::Boolean, "boolean"),
+    (ValueKind::Date, "date"),
 ];
+
+/// Label of a kind in a list of choices.
+fn label(kind: ValueKind) -> &'static str {
+    match kind {
+        ValueKind::Text => t!("kind-text"),
+        ValueKind::Number => t!("kind-number"),
+        ValueKind::Integer => t!("kind-integer"),
+        ValueKind::Boolean => t!("kind-boolean"),
+        ValueKind::Date => t!("kind-date"),
+    }
+}
+
+/// A kind within a line of text.
+pub(super) fn kind_in_words(word: &str) -> &'static str {
+    match word {
+        "number" => t!("kind-in-text-number"),
+        "integer" => t!("kind-in-text-integer"),
+        "boolean" => t!("kind-in-text-boolean"),
+        "date" => t!("kind-in-text-date"),
+        _ => t!("kind-in-text-text"),
+    }
+}
 
 /// Kind and notation in one word for a form, such as `number 1.234,56`.
 fn word(kind: ValueKind, format: Option<&str>) -> String {
-    let name = KINDS.into_iter().find(|(one, _, _)| *one == kind).map_or("text", |(_, name, _)| name);
+    let name = KINDS.into_iter().find(|(one, _)| *one == kind).map_or("text", |(_, name)| name);
     format.map_or_else(|| name.to_owned(), |format| format!("{name} {format}"))
 }
 
 /// Kinds with their notations: word of the form, and name.
 fn kinds() -> Vec<(String, String)> {
     let mut kinds = Vec::new();
-    for (kind, _, name) in KINDS {
+    for (kind, _) in KINDS {
+        let name = label(kind);
         let formats: Vec<(&str, &str)> = match kind {
             ValueKind::Text | ValueKind::Boolean => Vec::new(),
             ValueKind::Number => NumberFormat::ALL.map(|format| (format.as_str(), format.as_str())).to_vec(),
@@ -125,11 +148,11 @@ pub(super) fn section(suggestion: &MappingSuggestion, form: &ImportForm) -> AnyV
         .map(|(place, (column, choice))| line(place, column, choice, &suggestion.properties, form.preview.as_ref()))
         .collect_view();
     let matched = suggestion.columns.iter().filter(|column| column.to.is_some()).count();
-    let sub = format!("{matched} of {all} matched by name");
+    let sub = t!("columns-matched", n = matched, all = all);
     view! {
         <section class="card" aria-labelledby="columns-heading" id="columns">
             <div class="card-head">
-                <h2 id="columns-heading">"Match columns"</h2>
+                <h2 id="columns-heading">{t!("columns-title")}</h2>
                 <span class="sub">{sub}</span>
             </div>
             <input type="hidden" name="matched" value=form.reading() />
@@ -147,11 +170,11 @@ fn foot(suggestion: &MappingSuggestion, choices: &[Choice]) -> AnyView {
     let missing: Vec<&str> =
         required.iter().copied().filter(|name| !choices.iter().any(|choice| choice.to == *name)).collect();
     let required = match required.as_slice() {
-        [] => "No column is required.".to_owned(),
-        names => format!("Required: {}.", names.join(", ")),
+        [] => t!("columns-none-required").to_owned(),
+        names => t!("columns-required", names = &names.join(", ")),
     };
     let missing = (!missing.is_empty()).then(|| {
-        let text = format!("Choose a column for {}.", missing.join(", "));
+        let text = t!("columns-missing", names = &missing.join(", "));
         view! {
             <span class="state s-dead" id="columns-missing">
                 {icon("dead")}
@@ -161,7 +184,7 @@ fn foot(suggestion: &MappingSuggestion, choices: &[Choice]) -> AnyView {
     });
     view! {
         {missing}
-        <span class="soft">{required} " Your choices are suggested again for the next file."</span>
+        <span class="soft">{required} " " {t!("columns-remembered")}</span>
     }
     .into_any()
 }
@@ -208,7 +231,8 @@ fn line(
     // What a script compares a choice with.
     let (suggested_to, suggested_kind) =
         (column.to.clone().unwrap_or_default(), word(column.kind, column.format.as_deref()));
-    let (property_label, values_label) = (format!("Property for {name}"), format!("Values of {name}"));
+    let (property_label, values_label) =
+        (t!("columns-property-for", name = &name), t!("columns-values-of", name = &name));
     view! {
         <li class="map-row">
             <div class="stack-1">
@@ -221,7 +245,7 @@ fn line(
                     <span class="vh">{property_label}</span>
                     <select name=format!("to-{place}") data-column=suggested_to>
                         <option value="" selected=to.is_empty()>
-                            "Do not import"
+                            {t!("columns-do-not-import")}
                         </option>
                         {properties}
                     </select>
@@ -251,17 +275,19 @@ fn reason(column: &SuggestedColumn, to: &str) -> AnyView {
     let (shape, word, why) = match column.matched {
         _ if to != column.to.as_deref().unwrap_or_default() => {
             if to.is_empty() {
-                ("cancelled", "Left out", "your choice")
+                ("cancelled", t!("columns-left-out"), t!("columns-your-choice"))
             } else {
-                ("succeeded", "Matched", "your choice")
+                ("succeeded", t!("columns-match"), t!("columns-your-choice"))
             }
         }
-        Some(MatchKind::Remembered) if to.is_empty() => ("cancelled", "Left out", "as in your last import"),
-        Some(MatchKind::Remembered) => ("succeeded", "Matched", "as in your last import"),
-        Some(MatchKind::Exact) => ("succeeded", "Matched", "same name"),
-        Some(MatchKind::Alias) => ("succeeded", "Matched", "an alias of the type"),
-        Some(MatchKind::Fuzzy) => ("partial", "Check", "similar name"),
-        None => ("cancelled", "Left out", "no property fits"),
+        Some(MatchKind::Remembered) if to.is_empty() => {
+            ("cancelled", t!("columns-left-out"), t!("columns-remembered-choice"))
+        }
+        Some(MatchKind::Remembered) => ("succeeded", t!("columns-match"), t!("columns-remembered-choice")),
+        Some(MatchKind::Exact) => ("succeeded", t!("columns-match"), t!("columns-same-name")),
+        Some(MatchKind::Alias) => ("succeeded", t!("columns-match"), t!("columns-alias")),
+        Some(MatchKind::Fuzzy) => ("partial", t!("columns-check"), t!("columns-similar-name")),
+        None => ("cancelled", t!("columns-left-out"), t!("columns-nothing-fits")),
     };
     view! {
         <span class=format!("state s-{shape}")>

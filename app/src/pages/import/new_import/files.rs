@@ -3,23 +3,23 @@
 use domain::import::upload::Upload;
 use leptos::prelude::*;
 
-use crate::{components::state::icon, upload::size};
+use crate::{components::state::icon, speech::in_words, t, upload::size};
 
 /// The list. `refused`: name of a file, and reason.
 pub(super) fn section(uploads: &[Upload], refused: &[(String, String)]) -> AnyView {
     let stored = uploads
         .iter()
         .map(|upload| {
-            let (name, label) = (upload.filename.clone(), format!("Review rows of {}", upload.filename));
+            let (name, label) = (upload.filename.clone(), t!("live-upload-review-file", name = &upload.filename));
             view! {
                 <li class="file-card">
                     <span class="file-icon">{icon("file-text")}</span>
                     <span class="two grow">
                         <strong class="clip">{name}</strong>
-                        <span>{format!("{} uploaded", size(upload.bytes))}</span>
+                        <span>{t!("import-uploaded", size = &size(upload.bytes))}</span>
                     </span>
                     <a class="btn btn-sm" href=format!("/imports/new?upload_id={}", upload.id) aria-label=label>
-                        "Review rows"
+                        {t!("live-upload-review")}
                     </a>
                 </li>
             }
@@ -33,21 +33,21 @@ pub(super) fn section(uploads: &[Upload], refused: &[(String, String)]) -> AnyVi
                     <span class="file-icon">{icon("dead")}</span>
                     <span class="two grow">
                         <strong class="clip">{name.clone()}</strong>
-                        <span>"Not uploaded. " {reason.clone()}</span>
+                        <span>{t!("files-refused")} " " {in_words(reason)}</span>
                     </span>
                 </li>
             }
         })
         .collect_view();
     view! {
-        <p class="soft">"Nothing has started yet. Review the rows of each file, then start its import. You can come back to this page."</p>
+        <p class="soft">{t!("files-text")}</p>
         <ul class="card lined" id="files">
             {stored} {refused}
         </ul>
         <p>
             <a class="btn" href="/imports/new">
                 {icon("upload")}
-                "Upload more files"
+                {t!("files-more")}
             </a>
         </p>
     }

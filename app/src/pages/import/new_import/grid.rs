@@ -8,15 +8,13 @@ mod line; // one row
 
 use std::collections::{HashMap, HashSet};
 
-use domain::{
-    dispatch::progress::grouped,
-    import::{file_check::FileCheck, row_edit::RowEdit, upload::UploadFormat},
-};
+use crate::speech::grouped;
+use domain::import::{file_check::FileCheck, row_edit::RowEdit, upload::UploadFormat};
 use leptos::prelude::*;
 
 use self::line::{Shape, line};
-use super::ImportForm;
-use crate::components::state::icon;
+use super::{ImportForm, columns::kind_in_words};
+use crate::{components::state::icon, job_view::counted, t, t_view};
 
 /// Rows that are shown whatever they are, from the start and from the end of the file.
 pub const FIRST_ROWS: i64 = 200;
@@ -51,10 +49,6 @@ impl RowFilter {
     }
 }
 
-fn rows(count: i64) -> String {
-    if count == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(count)) }
-}
-
 /// Number of rows that would be imported.
 pub(super) fn ready(check: &FileCheck) -> i64 {
     (check.rows - check.failed - check.left_out).max(0)
@@ -63,21 +57,16 @@ pub(super) fn ready(check: &FileCheck) -> i64 {
 /// Counts in a sentence, such as `9,980 rows are ready, 20 need attention`.
 pub(super) fn summary(check: &FileCheck) -> String {
     let ready = match (ready(check), check.failed + check.left_out) {
-        (1, 0) => "The only row is ready".to_owned(),
-        (n, 0) => format!("All {} are ready", rows(n)),
-        (0, _) => "No row is ready".to_owned(),
-        (1, _) => "1 row is ready".to_owned(),
-        (n, _) => format!("{} are ready", rows(n)),
+        (n @ 1.., 0) => t!("grid-all-ready", n = n),
+        (n, _) => t!("grid-ready", n = n),
     };
     let failed = match check.failed {
         0 => String::new(),
-        1 => ", 1 needs attention".to_owned(),
-        n => format!(", {} need attention", grouped(n)),
+        n => format!(", {}", t!("grid-attention", n = n)),
     };
     let left_out = match check.left_out {
         0 => String::new(),
-        1 => ", 1 is left out".to_owned(),
-        n => format!(", {} are left out", grouped(n)),
+        n => format!(", {}", t!("grid-left-out", n = n)),
     };
     format!("{ready}{failed}{left_out}")
 }
@@ -85,25 +74,17 @@ pub(super) fn summary(check: &FileCheck) -> String {
 /// What is to be done, below the heading of the page.
 pub(super) fn advice(check: &FileCheck) -> String {
     match check.failed {
-        0 if ready(check) == 0 => "No row would be imported. Choose rows that should be.".to_owned(),
-        0 => format!("{}. Start the import below.", summary(check)),
-        failed => {
-            let have = if failed == 1 { "has a problem" } else { "have problems" };
-            let them = if failed == 1 { "that row is" } else { "those rows are" };
-            format!(
-                "{} of {} {have}. Fix them here, or start anyway: {them} set aside and you can fix them later.",
-                grouped(failed),
-                rows(check.rows)
-            )
-        }
+        0 if ready(check) == 0 => t!("grid-advice-none").to_owned(),
+        0 => t!("grid-advice-start", summary = &summary(check)),
+        failed => t!("grid-advice-fix", n = failed, rows = &counted(true, check.rows)),
     }
 }
 
 /// Words of the button that starts the import.
 pub(super) fn start(check: &FileCheck) -> String {
     match ready(check) {
-        0 => "Start import".to_owned(),
-        n => format!("Import {}", rows(n)),
+        0 => t!("import-start").to_owned(),
+        n => t!("import-start-rows", n = n),
     }
 }
 
@@ -142,14 +123,14 @@ pub(super) fn section(check: &FileCheck, form: &ImportForm) -> AnyView {
         check.columns.iter().enumerate().take(shown).map(name).collect_view()
     });
     let heads = heads(check, form, shown);
-    let out = is_optional.then(|| view! { <th scope="col" class="leave-out">"Leave out"</th> });
+    let out = is_optional.then(|| view! { <th scope="col" class="leave-out">{t!("grid-leave-out")}</th> });
     // On a phone a row is a card, which shows all of a few columns, and of many those that matter.
     let is_wide = shown > CARD_COLUMNS;
     let all_columns = is_wide.then(|| {
         view! {
             <label class="check all-columns">
                 <input type="checkbox" id="all-columns" />
-                <span>{format!("Show all {shown} columns of each row")}</span>
+                <span>{t!("grid-all-columns", n = shown)}</span>
             </label>
         }
     });
@@ -157,7 +138,7 @@ pub(super) fn section(check: &FileCheck, form: &ImportForm) -> AnyView {
         <section class=if is_wide { "card rows-card is-wide" } else { "card rows-card" } aria-labelledby="rows-heading" id="rows">
             <div class="card-head">
                 <h2 id="rows-heading" class="vh">
-                    "Rows"
+                    {t!("grid-rows")}
                 </h2>
                 {filter(check, form, edited.len())}
                 <span class="sub end" role="status" id="rows-summary">
@@ -172,7 +153,7 @@ pub(super) fn section(check: &FileCheck, form: &ImportForm) -> AnyView {
                 <table class="sheet" role="table">
                     <thead role="rowgroup">
                         <tr role="row">
-                            <th scope="col">"Line"</th>
+                            <th scope="col">{t!("import-line")}</th>
                             {out}
                             {heads}
                         </tr>
@@ -209,17 +190,17 @@ fn heads(check: &FileCheck, form: &ImportForm, shown: usize) -> impl IntoView + 
     let target = |name: &str| {
         let choice = form.choices.iter().find(|choice| choice.from == name)?;
         let word = match (choice.to.as_str(), choice.kind.split(' ').next().unwrap_or_default()) {
-            ("", _) => "not imported".to_owned(),
-            (to, kind) if to == name => kind.to_owned(),
-            (to, kind) => format!("{to}, {kind}"),
+            ("", _) => t!("grid-not-imported").to_owned(),
+            (to, kind) if to == name => kind_in_words(kind).to_owned(),
+            (to, kind) => format!("{to}, {}", kind_in_words(kind)),
         };
         Some(view! { <span class="faint">" " {word}</span> })
     };
     (0..shown)
         .map(|place| match check.columns.get(place) {
             Some(name) => view! { <th scope="col">{name.clone()}{target(name)}</th> }.into_any(),
-            None if !named => view! { <th scope="col">{format!("Column {}", place + 1)}</th> }.into_any(),
-            None => view! { <th scope="col" class="faint">"no column"</th> }.into_any(),
+            None if !named => view! { <th scope="col">{t!("import-column", n = place + 1)}</th> }.into_any(),
+            None => view! { <th scope="col" class="faint">{t!("import-no-column")}</th> }.into_any(),
         })
         .collect_view()
 }
@@ -252,10 +233,10 @@ fn filter(check: &FileCheck, form: &ImportForm, changed: usize) -> AnyView {
     };
     view! {
         <fieldset class="seg-control" id="row-filter">
-            <legend class="vh">"Show rows"</legend>
-            {option(RowFilter::All, "All", check.rows)}
-            {option(RowFilter::Problems, "Only problems", check.failed)}
-            {(changed > 0).then(|| option(RowFilter::Changed, "Changed", changed as i64))}
+            <legend class="vh">{t!("grid-show")}</legend>
+            {option(RowFilter::All, t!("grid-show-all"), check.rows)}
+            {option(RowFilter::Problems, t!("grid-show-problems"), check.failed)}
+            {(changed > 0).then(|| option(RowFilter::Changed, t!("grid-show-changed"), changed as i64))}
         </fieldset>
     }
     .into_any()
@@ -265,46 +246,46 @@ fn foot(check: &FileCheck, form: &ImportForm, open: &HashSet<i64>, widest: usize
     let mut notes = Vec::new();
     if check.rows > FIRST_ROWS + LAST_ROWS as i64 {
         let special = check.listed.iter().any(|row| row.problem.is_some() || row.edited || row.left_out);
-        let others = if special { ", and every row with a problem or a change" } else { "" };
-        notes.push(format!("Of {} you see the first {FIRST_ROWS} and the last {LAST_ROWS}{others}.", rows(check.rows)));
+        let all = counted(true, check.rows);
+        notes.push(if special {
+            t!("grid-cut-special", rows = &all, first = FIRST_ROWS, last = LAST_ROWS)
+        } else {
+            t!("grid-cut", rows = &all, first = FIRST_ROWS, last = LAST_ROWS)
+        });
     }
     if check.is_cut {
-        notes.push(
-            "There are more rows with problems than fit here. It is easier to correct the file and replace it."
-                .to_owned(),
-        );
+        notes.push(t!("grid-too-many").to_owned());
     }
     let closed = check.listed.iter().filter(|row| row.problem.is_some() && !row.needs_file && !open.contains(&row.row));
     if closed.count() > 0 && !open.is_empty() {
-        notes.push("Fix the rows with fields and check again; then the next ones get fields.".to_owned());
+        notes.push(t!("grid-next-fields").to_owned());
     }
     if widest > shown {
-        notes.push(format!("The first {} of {} columns.", grouped(shown as i64), grouped(widest as i64)));
+        notes.push(t!("grid-columns-cut", shown = shown, all = widest));
     }
     let keys = (!open.is_empty()).then(|| {
         view! {
             <span class="only-script keys-hint">
-                <kbd>"Enter"</kbd>
-                " moves down, "
-                <kbd>"Alt"</kbd>
-                " "
-                <kbd>"↓"</kbd>
-                " to the next problem, "
-                <kbd>"Esc"</kbd>
-                " restores the cell."
+                {t_view!(
+                    "grid-keys",
+                    enter = view! { <kbd>{t!("shell-key-enter")}</kbd> },
+                    alt = view! { <kbd>"Alt"</kbd> },
+                    down = view! { <kbd>"↓"</kbd> },
+                    escape = view! { <kbd>"Esc"</kbd> },
+                )}
             </span>
         }
     });
     let is_table = form.preview.as_ref().is_some_and(|preview| preview.format.is_table());
-    let lines = if is_table { "Lines are those of your file. " } else { "" };
+    let lines = if is_table { t!("grid-lines") } else { "" };
     view! {
         <div class="table-foot">
-            <span>{lines} {keys} " " {notes.join(" ")}</span>
+            <span>{lines} " " {keys} " " {notes.join(" ")}</span>
             <span class="actions">
                 {(check.failed > 0).then(problem_list)}
                 <button class="btn btn-sm" type="submit" name="do" value="check">
                     {icon("rotate-cw")}
-                    "Check again"
+                    {t!("import-check-again")}
                 </button>
             </span>
         </div>
@@ -317,7 +298,7 @@ fn problem_list() -> AnyView {
     view! {
         <button class="btn btn-sm" type="submit" name="do" value="problems" id="problem-list" formnovalidate>
             {icon("download")}
-            "Problems as CSV"
+            {t!("grid-problems-csv")}
         </button>
     }
     .into_any()

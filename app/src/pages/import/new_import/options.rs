@@ -7,24 +7,43 @@ use domain::{
 use leptos::prelude::*;
 
 use super::ImportForm;
-use crate::components::{form::fault, state::icon};
+use crate::{
+    components::{form::fault, state::icon},
+    t,
+};
 
-/// Delimiters that can be chosen, with their names.
-pub const DELIMITERS: [(&str, &str); 5] =
-    [("", "Detect from the file"), (",", "Comma"), (";", "Semicolon"), ("\t", "Tab"), ("|", "Vertical bar")];
+/// Delimiters that can be chosen; empty: detected.
+pub const DELIMITERS: [&str; 5] = ["", ",", ";", "\t", "|"];
 
 /// Encodings that a form offers; the API knows more.
-pub const ENCODINGS: [(&str, &str); 9] = [
-    ("", "Detect from the file"),
-    ("utf-8", "UTF-8"),
-    ("utf-16le", "UTF-16"),
-    ("windows-1252", "Windows-1252 (Western Europe)"),
-    ("iso-8859-15", "ISO-8859-15 (Western Europe)"),
-    ("windows-1250", "Windows-1250 (Central Europe)"),
-    ("windows-1251", "Windows-1251 (Cyrillic)"),
-    ("shift_jis", "Shift JIS (Japanese)"),
-    ("gb18030", "GB 18030 (Chinese)"),
-];
+pub const ENCODINGS: [&str; 9] =
+    ["", "utf-8", "utf-16le", "windows-1252", "iso-8859-15", "windows-1250", "windows-1251", "shift_jis", "gb18030"];
+
+fn delimiter(value: &'static str) -> (&'static str, &'static str) {
+    let word = match value {
+        "," => t!("separator-comma"),
+        ";" => t!("separator-semicolon"),
+        "\t" => t!("separator-tab"),
+        "|" => t!("separator-bar"),
+        _ => t!("import-detect"),
+    };
+    (value, word)
+}
+
+fn encoding(value: &'static str) -> (&'static str, &'static str) {
+    let word = match value {
+        "utf-8" => "UTF-8",
+        "utf-16le" => "UTF-16",
+        "windows-1252" => t!("encoding-windows-1252"),
+        "iso-8859-15" => t!("encoding-iso-8859-15"),
+        "windows-1250" => t!("encoding-windows-1250"),
+        "windows-1251" => t!("encoding-windows-1251"),
+        "shift_jis" => t!("encoding-shift-jis"),
+        "gb18030" => t!("encoding-gb18030"),
+        _ => t!("import-detect"),
+    };
+    (value, word)
+}
 
 /// Fields that decide how the file is read and how its rows are processed.
 pub(super) fn section(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyView {
@@ -38,15 +57,15 @@ pub(super) fn section(form: &ImportForm, upload: &Upload, problem: Option<&Probl
         let others = sheets.iter().skip(1).map(|name| (name.as_str(), name.as_str()));
         let sheets: Vec<(&str, &str)> = first.into_iter().chain(others).collect();
         let chosen = if sheets.first().is_some_and(|(_, name)| *name == form.sheet) { "" } else { &form.sheet };
-        select("Sheet", "sheet", &sheets, chosen, None, None)
+        select(t!("import-sheet"), "sheet", &sheets, chosen, None, None)
     } else {
         view! { <input type="hidden" name="sheet" value=form.sheet.clone() /> }.into_any()
     };
     let is_text = form.preview.as_ref().is_none_or(|preview| preview.format != UploadFormat::Xlsx);
     let separator = is_text.then(|| {
         view! {
-            {select("Separator", "delimiter", &DELIMITERS, &form.delimiter, None, None)}
-            {select("Encoding", "encoding", &ENCODINGS, &form.encoding, None, None)}
+            {select(t!("import-separator"), "delimiter", &DELIMITERS.map(delimiter), &form.delimiter, None, None)}
+            {select(t!("import-encoding"), "encoding", &ENCODINGS.map(encoding), &form.encoding, None, None)}
         }
     });
     view! {
@@ -54,25 +73,25 @@ pub(super) fn section(form: &ImportForm, upload: &Upload, problem: Option<&Probl
             <div class="card-body pad fields">
                 <div class="field">
                     <label class="label" for="name">
-                        "Name"
+                        {t!("import-name")}
                     </label>
                     <input type="text" id="name" name="name" value=name maxlength="200" autocomplete="off" />
-                    <span class="help">"How you will find the import again."</span>
+                    <span class="help">{t!("import-name-help")}</span>
                 </div>
-                {select("Job type", "type", &types, &form.job_type, Some("Decides what happens with each row."), type_fault)}
+                {select(t!("import-type"), "type", &types, &form.job_type, Some(t!("import-type-help")), type_fault)}
                 {sheet}
                 {separator}
                 {select(
-                    "Header",
+                    t!("import-header"),
                     "header",
-                    &[("yes", "A row names the columns"), ("no", "No header")],
+                    &[("yes", t!("import-header-yes")), ("no", t!("import-header-no"))],
                     chosen(form.header),
                     None,
                     None,
                 )}
                 <div class="field">
                     <label class="label" for="header_row">
-                        "Header row " <em>"(optional)"</em>
+                        {t!("import-header-row")} " " <em>{t!("form-optional")}</em>
                     </label>
                     <input
                         type="number"
@@ -88,7 +107,7 @@ pub(super) fn section(form: &ImportForm, upload: &Upload, problem: Option<&Probl
                         aria-describedby="header_row-help"
                     />
                     <span class="help" id="header_row-help">
-                        "Empty: the first row. Rows above it are skipped."
+                        {t!("import-header-row-help")}
                     </span>
                 </div>
             </div>

@@ -1,13 +1,10 @@
 //! The first rows of a stored file, as the server reads them, and how its columns fit what is done with them.
 
-use domain::{
-    dispatch::progress::grouped,
-    import::upload::{ColumnCheck, FindingKind, Preview, PreviewRow, UploadFormat},
-};
+use domain::import::upload::{ColumnCheck, FindingKind, Preview, PreviewRow, UploadFormat};
 use leptos::prelude::*;
 
 use super::ImportForm;
-use crate::components::state::icon;
+use crate::{components::state::icon, job_view::counted, t};
 
 /// Most columns of the table; a file may have ten thousand, which no page can hold.
 const MOST_COLUMNS: usize = 1_000;
@@ -29,24 +26,23 @@ pub fn brief(mut preview: Preview) -> Preview {
 /// Way in which the file is read, in a few words.
 pub(super) fn facts(preview: &Preview, sheet: &str) -> String {
     let found = match preview.delimiter.as_deref() {
-        Some(",") => "comma",
-        Some(";") => "semicolon",
-        Some("\t") => "tab",
-        Some("|") => "vertical bar",
-        Some(_) => "table",
+        Some(",") => t!("facts-comma"),
+        Some(";") => t!("facts-semicolon"),
+        Some("\t") => t!("facts-tab"),
+        Some("|") => t!("facts-bar"),
+        Some(_) => t!("facts-table"),
         None => match preview.format {
-            UploadFormat::Xlsx if sheet.is_empty() => "first sheet of the workbook",
+            UploadFormat::Xlsx if sheet.is_empty() => t!("facts-first-sheet"),
             UploadFormat::Xlsx => sheet,
-            UploadFormat::Json => "JSON array",
-            UploadFormat::Lines => "lines of text",
-            UploadFormat::None => "one item",
-            UploadFormat::Csv | UploadFormat::Ndjson => "one JSON value per line",
+            UploadFormat::Json => t!("facts-json-array"),
+            UploadFormat::Lines => t!("facts-lines"),
+            UploadFormat::None => t!("facts-one"),
+            UploadFormat::Csv | UploadFormat::Ndjson => t!("facts-ndjson"),
         },
     };
     let columns = match preview.columns.len() {
         0 => String::new(),
-        1 => " · 1 column".to_owned(),
-        n => format!(" · {} columns", grouped(n as i64)),
+        n => format!(" · {}", t!("facts-columns", n = n)),
     };
     if preview.problem.is_some() {
         return String::new();
@@ -67,12 +63,11 @@ pub(super) fn start(preview: &Preview) -> String {
     let all = preview.rows.len();
     let bad = preview.rows.iter().filter(|row| row.problem.is_some()).count();
     if all == 0 || all >= PREVIEW_ROWS || preview.check.as_ref().is_some_and(|check| !check.findings.is_empty()) {
-        return "Start import".to_owned();
+        return t!("import-start").to_owned();
     }
     match all - bad {
-        0 => "Start import".to_owned(),
-        1 => "Import 1 row".to_owned(),
-        n => format!("Import {n} rows"),
+        0 => t!("import-start").to_owned(),
+        n => t!("import-start-rows", n = n),
     }
 }
 
@@ -88,23 +83,21 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
         .map(|place| match preview.columns.get(place) {
             Some(name) => view! { <th scope="col">{name.clone()}</th> }.into_any(),
             None if preview.columns.is_empty() => {
-                view! { <th scope="col">{format!("Column {}", place + 1)}</th> }.into_any()
+                view! { <th scope="col">{t!("import-column", n = place + 1)}</th> }.into_any()
             }
-            None => view! { <th scope="col" class="faint">"no column"</th> }.into_any(),
+            None => view! { <th scope="col" class="faint">{t!("import-no-column")}</th> }.into_any(),
         })
         .collect_view();
     let rows = preview.rows.iter().map(|each| row(each, shown, preview.columns.len())).collect_view();
     let count = preview.rows.len();
     let bad = preview.rows.iter().filter(|row| row.problem.is_some()).count();
-    let heading = if count < PREVIEW_ROWS { "All rows" } else { "First rows" };
+    let heading = if count < PREVIEW_ROWS { t!("preview-all") } else { t!("preview-first") };
     let sub = match (count, bad) {
-        (1, 0) => "1 row, as it is read".to_owned(),
-        (n, 0) => format!("{n} rows, as they are read"),
-        (n, 1) => format!("{n} rows, 1 has a problem and will be set aside"),
-        (n, bad) => format!("{n} rows, {bad} have problems and will be set aside"),
+        (n, 0) => t!("preview-read", n = n),
+        (n, bad) => t!("preview-read-bad", rows = &counted(true, n as i64), n = bad),
     };
     let more = (width > shown).then(|| {
-        view! { <div class="table-foot">{format!("The first {} of {} columns", grouped(shown as i64), grouped(width as i64))}</div> }
+        view! { <div class="table-foot">{t!("preview-columns-cut", shown = shown, all = width)}</div> }
     });
     view! {
         <section class="card" aria-labelledby="rows-heading">
@@ -116,7 +109,7 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
                 <table class="sheet">
                     <thead>
                         <tr>
-                            <th scope="col">"Line"</th>
+                            <th scope="col">{t!("import-line")}</th>
                             {names}
                         </tr>
                     </thead>
@@ -132,21 +125,21 @@ pub(super) fn table(preview: &Preview, header: bool) -> AnyView {
 /// A file of which not even the first row can be read as it was chosen.
 fn unreadable(problem: &str, header: bool) -> AnyView {
     let title = match problem.split(": ").next() {
-        Some("no_rows") => "The file has no rows",
-        Some("bad_header") => "The header has empty or repeated column names",
-        _ => "The file cannot be read",
+        Some("no_rows") => t!("import-no-rows"),
+        Some("bad_header") => t!("import-bad-header"),
+        _ => t!("import-unreadable"),
     };
     let way = if header && problem.starts_with("bad_header") {
-        " Choose the row that names the columns above, or “No header”. Or correct the file and upload it again."
+        t!("import-unreadable-header")
     } else {
-        " Correct the file and upload it again."
+        t!("import-unreadable-file")
     };
     view! {
         <div class="notice notice-bad" id="unreadable">
             {icon("dead")}
             <div>
                 <strong>{title}</strong>
-                <p>{in_words(problem)} {way}</p>
+                <p>{in_words(problem)} " " {way}</p>
             </div>
         </div>
     }
@@ -159,13 +152,13 @@ pub(super) fn unchecked() -> AnyView {
         <div class="notice notice-info" id="unchecked">
             {icon("info")}
             <div>
-                <strong>"These are the first rows"</strong>
-                <p>"All rows of the file are checked before the start, so that you can fix those with problems here."</p>
+                <strong>{t!("preview-unchecked")}</strong>
+                <p>{t!("preview-unchecked-text")}</p>
             </div>
             <span class="actions">
                 <span class="small soft" role="status" id="checking"></span>
                 <button class="btn btn-sm" type="submit" name="do" value="check" id="check-all">
-                    "Check the whole file"
+                    {t!("script-check-all")}
                 </button>
             </span>
         </div>
@@ -181,11 +174,11 @@ pub(super) fn below_title(preview: &Preview) -> Option<AnyView> {
             <div class="notice notice-info" id="header-suggestion">
                 {icon("info")}
                 <div>
-                    <p>{format!("The column names seem to be in row {row}. What is above it is then not imported.")}</p>
+                    <p>{t!("preview-header", row = row)}</p>
                 </div>
                 <span class="actions">
                     <button class="btn btn-sm" type="submit" name="use_header_row" value=row.to_string() formnovalidate>
-                        {format!("Use row {row}")}
+                        {t!("preview-header-use", row = row)}
                     </button>
                 </span>
             </div>
@@ -210,14 +203,14 @@ pub(super) fn columns_that_do_not_fit(preview: &Preview, form: &ImportForm) -> O
 fn columns_of(check: &ColumnCheck, bad: usize) -> AnyView {
     let name = check.job_type.clone();
     if check.findings.is_empty() && bad > 0 {
-        let title = if bad == 1 { "1 row cannot be read".to_owned() } else { format!("{bad} rows cannot be read") };
+        let title = t!("preview-cannot-read", n = bad);
         return view! {
             <div class="notice notice-warn" id="check">
                 {icon("partial")}
                 <div>
                     <strong>{title}</strong>
                     <p>
-                        "The reason is below each. You can start and fix them later: they are set aside. Or correct the file and replace it."
+                        {t!("preview-cannot-read-text")}
                     </p>
                 </div>
             </div>
@@ -225,8 +218,7 @@ fn columns_of(check: &ColumnCheck, bad: usize) -> AnyView {
         .into_any();
     }
     if check.findings.is_empty() {
-        let rows = if check.rows == 1 { "1 row fits".to_owned() } else { format!("{} rows fit", check.rows) };
-        let text = format!("The columns and the first {rows} what {name} expects.");
+        let text = t!("preview-fits", n = check.rows, name = &name);
         return view! {
             <div class="notice notice-ok" id="check">
                 {icon("succeeded")}
@@ -240,23 +232,27 @@ fn columns_of(check: &ColumnCheck, bad: usize) -> AnyView {
     let expected = (!check.expected.is_empty()).then(|| {
         let names: Vec<&str> = check.expected.iter().take(MOST_NAMES).map(String::as_str).collect();
         let more = check.expected.len().saturating_sub(MOST_NAMES);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("Expected columns: {}{more}.", names.join(", "))
+        if more > 0 {
+            t!("preview-expected-more", names = &names.join(", "), n = more)
+        } else {
+            t!("preview-expected", names = &names.join(", "))
+        }
     });
-    let findings = check.findings.iter().map(|finding| view! { <li>{finding.message.clone()}</li> }).collect_view();
-    let count = match check.findings.len() {
-        1 => "1 thing does not fit".to_owned(),
-        count => format!("{count} things do not fit"),
-    };
+    let findings = check
+        .findings
+        .iter()
+        .map(|finding| view! { <li>{crate::speech::in_words(&finding.message)}</li> })
+        .collect_view();
+    let title = t!("preview-findings", n = check.findings.len(), name = &name);
     view! {
         <div class="notice notice-warn" id="check" tabindex="-1">
             {icon("partial")}
             <div>
-                <strong>{count} " what " {name} " expects"</strong>
+                <strong>{title}</strong>
                 <ul class="findings">{findings}</ul>
                 {expected.map(|text| view! { <p class="small">{text}</p> })}
                 <p>
-                    "You can start and fix them later: rows that do not fit are set aside with the reason. Or correct the file and replace it."
+                    {t!("preview-findings-text")}
                 </p>
             </div>
         </div>
@@ -297,7 +293,7 @@ fn row(row: &PreviewRow, shown: usize, columns: usize) -> impl IntoView + use<> 
         view! {
             <tr class="row-why">
                 <td class="cell-bad" colspan=width>
-                    <span class="why">{icon("dead")} <span>{problem}</span></span>
+                    <span class="why">{icon("dead")} <span>{crate::speech::in_words(&problem)}</span></span>
                 </td>
             </tr>
         }
@@ -313,7 +309,7 @@ fn row(row: &PreviewRow, shown: usize, columns: usize) -> impl IntoView + use<> 
 
 /// The server says a code and a sentence; the sentence is for people.
 fn in_words(problem: &str) -> String {
-    problem.split_once(": ").map_or(problem, |(_, sentence)| sentence).to_owned()
+    crate::speech::in_words(problem.split_once(": ").map_or(problem, |(_, sentence)| sentence))
 }
 
 pub(super) fn short(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use crate::components::state::icon;
+use crate::{components::state::icon, t};
 
 /// Most types that are listed.
 const MOST: usize = 100;
@@ -10,7 +10,7 @@ const MOST: usize = 100;
 /// Links to the template of a type.
 pub fn links(name: &str) -> AnyView {
     let link = |format: &'static str, word: &'static str| {
-        let label = format!("Template of {name} as {word}");
+        let label = t!("template-of", name = name, kind = word);
         let href = format!("/api/v1/job-types/{name}/template?format={format}");
         let file = format!("{name}-template.{format}");
         view! {
@@ -22,8 +22,8 @@ pub fn links(name: &str) -> AnyView {
     };
     view! {
         <span class="row template-links">
-            {link("xlsx", "Excel template")}
-            {link("csv", "CSV template")}
+            {link("xlsx", t!("template-excel"))}
+            {link("csv", t!("template-csv"))}
         </span>
     }
     .into_any()
@@ -49,8 +49,8 @@ pub(super) fn section(types: &[String]) -> Option<AnyView> {
     Some(
         view! {
             <details class="card fold" id="templates">
-                <summary>"Start from a template"</summary>
-                <p class="pad soft small">"Fill in a file that already has the right columns. The first rows are examples: replace them."</p>
+                <summary>{t!("template-title")}</summary>
+                <p class="pad soft small">{t!("template-text")}</p>
                 <ul class="lined">{rows}</ul>
             </details>
         }

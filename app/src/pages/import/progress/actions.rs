@@ -7,10 +7,13 @@ use domain::{Job, JobStatus};
 use leptos::prelude::*;
 
 use super::name;
-use crate::components::{
-    action_form::RefusedAction,
-    confirm::{Confirm, canceling},
-    state::icon,
+use crate::{
+    components::{
+        action_form::RefusedAction,
+        confirm::{Confirm, canceling},
+        state::icon,
+    },
+    t,
 };
 
 /// Rights of the reader, and the state of the forms.
@@ -32,7 +35,7 @@ impl Actions {
     /// Flash message after the last action, shown once.
     pub(crate) fn flash(&self) -> Option<AnyView> {
         let text = match self.flash.as_deref()? {
-            "canceled" => "Rows that had not started will not run. What is done stays done.",
+            "canceled" => t!("progress-canceled-text"),
             _ => return None,
         };
         Some(
@@ -40,7 +43,7 @@ impl Actions {
                 <div class="notice notice-ok" role="status">
                     {icon("succeeded")}
                     <div>
-                        <strong>"The import is canceled"</strong>
+                        <strong>{t!("progress-canceled")}</strong>
                         <p>{text}</p>
                     </div>
                 </div>
@@ -58,7 +61,7 @@ pub(crate) fn header(job: &Job, actions: &Actions, may_change: bool, shared: boo
         view! {
             <a class="btn" href="#share">
                 {icon("share-2")}
-                "Share"
+                {t!("share-button")}
             </a>
         }
     });
@@ -78,27 +81,27 @@ pub(crate) fn header(job: &Job, actions: &Actions, may_change: bool, shared: boo
     let form = match job.tree.status {
         JobStatus::Completed => (root && actions.may_delete).then(|| Confirm {
             action: format!("/jobs/{}/delete", job.id),
-            question: format!("Delete “{}”?", name(job)),
+            question: t!("progress-delete-question", name = &name(job)),
             ..confirm(
                 "delete",
                 "trash-2",
-                if file { "Delete…" } else { "Delete job…" },
-                "Its rows, their results and all downloads are deleted at once. This cannot be undone.".to_owned(),
-                if file { "Delete import" } else { "Delete job" },
-                "Keep it",
+                if file { t!("progress-delete") } else { t!("progress-delete-job") },
+                t!("progress-delete-text").to_owned(),
+                if file { t!("progress-delete-import-button") } else { t!("progress-delete-job-button") },
+                t!("progress-keep"),
             )
         }),
         JobStatus::Cancelling => None,
         JobStatus::Waiting | JobStatus::Running => may_change.then(|| Confirm {
             action: format!("/imports/{}/cancel", job.id),
-            question: format!("Cancel “{}”?", name(job)),
+            question: t!("progress-cancel-question", name = &name(job)),
             ..confirm(
                 "cancel",
                 "ban",
-                if file { "Cancel import…" } else { "Cancel job…" },
-                canceling(&job.tree.counts, if file { "row" } else { "item" }),
-                if file { "Cancel import" } else { "Cancel job" },
-                "Keep running",
+                if file { t!("progress-cancel") } else { t!("progress-cancel-job") },
+                canceling(&job.tree.counts, file),
+                if file { t!("progress-cancel-button") } else { t!("progress-cancel-job-button") },
+                t!("progress-keep-running"),
             )
         }),
     };

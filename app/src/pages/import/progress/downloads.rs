@@ -3,14 +3,17 @@
 use domain::Job;
 use leptos::prelude::*;
 
-use super::{counted, file_of};
-use crate::components::{form::choice, state::icon};
+use super::file_of;
+use crate::{
+    components::{form::choice, state::icon},
+    job_view::{counted, kind},
+    t,
+};
 
 /// Card of downloads. While the job runs, they contain what is finished so far, and say so.
 pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
     let id = job.id;
     let counts = job.tree.counts;
-    let so_far = if completed { "" } else { " so far" };
     let link = |address: &str, what: &str, word: &'static str, label: String, present: bool| {
         if present {
             view! {
@@ -43,31 +46,36 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
     };
     let (results, failed) = (counts.succeeded > 0, counts.dead > 0);
     let result_links = view! {
-        {link("results?format=csv", "results.csv", "CSV", "Results, CSV".to_owned(), results)}
-        {link("results?format=xlsx", "results.xlsx", "XLSX", "Results, XLSX".to_owned(), results)}
-        {link("results?format=ndjson", "results.ndjson", "NDJSON", "Results, NDJSON".to_owned(), results)}
+        {link("results?format=csv", "results.csv", "CSV", t!("downloads-results-as", format = "CSV"), results)}
+        {link("results?format=xlsx", "results.xlsx", "XLSX", t!("downloads-results-as", format = "XLSX"), results)}
+        {link("results?format=ndjson", "results.ndjson", "NDJSON", t!("downloads-results-as", format = "NDJSON"), results)}
     };
-    let failed_words = if file { "Failed rows" } else { "Failed items" };
+    let kind = kind(file);
     let failed_links = view! {
-        {link("failures?format=csv", "failed.csv", "CSV", format!("{failed_words}, CSV"), failed)}
-        {link("failures?format=xlsx", "failed.xlsx", "XLSX", format!("{failed_words}, XLSX"), failed)}
+        {link("failures?format=csv", "failed.csv", "CSV", t!("downloads-failed-as", kind = kind, format = "CSV"), failed)}
+        {link("failures?format=xlsx", "failed.xlsx", "XLSX", t!("downloads-failed-as", kind = kind, format = "XLSX"), failed)}
+    };
+    let (results_words, failed_words) = if completed {
+        (t!("downloads-results"), t!("downloads-failed", kind = kind))
+    } else {
+        (t!("downloads-results-so-far"), t!("downloads-failed-so-far", kind = kind))
     };
     view! {
         <section class="card" id="downloads" aria-labelledby="downloads-heading">
             <div class="card-head">
-                <h2 id="downloads-heading">"Downloads"</h2>
+                <h2 id="downloads-heading">{t!("downloads-title")}</h2>
             </div>
             <div class="card-body">
                 <ul class="stack">
-                    {line("file-text", format!("Results{so_far}"), counted(file, counts.succeeded), result_links.into_any())}
+                    {line("file-text", results_words.to_owned(), counted(file, counts.succeeded), result_links.into_any())}
                     {line(
                         "triangle-alert",
-                        format!("{failed_words}{so_far}"),
-                        if failed { format!("{}, each with its reason", counted(file, counts.dead)) } else { counted(file, 0) },
+                        failed_words,
+                        if failed { t!("downloads-each-reason", rows = &counted(file, counts.dead)) } else { counted(file, 0) },
                         failed_links.into_any(),
                     )}
                 </ul>
-                {(results || failed).then(|| csv_options(job, failed_words, results, failed))}
+                {(results || failed).then(|| csv_options(job, kind, results, failed))}
             </div>
         </section>
     }
@@ -75,21 +83,21 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
 }
 
 /// Form for a CSV file that another program reads: its separator, and a byte order mark for Excel.
-fn csv_options(job: &Job, failed_words: &'static str, results: bool, failed: bool) -> AnyView {
+fn csv_options(job: &Job, kind: &str, results: bool, failed: bool) -> AnyView {
     let address = |what: &str| format!("/api/v1/jobs/{}/{what}", job.id);
-    let button = |what: &str, word: &'static str| {
+    let button = |what: &str, word: String| {
         view! { <button class="btn btn-sm" formaction=address(what)>{icon("download")} {word}</button> }
     };
-    let separators = [(",", "Comma"), (";", "Semicolon (Excel in most of Europe)"), ("\t", "Tab")];
+    let separators = [(",", t!("separator-comma")), (";", t!("downloads-semicolon")), ("\t", t!("separator-tab"))];
     view! {
         <details class="help" id="csv-options">
-            <summary class="small">"CSV for another program"</summary>
+            <summary class="small">{t!("downloads-csv")}</summary>
             <form method="get" action=address("results") class="stack gap-3">
                 <input type="hidden" name="format" value="csv" />
-                {choice("Separator", "delimiter", &separators, ";")}
-                {choice("Encoding", "bom", &[("true", "UTF-8 for Excel"), ("false", "UTF-8")], "true")}
+                {choice(t!("import-separator"), "delimiter", &separators, ";")}
+                {choice(t!("import-encoding"), "bom", &[("true", t!("downloads-utf8-excel")), ("false", "UTF-8")], "true")}
                 <div class="row">
-                    {results.then(|| button("results", "Results"))} {failed.then(|| button("failures", failed_words))}
+                    {results.then(|| button("results", t!("downloads-results").to_owned()))} {failed.then(|| button("failures", t!("downloads-failed", kind = kind)))}
                 </div>
             </form>
         </details>

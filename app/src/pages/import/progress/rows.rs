@@ -1,10 +1,16 @@
 //! Failed rows of an import in error groups, largest first.
 
-use domain::{Job, JobStatus, api::ErrorGroup, dispatch::progress::grouped};
+use crate::speech::grouped;
+use domain::{Job, JobStatus, api::ErrorGroup};
 use leptos::prelude::*;
 
-use super::{FEW, counted};
-use crate::components::{state::icon, timestamp::ago};
+use super::FEW;
+use crate::{
+    components::{state::icon, timestamp::ago},
+    job_view::{counted, kind},
+    speech::in_words,
+    t, t_view,
+};
 
 /// Maximum number of groups on a page; the download has every row.
 const MOST: usize = 10;
@@ -20,26 +26,26 @@ pub(crate) fn failed(job: &Job, file: bool, groups: &[ErrorGroup], fixes: bool) 
     let here = fixes && completed && (1..=FEW).contains(&job.counts.dead);
     let rows = groups.iter().take(MOST).map(|group| one(job, group, most, here)).collect_view();
     let more = groups.len().saturating_sub(MOST);
-    let so_far = if completed { "" } else { " so far" };
     let sub = match (dead, groups.len()) {
         (0, _) => String::new(),
-        (n, 0 | 1) => format!("{}{so_far}", counted(file, n)),
-        (n, kinds) => format!("{}{so_far}, in {} groups", counted(file, n), grouped(kinds as i64)),
+        (n, 0 | 1) if completed => counted(file, n),
+        (n, 0 | 1) => t!("failed-so-far", rows = &counted(file, n)),
+        (n, kinds) if completed => t!("failed-in-groups", rows = &counted(file, n), groups = kinds),
+        (n, kinds) => t!("failed-so-far-in-groups", rows = &counted(file, n), groups = kinds),
     };
     let foot = match (dead, groups.is_empty(), more) {
-        (0, ..) => Some("Nothing has failed so far.".to_owned()),
-        (_, true, _) => Some("The reasons are being counted.".to_owned()),
-        (_, _, 1) => Some("1 more reason is in the download.".to_owned()),
-        (_, _, 2..) => Some(format!("{} more reasons are in the download.", grouped(more as i64))),
+        (0, ..) => Some(t!("failed-nothing").to_owned()),
+        (_, true, _) => Some(t!("failed-counting").to_owned()),
+        (_, _, 1..) => Some(t!("failed-more", n = more)),
         _ if completed => None,
-        _ => Some("Failed rows never hold up the others. You can fix them here when the import is done.".to_owned()),
+        _ => Some(t!("failed-later").to_owned()),
     };
     Some(
         view! {
             <section class="card" id="problems" aria-labelledby="problems-heading">
                 <div class="card-head">
                     <h2 id="problems-heading">
-                        {if file { "Rows that failed" } else { "Items that failed" }}
+                        {t!("failed-title", kind = kind(file))}
                     </h2>
                     <span class="sub">{sub}</span>
                 </div>
@@ -56,7 +62,7 @@ fn one(job: &Job, group: &ErrorGroup, most: i64, here: bool) -> impl IntoView + 
     let fix = here.then(|| {
         view! {
             <a class="btn btn-sm" href=format!("/imports/{}/correct", job.id)>
-                {format!("Fix {}", grouped(group.count))}
+                {t!("failed-fix", n = group.count)}
             </a>
         }
     });
@@ -64,23 +70,23 @@ fn one(job: &Job, group: &ErrorGroup, most: i64, here: bool) -> impl IntoView + 
     let encoding = job.upload_id.filter(|_| group.kind.as_deref() == Some("bad_encoding")).map(|id| {
         view! {
             <span>
-                "The file may be in another encoding. "
-                <a href=format!("/imports/new?upload_id={id}")>"Choose its encoding and import it again"</a>
+                {t!("failed-encoding")} " "
+                <a href=format!("/imports/new?upload_id={id}")>{t!("failed-encoding-link")}</a>
             </span>
         }
     });
-    let more = match group.count - 1 {
-        0 => None,
-        1 => Some("and 1 more like it, ".to_owned()),
-        n => Some(format!("and {} more like it, ", grouped(n))),
+    let last = || ago(group.last_seen_at);
+    let last = match group.count - 1 {
+        0 => t_view!("failed-last", time = last()),
+        n => t_view!("failed-last-of-more", time = last(); n = n),
     };
     view! {
         <li class="row err-row" data-key=group.fingerprint.clone()>
             <span class="bad">{icon("dead")}</span>
             <strong class="num w4 problem-count">{grouped(group.count)}</strong>
             <span class="two grow small">
-                <span class="strong problem-message">{group.message.clone()}</span>
-                <span>{more} "last " {ago(group.last_seen_at)}</span>
+                <span class="strong problem-message">{in_words(&group.message)}</span>
+                <span>{last}</span>
                 {encoding}
             </span>
             <span class="err-bar">

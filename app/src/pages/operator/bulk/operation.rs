@@ -3,9 +3,9 @@
 //! The server renders the changing part, which is refreshed while it changes; without scripts a link reloads it. Every
 //! member is in exactly one of the numbers.
 
+use crate::speech::grouped;
 use domain::{
     api::{BulkAction, BulkOperation, BulkSample, BulkState, BulkTarget, EditOp, PayloadEdit},
-    dispatch::progress::grouped,
     query::filter::Filter,
 };
 use leptos::prelude::*;

@@ -1,6 +1,7 @@
 //! Reasons for which members of an operation are skipped, as sentences.
 
-use domain::{api::BulkOperation, dispatch::progress::grouped};
+use crate::speech::grouped;
+use domain::api::BulkOperation;
 
 /// `12 were retried by someone else · 1 is not yours`.
 pub(super) fn skip_sentence(one: &BulkOperation) -> String {

@@ -1,9 +1,9 @@
 //! What an error group affects, when it failed, and what was decided about it.
 
+use crate::speech::grouped;
 use domain::{
     Time,
     api::{AffectedJob, AffectedOwner, ErrorGroupDetail, GroupChange, GroupState, SeriesStep},
-    dispatch::progress::grouped,
     query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;

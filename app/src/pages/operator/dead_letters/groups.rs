@@ -1,8 +1,8 @@
 //! Error groups as rows: message, code, type, count, first and last occurrence.
 
+use crate::speech::grouped;
 use domain::{
     api::{ErrorGroup, GroupState},
-    dispatch::progress::grouped,
     query::filter::{Filter, Term},
 };
 use leptos::prelude::*;

@@ -1,8 +1,8 @@
 //! One error group: its message, count and first occurrence, and its items.
 
+use crate::speech::grouped;
 use domain::{
     api::ErrorGroup,
-    dispatch::progress::grouped,
     query::filter::{Filter, Term},
 };
 use leptos::prelude::*;

@@ -47,6 +47,7 @@ pub(crate) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     for (name, value) in pairs(query.as_deref()) {
         match (name.as_str(), value.as_str()) {
             ("cursor", _) => list.cursor = Some(value),
+            ("done", "language") => done = Some(page::LANGUAGE_SAVED),
             ("done", "password") => done = Some("Your password is set. Your other sessions have ended."),
             ("done", "totp") => done = Some("The authenticator app is on. Signing in asks for its code from now on."),
             ("done", "totp-removed") => done = Some("The authenticator app is removed."),
@@ -105,6 +106,8 @@ async fn read(app: &App, signed: &Signed, list: &SessionList) -> Result<page::Ac
         providers,
         connections: oidc::list(app, caller).await?.data,
         notices,
+        languages: signed.visit.languages.clone(),
+        language: signed.visit.language.clone(),
     })
 }
 

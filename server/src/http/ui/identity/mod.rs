@@ -2,6 +2,7 @@
 
 pub(super) mod account; // the caller's own account
 pub(super) mod factors; // second factors
+pub(super) mod language; // language of the pages
 pub(super) mod oidc; // identity providers
 pub(super) mod people; // accounts
 pub(super) mod services; // services and tokens

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::{dispatch::progress::grouped, import::file_check::FileCheck};
+use domain::import::file_check::FileCheck;
 use leptos::prelude::*;
 
-use crate::components::state::icon;
+use crate::{components::state::icon, t};
 
 /// Rows of a column with a problem.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) fn section(check: &FileCheck) -> Option<AnyView> {
     let lines = columns.iter().map(|(&place, column)| line(check, place, column)).collect_view();
     Some(
         view! {
-            <ul class="lined quick-fixes" id="quick-fixes" aria-label="Fixes of several rows">
+            <ul class="lined quick-fixes" id="quick-fixes" aria-label=t!("fixes-title")>
                 {lines}
             </ul>
         }
@@ -39,23 +39,20 @@ pub(super) fn section(check: &FileCheck) -> Option<AnyView> {
 }
 
 fn line(check: &FileCheck, place: usize, column: &Column) -> impl IntoView + use<> {
-    let name = check.columns.get(place).cloned().unwrap_or_else(|| format!("Column {}", place + 1));
-    let rows = match column.fixable + column.others {
-        1 => "1 row has a problem".to_owned(),
-        n => format!("{} rows have a problem", grouped(n)),
-    };
+    let name = check.columns.get(place).cloned().unwrap_or_else(|| t!("import-column", n = place + 1));
+    let rows = t!("fixes-rows", n = column.fixable + column.others);
     let fix = (column.fixable > 1).then(|| {
         view! {
             <button class="btn btn-sm" type="submit" name="fix" value=format!("all-{place}") formnovalidate>
                 {icon("pencil")}
-                {format!("Fix {} as proposed", grouped(column.fixable))}
+                {t!("fixes-as-proposed", n = column.fixable)}
             </button>
         }
     });
     let out = (column.others > 1).then(|| {
         view! {
             <button class="btn btn-sm" type="submit" name="fix" value=format!("out-{place}") formnovalidate>
-                {format!("Leave out {} rows", grouped(column.others))}
+                {t!("fixes-leave-out", n = column.others)}
             </button>
         }
     });

@@ -4,7 +4,10 @@ use domain::import::file_check::CheckedRow;
 use leptos::prelude::*;
 
 use super::super::preview::short;
-use crate::components::{state::icon, text_area::TextCell};
+use crate::{
+    components::{state::icon, text_area::TextCell},
+    t,
+};
 
 /// Most characters of a cell that is a field.
 const LONGEST_FIELD: usize = 1_000;
@@ -50,13 +53,13 @@ pub(super) fn line(shape: &Shape<'_>) -> impl IntoView + use<> {
     let filled = is_filled.then(|| view! { <input type="hidden" name=format!("fill-{number}") value="yes" /> });
     let out = shape.is_optional.then(|| {
         view! {
-            <td class="leave-out" role="cell" data-label="Leave out">
+            <td class="leave-out" role="cell" data-label=t!("grid-leave-out")>
                 <input
                     type="checkbox"
                     name=format!("out-{number}")
                     value="yes"
                     checked=row.left_out
-                    aria-label=format!("Leave out line {number}")
+                    aria-label=t!("grid-leave-out-line", line = &number.to_string())
                 />
             </td>
         }
@@ -77,7 +80,7 @@ pub(super) fn line(shape: &Shape<'_>) -> impl IntoView + use<> {
     });
     view! {
         <tr class=class.join(" ") role="row" data-key=format!("line-{number}")>
-            <th scope="row" role="rowheader" data-label="Line">{number} {texts} {filled}</th>
+            <th scope="row" role="rowheader" data-label=t!("import-line")>{number} {texts} {filled}</th>
             {out}
             {cells}
         </tr>
@@ -101,8 +104,8 @@ fn cell(shape: &Shape<'_>, place: usize, is_bad: bool) -> AnyView {
     let why_id = format!("why-{number}");
     let field = shape.is_open && !is_surplus && is_typeable(text) && is_typeable(in_file);
     let body = if field {
-        let name = shape.columns.get(place).cloned().unwrap_or_else(|| format!("column {}", place + 1));
-        let label = format!("{name}, line {number}");
+        let name = shape.columns.get(place).cloned().unwrap_or_else(|| t!("import-column", n = place + 1));
+        let label = t!("import-cell-line", name = &name, line = &number.to_string());
         let field = format!("cell-{number}-{place}");
         let described =
             (why.is_some() || is_changed).then(|| if is_bad { why_id.clone() } else { changed_id(number, place) });
@@ -148,8 +151,11 @@ fn cell(shape: &Shape<'_>, place: usize, is_bad: bool) -> AnyView {
     let fill = why.is_some().then(|| fill(shape)).flatten();
     let why = why.map(|why| view! { <span class="why" id=why_id>{icon("dead")} <span>{why}</span></span> });
     let changed = (is_changed && !is_bad).then(|| {
-        let words =
-            if in_file.is_empty() { "Was empty".to_owned() } else { format!("Changed from “{}”", short(in_file)) };
+        let words = if in_file.is_empty() {
+            t!("grid-was-empty").to_owned()
+        } else {
+            t!("grid-changed-from", text = &short(in_file))
+        };
         view! { <span class="why" id=changed_id(number, place)>{icon("succeeded")} <span>{words}</span></span> }
     });
     view! {
@@ -168,8 +174,8 @@ fn cell(shape: &Shape<'_>, place: usize, is_bad: bool) -> AnyView {
 fn label(shape: &Shape<'_>, place: usize) -> String {
     match shape.columns.get(place) {
         Some(name) => name.clone(),
-        None if shape.columns.is_empty() => format!("Column {}", place + 1),
-        None => "no column".to_owned(),
+        None if shape.columns.is_empty() => t!("import-column", n = place + 1),
+        None => t!("import-no-column").to_owned(),
     }
 }
 
@@ -183,11 +189,11 @@ fn proposal(number: i64, place: usize, text: &str) -> AnyView {
                 name="fix"
                 value=format!("{number}-{place}")
                 data-text=text.to_owned()
-                aria-label=format!("Use “{text}” in line {number}")
+                aria-label=t!("grid-use-in-line", text = text, line = &number.to_string())
                 formnovalidate
             >
                 {icon("pencil")}
-                {format!("Use “{}”", short(text))}
+                {t!("grid-use", text = &short(text))}
             </button>
         </span>
     }
@@ -203,8 +209,8 @@ fn fill(shape: &Shape<'_>) -> Option<AnyView> {
     let (row, width) = (shape.row, shape.width);
     let words = match row.cells.len() {
         n if !shape.is_open || n == width => return None,
-        n if n > width => "Leave out the extra cells",
-        _ => "The missing cells are empty",
+        n if n > width => t!("grid-extra-cells"),
+        _ => t!("grid-missing-cells"),
     };
     Some(
         view! {
@@ -222,9 +228,11 @@ fn in_words(row: &CheckedRow, problem: &str) -> String {
     let place = format!("Line {}, column ", row.row);
     let words = problem.strip_prefix(&place).and_then(|rest| rest.split_once(": expected ")).map(|(_, rest)| rest);
     match words {
-        Some(rest) if row.needs_file => format!("Expected {rest} Correct this in the file, or leave out the row."),
-        Some(rest) => format!("Expected {rest}"),
-        None => problem.to_owned(),
+        Some(rest) if row.needs_file => {
+            format!("{} {}", crate::speech::in_words(&format!("Expected {rest}")), t!("grid-correct-in-file"))
+        }
+        Some(rest) => crate::speech::in_words(&format!("Expected {rest}")),
+        None => crate::speech::in_words(problem),
     }
 }
 
