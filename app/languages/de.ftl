@@ -576,7 +576,9 @@ correct-retry = Geänderte Zeilen wiederholen
 # Share links
 share-button = Teilen
 share-with-you = Für Sie zur Ansicht freigegeben
-share-used = Dieser Link gilt nicht mehr. Bitten Sie um einen neuen, wenn Sie ihn noch brauchen.
+share-revoked = Dieser Link wurde zurückgezogen. Bitten Sie um einen neuen, wenn Sie ihn noch brauchen.
+share-expired = Dieser Link ist abgelaufen. Bitten Sie um einen neuen, wenn Sie ihn noch brauchen.
+share-closed = Das Konto, das diesen Link erstellt hat, wurde geschlossen. Bitten Sie um einen neuen, wenn Sie ihn noch brauchen.
 share-gone = Was er zeigte, ist nicht mehr vorhanden: Es wurde gelöscht, oder die Aufbewahrungsfrist ist abgelaufen.
 share-nothing = Hinter diesem Link ist nichts. Prüfen Sie, ob er vollständig kopiert wurde.
 share-shows-nothing = Dieser Link zeigt nichts

@@ -576,7 +576,9 @@ correct-retry = Retry changed rows
 # Share links
 share-button = Share
 share-with-you = Shared with you, to look at
-share-used = This link has ended. Ask for a new one if you still need it.
+share-revoked = Whoever shared this has taken the link back. Ask for a new one if you still need it.
+share-expired = This link has expired. Ask for a new one if you still need it.
+share-closed = The account of whoever shared this was closed. Ask for a new link if you still need it.
 share-gone = What it showed is gone: it was deleted, or the time for which it is kept has passed.
 share-nothing = There is nothing behind this link. Check that it was copied whole.
 share-shows-nothing = This link shows nothing

@@ -31,6 +31,15 @@ pub struct Share {
     pub revoked_at: Option<Time>,
 }
 
+/// Details of the refusal `link_used`: a link that was revoked.
+pub const REVOKED: &str = "Whoever shared this has taken the link back.";
+
+/// A link past its end.
+pub const EXPIRED: &str = "This link has expired.";
+
+/// A link whose owner or creator is disabled.
+pub const CREATOR_DISABLED: &str = "The account of whoever shared this was closed.";
+
 /// Default lifetime of a link, in days.
 pub const SHARED_DAYS: i64 = 30;
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use domain::{
     Code, Problem, Time,
     job::{Owner, OwnerKind},
-    tree::share_link::{SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade},
+    tree::share_link::{
+        CREATOR_DISABLED, EXPIRED, REVOKED, SHARED_DAYS, SHARED_DAYS_AT_MOST, Share, ShareBody, ShareMade,
+    },
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -65,14 +67,14 @@ impl Engine {
         let found = share_links::find_by_hash(&self.0.core.pools.read, &hash_of(secret)).await?;
         let share = found.ok_or_else(|| Problem::not_found("link"))?;
         if share.revoked {
-            return Err(Error::refuse(Code::LinkUsed, "Whoever shared this has taken the link back."));
+            return Err(Error::refuse(Code::LinkUsed, REVOKED));
         }
         // By the database clock: `share_links::find_by_hash` of the store.
         if share.expired {
-            return Err(Error::refuse(Code::LinkUsed, "This link has expired."));
+            return Err(Error::refuse(Code::LinkUsed, EXPIRED));
         }
         if share.disabled {
-            return Err(Error::refuse(Code::LinkUsed, "The account of whoever shared this was closed."));
+            return Err(Error::refuse(Code::LinkUsed, CREATOR_DISABLED));
         }
         if !share.seen_lately {
             let core = Arc::clone(&self.0.core);

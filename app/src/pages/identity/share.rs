@@ -3,7 +3,11 @@
 //!
 //! A shared page shows the same as the uploader's page, without links to other pages.
 
-use domain::{Job, JobStatus, Problem, api::ErrorGroup, tree::share_link::Share};
+use domain::{
+    Job, JobStatus, Problem,
+    api::ErrorGroup,
+    tree::share_link::{EXPIRED, REVOKED, Share},
+};
 use leptos::prelude::*;
 
 use crate::pages::import::progress;
@@ -50,7 +54,9 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
 pub fn gone(problem: &Problem) -> Page {
     use domain::Code;
     let text = match problem.code {
-        Code::LinkUsed => t!("share-used").to_owned(),
+        Code::LinkUsed if problem.detail == REVOKED => t!("share-revoked").to_owned(),
+        Code::LinkUsed if problem.detail == EXPIRED => t!("share-expired").to_owned(),
+        Code::LinkUsed => t!("share-closed").to_owned(),
         Code::JobRemoved => t!("share-gone").to_owned(),
         _ => t!("share-nothing").to_owned(),
     };
