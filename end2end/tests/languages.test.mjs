@@ -45,7 +45,7 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
     // Written by the browser while the import ran.
     await page.getByText('9.998 von 10.000 Zeilen sind importiert. 2 Zeilen müssen Sie prüfen.').first().waitFor();
     await page.getByText('Fehlgeschlagene Zeilen', { exact: true }).first().waitFor();
-    await page.getByText('gerade eben').first().waitFor();
+    await page.getByText('gerade eben').first().waitFor({ state: 'attached' });
     await accessible(page);
     await fits(page);
     await screenshot(page, `german-import-${device}`);
@@ -66,7 +66,7 @@ test('the language is chosen on the sign-in page and under Account', async (t) =
   await accessible(stranger);
 
   const page = await openPage(server, { path: '/account', locale: 'en-US' });
-  await page.getByLabel('Language').selectOption('de');
+  await page.getByRole('combobox', { name: 'Language' }).selectOption('de');
   await page.getByRole('button', { name: 'Save language' }).click();
   await page.getByText('Ihre Sprache ist gespeichert.').waitFor();
   await page.goto('/imports');
