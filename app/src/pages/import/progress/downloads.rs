@@ -34,7 +34,7 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
     };
     let line = |shape: &'static str, heading: String, text: String, links: AnyView| {
         view! {
-            <li class="row small">
+            <li class="row row-wrap small">
                 <span class="soft">{icon(shape)}</span>
                 <span class="two grow">
                     <span class="strong">{heading}</span>
