@@ -72,7 +72,9 @@ test('the API is tried without scripts', async (t) => {
   await page.getByRole('link', { name: 'Create or replace a job type' }).click();
   await page.getByLabel('name', { exact: true }).fill('letters');
   await page.getByLabel('Body, as JSON').fill('{"max_failures": 7}');
-  await page.getByRole('button', { name: 'Send request' }).click();
+  // It decides where data is sent, so it is asked for first.
+  await page.getByRole('button', { name: 'Send request…' }).click();
+  await page.getByRole('button', { name: 'Send it now' }).click();
   await page.locator('#outcome').getByText('201 Created').waitFor();
   assert.equal((await (await server.api('GET', '/job-types/letters')).json()).max_failures, 7);
 });

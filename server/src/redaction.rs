@@ -81,6 +81,11 @@ pub fn body(media_type: Option<&str>, start: &[u8], length: usize) -> String {
     shown.unwrap_or_else(|| format!("({length} bytes of {essence:?})"))
 }
 
+/// An object or array without its secrets; `None` for any other text.
+fn document(text: &str) -> Option<String> {
+    text.trim_start().starts_with(['{', '[']).then(|| json(text)).flatten()
+}
+
 fn json(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some(String::new());
@@ -117,7 +122,8 @@ fn is_problem_code(value: &Value) -> bool {
 fn form(text: &str) -> String {
     let mut shown = String::new();
     for (name, value) in form_urlencoded::parse(text.as_bytes()) {
-        let value = if is_secret(&name) { BLANK.to_owned() } else { words(&value) };
+        // A field of the API reference has a whole body.
+        let value = if is_secret(&name) { BLANK.to_owned() } else { document(&value).unwrap_or_else(|| words(&value)) };
         let _ = write!(shown, "{}{}={value:?}", if shown.is_empty() { "" } else { "&" }, words(&name));
     }
     shown
@@ -208,6 +214,8 @@ mod tests {
     fn secrets_of_forms_and_lines_are_blank() {
         let form = shown("application/x-www-form-urlencoded", "email=a%40b&password=hunter2&q=a+b");
         assert_eq!(form, r#"email="a@b"&password="***"&q="a b""#);
+        let form = shown("application/x-www-form-urlencoded", "body=%7B%22password%22%3A%22correct+horse%22%7D&n=1.0");
+        assert_eq!(form, r#"body="{\"password\":\"***\"}"&n="1.0""#);
         let lines = shown("application/x-ndjson", "{\"payload\": 1}\n{\"token\": \"x\"}\n");
         assert_eq!(lines, "{\"payload\":1}\n{\"token\":\"***\"}");
     }

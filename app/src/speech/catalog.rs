@@ -63,6 +63,9 @@ impl Catalog {
         let locale: Locale = tag.parse().map_err(|_| {
             at_start(format!("expected a language tag such as fr or pt-BR as file name, found {tag:?}"))
         })?;
+        if tag.len() > 35 {
+            return Err(at_start(format!("expected a language tag of at most 35 characters, found {tag:?}")));
+        }
         let rules = PluralRules::try_new_cardinal(locale.into())
             .map_err(|_| at_start(format!("expected a language with known plural rules, found {tag:?}")))?;
         let messages = messages(source)?;

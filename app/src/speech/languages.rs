@@ -78,7 +78,7 @@ impl Languages {
             let (catalog, keys) = Catalog::read(tag, &source, Some(EMBEDDED[0].1))
                 .map_err(|error| format!("{}, {error}", path.display()))?;
             unknown.extend(keys.into_iter().map(|key| format!("{}: no text has the key {key}", path.display())));
-            languages.0.retain(|other| other.tag != catalog.tag);
+            languages.0.retain(|other| !other.tag.eq_ignore_ascii_case(&catalog.tag));
             languages.0.push(Box::leak(Box::new(catalog)));
         }
         Ok((languages, unknown))

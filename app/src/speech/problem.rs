@@ -34,17 +34,25 @@ fn translated(sentence: &str) -> Option<String> {
             let Some((line, column)) = place.split_once(", column ") else {
                 return Some(t!("problem-in-line", line = place, expected = &expected, found = &found));
             };
-            Some(match column.split_once(" (") {
-                Some((column, name)) => t!(
-                    "problem-in-named-column",
+            let Some((column, name)) = column.split_once(" (") else {
+                return Some(t!(
+                    "problem-in-column",
                     line = line,
                     column = column,
-                    name = if name == "the whole row)" { t!("problem-whole-row") } else { name.strip_suffix(')')? },
                     expected = &expected,
                     found = &found
-                ),
-                None => t!("problem-in-column", line = line, column = column, expected = &expected, found = &found),
-            })
+                ));
+            };
+            let name = name.strip_suffix(')')?;
+            let name = if name == "the whole row" { t!("problem-whole-row") } else { name };
+            Some(t!(
+                "problem-in-named-column",
+                line = line,
+                column = column,
+                name = name,
+                expected = &expected,
+                found = &found
+            ))
         }
     }
 }

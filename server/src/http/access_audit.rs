@@ -86,7 +86,9 @@ fn object_of(path: &str, uri: &Uri) -> Option<Object> {
             .find(|(name, _)| matches!(&**name, "job" | "root"))
             .and_then(|(_, id)| id.parse().ok().map(Object::Job));
     };
-    let id: Uuid = uri.path().split('/').nth(at)?.parse().ok()?;
+    // As the handlers read it: any of its characters may be encoded.
+    let (id, _) = form_urlencoded::parse(uri.path().split('/').nth(at)?.as_bytes()).next()?;
+    let id: Uuid = id.parse().ok()?;
     match path.split('/').nth(at - 1)? {
         "jobs" | "imports" => Some(Object::Job(id)),
         "items" => Some(Object::Item(id)),
@@ -105,6 +107,8 @@ mod tests {
         let of = |path: &str, uri: &str| object_of(path, &uri.replace("ID", &id.to_string()).parse().expect("a URI"));
         assert_eq!(of("/api/v1/jobs/{id}/results", "/api/v1/jobs/ID/results"), Some(Object::Job(id)));
         assert_eq!(of("/items/{id}", "/items/ID?x=1"), Some(Object::Item(id)));
+        let encoded = format!("/api/v1/jobs/%30{}", &id.to_string()[1..]);
+        assert_eq!(of("/api/v1/jobs/{id}", &encoded), Some(Object::Job(id)));
         assert_eq!(of("/api/v1/uploads/{id}/content", "/api/v1/uploads/ID/content"), Some(Object::Upload(id)));
         assert_eq!(of("/api/v1/items", "/api/v1/items?state=dead&job=ID"), Some(Object::Job(id)));
         assert_eq!(of("/api/v1/items", "/api/v1/items"), None);

@@ -47,11 +47,15 @@ pub async fn get_cpu_profile(caller: Caller, Query(query): Query<ProfileQuery>) 
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(Problem::parameter("seconds", "a number from 1 to 60").into());
     }
-    let _turn = turn()?;
+    let turn = turn()?;
     let guard = ProfilerGuardBuilder::default().frequency(FREQUENCY).blocklist(&BLOCKLIST).build().map_err(broken)?;
     // The duration of the profile.
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let report = tokio::task::spawn_blocking(move || guard.report().build().map(|report| folded(&report)));
+    let report = tokio::task::spawn_blocking(move || {
+        // Also if nobody waits for the result anymore: the next profile begins after this one.
+        let _turn = turn;
+        guard.report().build().map(|report| folded(&report))
+    });
     let text = report.await.map_err(broken)?.map_err(broken)?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
@@ -60,12 +64,15 @@ pub async fn get_cpu_profile(caller: Caller, Query(query): Query<ProfileQuery>) 
 /// only in a process that was started with `_RJEM_MALLOC_CONF=prof:true,prof_active:true`.
 pub async fn get_heap_profile(caller: Caller) -> Result<Response> {
     caller.require(Scope::Admin)?;
-    let _turn = turn()?;
+    let turn = turn()?;
     let Some(control) = PROF_CTL.as_ref() else {
         let how = "Start the server with _RJEM_MALLOC_CONF=prof:true,prof_active:true to get heap profiles.";
         return Err(Error::refuse(Code::ProfilingOff, how));
     };
-    let dump = tokio::task::spawn_blocking(|| control.blocking_lock().dump_pprof());
+    let dump = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        control.blocking_lock().dump_pprof()
+    });
     let profile = dump.await.map_err(broken)?.map_err(broken)?;
     let name = "attachment; filename=\"heap.pb.gz\"";
     Ok(([(header::CONTENT_TYPE, "application/octet-stream"), (header::CONTENT_DISPOSITION, name)], profile)

@@ -163,7 +163,9 @@ async fn dangerous_requests_are_sent_after_a_confirmation() {
     let token = confirmation(&send(&ada, "delete_job", &fields).await);
     shows(&send(&ada, "delete_job", &[("path.id", id), ("confirmed", &token)]).await, "204 No Content");
     ada.get(&path).await.expect(410);
-    for operation in ["create_bulk_operation", "pause_job_type", "delete_token", "end_user_sessions"] {
+    for operation in
+        ["create_bulk_operation", "create_user", "put_job_type", "pause_job_type", "delete_token", "end_user_sessions"]
+    {
         let page = sam
             .form(&format!("/api/docs/{operation}"), &[("path.id", id), ("path.name", "orders"), ("body", "{}")])
             .await;
@@ -186,6 +188,14 @@ async fn form_refuses_what_is_no_request_and_what_others_send() {
     // The path stays that of the operation, and a header one header.
     shows(&send(&ada, "get_job", &[("path.id", "../me")]).await, "404 Not Found");
     assert_eq!(send(&ada, "create_job", &[("body", "{}"), ("header.Idempotency-Key", "a\r\nx: b")]).await.status, 422);
+    let long = "a".repeat(70_000);
+    let bad = send(&ada, "get_job", &[("path.id", &long)]).await;
+    assert!(bad.status == 422 && bad.text.contains("expected at most 2,000 characters"), "{}", bad.status);
+    let bad = send(&ada, "create_job", &[("body", &format!("\"{long}\""))]).await;
+    assert_eq!(bad.status, 413);
+    // A link fills fields, but does not decide what is sent.
+    let page = plain(ada.get("/api/docs/add_items?path.id=chosen&body=%22planted%22").await);
+    assert!(page.text.contains("chosen") && !page.text.contains("\"planted\""), "{}", page.text);
     // What the form cannot send is refused.
     for operation in ["claim_items", "delete_session", "set_own_password", "watch_job", "create_upload"] {
         assert_eq!(send(&ada, operation, &[("path.id", "a")]).await.status, 404, "{operation}");

@@ -283,8 +283,8 @@ fn word(text: &str) -> String {
 
 /// Raw text of Rust, with as many number signs as it needs.
 fn raw(text: &str) -> String {
-    let signs = (1..=text.len() + 1).map(|count| "#".repeat(count)).find(|signs| !text.contains(&format!("\"{signs}")));
-    let signs = signs.unwrap_or_default();
+    let longest = text.split('"').skip(1).map(|rest| rest.bytes().take_while(|byte| *byte == b'#').count()).max();
+    let signs = "#".repeat(longest.unwrap_or_default() + 1);
     format!("r{signs}\"{text}\"{signs}")
 }
 
@@ -373,6 +373,8 @@ mod tests {
         let hostile = RequestParts { values: vec!["a'; $(x)\"".to_owned()], ..RequestParts::default() };
         let command = hostile.snippets("get_job").into_iter().find(|it| it.id == "cli").expect("a command");
         assert_eq!(command.text, r#"treeline job 'a'\''; $(x)"'"#);
+        assert_eq!(raw("a\"##b\"#"), "r###\"a\"##b\"#\"###");
+        assert_eq!(raw("##"), "r#\"##\"#");
         assert_eq!(raw("a\"#b"), "r##\"a\"#b\"##");
     }
 

@@ -46,8 +46,32 @@ const OWN_ACCOUNT: [&str; 7] = [
     "/me/totp",
 ];
 
-/// Beginnings of the names of operations that end or stop something, take access away, or change many things at once.
-const DANGEROUS: [&str; 7] = ["cancel_", "create_bulk", "delete_", "patch_service", "patch_user", "pause_", "replay_"];
+/// Beginnings of the names of operations that end or stop something, give or take access, choose where data is sent, or
+/// change many things at once.
+const DANGEROUS: [&str; 22] = [
+    "cancel_",
+    "create_alert_channel",
+    "create_bulk",
+    "create_job_type",
+    "create_schedule",
+    "create_service",
+    "create_sign_in_link",
+    "create_token",
+    "create_user",
+    "delete_",
+    "end_user_session",
+    "patch_alert_channel",
+    "patch_job_type",
+    "patch_notice_settings",
+    "patch_schedule",
+    "patch_service",
+    "patch_user",
+    "pause_",
+    "put_job_type",
+    "replay_",
+    "reset_factors",
+    "share_",
+];
 
 fn is_dangerous(method: &str, id: &str) -> bool {
     method == "delete" || DANGEROUS.iter().any(|beginning| id.starts_with(beginning))

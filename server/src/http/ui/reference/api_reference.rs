@@ -40,6 +40,12 @@ use engine::error::{Error, Result};
 /// Bytes of a response that are shown.
 const MOST_BYTES: usize = 64 << 10;
 
+/// Maximum bytes of a body that is sent from here: the page repeats it in every programming language.
+const MOST_BODY_BYTES: usize = 64 << 10;
+
+/// Maximum characters of a parameter.
+const MOST_CHARACTERS: usize = 2_000;
+
 /// Time that a response may take: a little more than the longest wait that an operation has.
 const LONGEST: Duration = Duration::from_secs(35);
 
@@ -57,7 +63,8 @@ pub(crate) async fn index(
     signed.visit.page(StatusCode::OK, move || page::index_page(described.reference(), filter.trim()))
 }
 
-/// `GET /api/docs/{operation}`. Parameters of the URL fill the form.
+/// `GET /api/docs/{operation}`. Parameters of the URL fill the form, but not its body: a link must not decide what is
+/// sent.
 pub(crate) async fn show(
     signed: Signed,
     Extension(described): Extension<Arc<Described>>,
@@ -65,13 +72,7 @@ pub(crate) async fn show(
     RawQuery(query): RawQuery,
 ) -> Response {
     let mut tried = Try::default();
-    for (name, value) in pairs(query.as_deref()) {
-        if name == "body" {
-            tried.body = Some(value);
-        } else {
-            tried.values.insert(name, value);
-        }
-    }
+    tried.values.extend(pairs(query.as_deref()));
     draw(&signed, StatusCode::OK, described, &id, tried)
 }
 
@@ -97,9 +98,13 @@ pub(in crate::http::ui) async fn send(
     let Some(operation) = described.operation(&id).filter(|operation| operation.not_here.is_none()) else {
         return unknown(&signed);
     };
+    let body = fields.lines("body");
+    if body.as_ref().is_some_and(|body| body.len() > MOST_BODY_BYTES) {
+        let why = "A body that is sent from here has at most 64 KiB. Send a longer one from a program.";
+        return signed.visit.error_page(Error::refuse(Code::TooLarge, why));
+    }
     let value = |parameter: &Parameter| (field_name(parameter), fields.trimmed(&field_name(parameter)));
-    let mut tried =
-        Try { values: operation.parameters.iter().map(value).collect(), body: fields.lines("body"), ..Try::default() };
+    let mut tried = Try { values: operation.parameters.iter().map(value).collect(), body, ..Try::default() };
     let request = match request_of(operation, &tried) {
         Ok(request) => request,
         Err(problem) => return refused(&signed, described, &id, tried, problem),
@@ -149,6 +154,10 @@ pub fn request_of(operation: &Operation, tried: &Try) -> Result<RequestParts, Pr
             if parameter.required {
                 fault("expected a value");
             }
+            continue;
+        }
+        if value.chars().nth(MOST_CHARACTERS).is_some() {
+            fault("expected at most 2,000 characters");
             continue;
         }
         match parameter.place {
@@ -267,7 +276,9 @@ fn http_request(
 async fn beginning(body: Body) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let mut pieces = body.into_data_stream();
-    while let Some(Ok(piece)) = pieces.next().await {
+    while let Some(piece) = pieces.next().await {
+        // A response that breaks off is not complete.
+        let Ok(piece) = piece else { return (bytes, true) };
         bytes.extend_from_slice(&piece);
         if bytes.len() > MOST_BYTES {
             bytes.truncate(MOST_BYTES);
