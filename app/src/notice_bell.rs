@@ -97,7 +97,7 @@ fn row(one: &Notice) -> AnyView {
     .into_any()
 }
 
-/// What happened, in a few words.
+/// Event in a few words.
 fn what(one: &Notice) -> String {
     match (one.kind, one.outcome) {
         (NoticeKind::NeedsAttention, _) if one.dead > 0 => t!("bell-attention-failed", n = one.dead),

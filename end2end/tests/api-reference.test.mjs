@@ -37,7 +37,7 @@ for (const [device, options] of [['desktop', DESKTOP], ['phone', PHONE]]) {
     await page.getByRole('heading', { name: 'Create a tree of jobs', level: 1 }).waitFor();
     await looked(page, `api-operation-${device}`);
 
-    // What is no JSON is refused at its field, and nothing is sent.
+    // Text that is not JSON is refused at its field, and nothing is sent.
     await page.getByLabel('Body, as JSON').fill('{"type": "invoices",');
     await page.getByRole('button', { name: 'Send request' }).click();
     await page.getByRole('alert').filter({ hasText: 'Nothing was sent' }).waitFor();
@@ -52,7 +52,7 @@ for (const [device, options] of [['desktop', DESKTOP], ['phone', PHONE]]) {
     const [job, ...others] = (await (await server.api('GET', '/jobs')).json()).data;
     assert.equal(others.length, 0);
 
-    // What ends something is shown first.
+    // A request that ends something is shown first.
     await page.goto(`${server.url}/api/docs/cancel_job?path.id=${job.id}`);
     await page.getByLabel('Body, as JSON').fill('{"reason": "Twice"}');
     await page.getByRole('button', { name: 'Send request…' }).click();

@@ -66,7 +66,7 @@ impl Operation {
     }
 }
 
-/// Where a parameter is.
+/// Place of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     #[default]
@@ -189,7 +189,7 @@ fn search_form(filter: &str, count: usize, total: usize) -> AnyView {
     .into_any()
 }
 
-/// What applies to all operations.
+/// Rules that apply to all operations.
 fn introduction(reference: &Reference) -> AnyView {
     let text = reference.introduction.split("\n\n").map(|text| view! { <p>{prose(text)}</p> }).collect_view();
     view! {

@@ -22,7 +22,7 @@ fn heading(group: &str) -> &'static str {
     }
 }
 
-/// What a shortcut does.
+/// Effect of a shortcut.
 fn action(keys: &str) -> &'static str {
     match keys {
         "g o" => t!("nav-overview"),

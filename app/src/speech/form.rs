@@ -46,7 +46,7 @@ impl<'a> From<&'a String> for Arg<'a> {
     }
 }
 
-/// How a locale writes numbers.
+/// Notation of numbers in a locale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Notation {
     pub(super) group: String,

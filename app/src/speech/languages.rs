@@ -39,7 +39,7 @@ pub struct Speech {
 }
 
 impl Speech {
-    /// What the browser needs: the notation of numbers, then a line per text.
+    /// Texts for the browser: the notation of numbers, then a line per text.
     pub(crate) fn for_browser(self, is_live: bool) -> String {
         let number_format = &self.notation.number_format;
         let (last, other) = number_format.sizes;

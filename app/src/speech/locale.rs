@@ -1,4 +1,4 @@
-//! How a locale writes numbers and dates, from the data of the Unicode CLDR.
+//! Notation of numbers and dates in a locale, from the data of the Unicode CLDR.
 
 use domain::Time;
 use icu_calendar::{Date, Gregorian};

@@ -57,7 +57,7 @@ fn translated(sentence: &str) -> Option<String> {
     }
 }
 
-/// What was expected or found; values of the file stay as they are.
+/// Translates what was expected or found; values of the file stay as they are.
 fn phrase(phrase: &str) -> String {
     let known = match phrase {
         "a number" => t!("problem-number"),

@@ -153,7 +153,7 @@ fn plural_forms_are_those_of_the_language() {
     let speech = super::Speech { catalog: polish, notation: languages_notation() };
     let written = |n: i64| speaking(speech, || t!("live-percent", n = n));
     assert_eq!([written(1), written(3), written(5)], ["1 jeden", "3 dwa", "5 wiele"]);
-    // What it lacks is English.
+    // Texts that it lacks are English.
     assert_eq!(speaking(speech, || t!("nav-imports")), "Imports");
 }
 

@@ -101,7 +101,7 @@ pub struct MigrationStatus {
     pub state: MigrationState,
 }
 
-/// Where a migration is known.
+/// Places that know a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationState {
     Applied,

@@ -120,7 +120,7 @@ async fn form_sends_requests_as_its_reader() {
     assert!(made.text.contains(id), "{}", made.text);
     // The snippets repeat what was sent.
     assert!(made.text.contains("-H \"Idempotency-Key: one\""), "{}", made.text);
-    // What the API refuses is a response like any other, with the values that were typed.
+    // A refusal of the API is a response like any other, with the values that were typed.
     let refused = send(&ada, "create_job", &[("body", r#"{"type": "orders", "priority": 500}"#)]).await;
     shows(&refused, "422 Unprocessable");
     assert!(refused.text.contains("/priority") && refused.text.contains("\"priority\": 500"), "{}", refused.text);
@@ -196,7 +196,7 @@ async fn form_refuses_what_is_no_request_and_what_others_send() {
     // A link fills fields, but does not decide what is sent.
     let page = plain(ada.get("/api/docs/add_items?path.id=chosen&body=%22planted%22").await);
     assert!(page.text.contains("chosen") && !page.text.contains("\"planted\""), "{}", page.text);
-    // What the form cannot send is refused.
+    // Operations that the form cannot send are refused.
     for operation in ["claim_items", "delete_session", "set_own_password", "watch_job", "create_upload"] {
         assert_eq!(send(&ada, operation, &[("path.id", "a")]).await.status, 404, "{operation}");
     }

@@ -143,7 +143,7 @@ async fn a_language_is_added_by_file_and_a_bad_file_is_refused() {
     let french = server.another_with(|config| config.languages_dir = Some(folder.path().to_owned())).await;
     let html = page(&french.stranger(), "/sign-in", "fr-CA, en;q=0.2").await;
     assert!(html.contains("<html lang=\"fr-CA\"") && html.contains("<h1>Connexion</h1>"), "{html}");
-    // What the file lacks is English.
+    // Texts that the file lacks are English.
     assert!(html.contains("Email address") && html.contains("Français"), "{html}");
     french.stop().await;
     fs::write(folder.path().join("fr.ftl"), "signin-title = Connexion\nsignin-with = Par { $qui }\n").expect("a file");

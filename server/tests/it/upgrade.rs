@@ -52,7 +52,7 @@ async fn server_works_and_starts_on_the_expanded_schema_of_a_newer_version() {
 #[tokio::test]
 async fn server_does_not_start_after_a_contract_that_needs_a_newer_version() {
     let server = Server::start().await;
-    // What this version has is enough for the first contract, and not for the second.
+    // This version has enough for the first contract, and not for the second.
     record_newer(&server, 9_000, "contract after 0001 drop what nobody uses").await;
     server.try_another_with(|_| {}).await.expect("it starts");
     record_newer(&server, 9_002, "contract after 9001 drop what this version needs").await;

@@ -21,7 +21,7 @@ const LARGE: &str = r#"{"customer":"large"}"#;
 /// Numbers of items that wait.
 const FEW: u64 = 1_000;
 
-/// How the waiting items of a type are held.
+/// Ways in which the waiting items of a type are held back.
 #[derive(Clone, Copy)]
 enum Restriction {
     /// One item of their key runs, which is as many as may.

@@ -37,7 +37,7 @@ pub fn start_form(data: &[u8]) {
     }
 }
 
-/// What the fields show of a payload, they give back.
+/// Fields give back the part of a payload that they show.
 fn comes_back(fields: &[PayloadField], payload: &Document) {
     let Ok(texts) = payload_form::values(fields, payload) else { return };
     let (again, faults) = payload_form::payload(fields, &texts);

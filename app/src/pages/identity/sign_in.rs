@@ -171,7 +171,7 @@ pub fn refused() -> Page {
     framed(t!("signin-invalid"), content.into_any())
 }
 
-/// How long to wait after too many attempts.
+/// Time to wait after too many attempts.
 fn too_many(problem: &Problem) -> String {
     match problem.retry_after_seconds {
         Some(seconds) => {

@@ -35,7 +35,7 @@ fn not_here(method: &str, path: &str, bodies: &[Body]) -> Option<&'static str> {
     }
 }
 
-/// What proves who the caller is. Forms of the page Account change it.
+/// Credentials of the caller. Forms of the page Account change them.
 const OWN_ACCOUNT: [&str; 7] = [
     "/me/connections",
     "/me/passkeys",

@@ -44,7 +44,7 @@ pub(super) async fn put_type(fixture: &Fixture) -> Result<()> {
     Api::new(&fixture.servers[0].url(), TOKEN)?.put_type(TYPE, &spec).await
 }
 
-/// What the clients saw.
+/// Answers and errors that the clients saw.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Times of the answers.
@@ -139,7 +139,7 @@ impl Load {
         self.over.store(true, Relaxed);
     }
 
-    /// What the clients saw.
+    /// Answers and errors that the clients saw.
     pub(super) fn take_seen(&self) -> Seen {
         std::mem::take(&mut *lock(&self.seen))
     }
