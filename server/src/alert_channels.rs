@@ -41,7 +41,7 @@ use engine::{
             audit::{self as audit_log, AuditRow},
             deliveries,
         },
-        pagination::PageRange,
+        page_range::PageRange,
     },
     stored_response::ResponseSlot,
     task::in_task,

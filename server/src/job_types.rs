@@ -26,7 +26,7 @@ use engine::{
     sealing::stored_secrets::open_push,
     store::{
         notify::audit::{self as log, AuditRow},
-        pagination::NamedPageRange,
+        page_range::NamedPageRange,
         tree::job_types::{self as store, Deleted},
     },
     stored_response::ResponseSlot,

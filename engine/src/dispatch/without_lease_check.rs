@@ -9,7 +9,7 @@ use crate::{
     ending_batch::EndCommand,
     error::Result,
     failpoints,
-    store::{Tx, dispatch::fault_injection},
+    store::{Tx, dispatch::unguarded_statements},
 };
 
 /// Commands as they would be if an ending named its item instead of its assignment.
@@ -18,7 +18,7 @@ pub(crate) async fn without_lease_check(tx: &mut Tx, commands: &[&EndCommand]) -
     if failpoints::broken("no_fence", file!()) {
         let assignment_ids: Vec<Uuid> = commands.iter().map(|command| command.assignment_id).collect();
         let open_assignments_of: HashMap<Uuid, Uuid> =
-            fault_injection::open_assignments_of(tx, &assignment_ids).await?.into_iter().collect();
+            unguarded_statements::open_assignments_of(tx, &assignment_ids).await?.into_iter().collect();
         for command in &mut commands {
             command.assignment_id =
                 open_assignments_of.get(&command.assignment_id).copied().unwrap_or(command.assignment_id);

@@ -20,7 +20,7 @@ use crate::{
             worker_history,
             workers::{self, SeenRow, WorkerRow},
         },
-        pagination::NamedOrder,
+        page_range::NamedOrder,
     },
 };
 

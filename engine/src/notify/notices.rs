@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     store::{
         notify::notices::{self, AttentionScan},
-        pagination::PageRange,
+        page_range::PageRange,
     },
     task::in_task,
 };

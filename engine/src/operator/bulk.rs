@@ -30,7 +30,7 @@ use crate::{
         enqueue::idempotency,
         notify::audit as audit_log,
         operator::bulk::{self, BulkRow, NewRow, members},
-        pagination::PageRange,
+        page_range::PageRange,
         query::item_list_scan::ItemOrder,
         tree::completion as tree_states,
     },

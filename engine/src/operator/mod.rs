@@ -5,7 +5,7 @@
 pub mod bulk; // bulk operations
 pub mod corrections; // corrected rows take the place of failed ones
 pub mod delegation; // work on behalf of the requester
-pub mod error_states; // states of error groups
+pub mod error_group_states; // states of error groups
 pub mod patch; // small edits by people
 pub mod replay; // replays of trees and items
 pub mod retry; // retries requested by people

@@ -19,7 +19,7 @@ use crate::{
     store::{
         Tx,
         notify::audit as audit_log,
-        pagination::PageRange,
+        page_range::PageRange,
         query::saved_views::{self as store, ViewRow},
     },
     stored_response::ResponseSlot,

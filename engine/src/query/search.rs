@@ -15,7 +15,7 @@ use crate::{
     access::caller::{Caller, Scope},
     error::Result,
     store::{
-        pagination::{NamedOrder, NamedPageRange},
+        page_range::{NamedOrder, NamedPageRange},
         query::{item_list_scan::ItemOrder, search},
     },
 };

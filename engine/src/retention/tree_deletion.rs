@@ -1,7 +1,7 @@
 //! Deletion of trees: by `DELETE`, or because their retention is over (`retention`).
 //!
 //! One commit deletes a tree: tombstone, 410s, keys released, totals counted. Its rows are purged in batches that any
-//! server may run; each starts where the previous one committed. `tree_maintenance` decides automatic deletion.
+//! server may run; each starts where the previous one committed. `due_trees` decides automatic deletion.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -18,7 +18,7 @@ pub mod import;
 pub mod migrations; // the schema
 pub mod notify;
 pub mod operator;
-pub mod pagination; // pages of lists
+pub mod page_range; // pages of lists
 pub mod query;
 pub mod retention;
 pub mod tree;

@@ -28,7 +28,7 @@ use crate::{
     store::{
         Tx,
         notify::audit as audit_log,
-        pagination::PageRange,
+        page_range::PageRange,
         tree::schedules::{self, ScheduleRow},
     },
     stored_response::ResponseSlot,

@@ -25,7 +25,7 @@ use crate::{
     store::{
         access::people,
         notify::audit as audit_log,
-        pagination::PageRange,
+        page_range::PageRange,
         tree::share_links::{self, NewShare, ShareRow},
     },
     stored_response::ResponseSlot,

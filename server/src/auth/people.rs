@@ -30,7 +30,7 @@ use engine::{
             people::{self as store, Account},
         },
         notify::audit::{self as log, AuditRow},
-        pagination::NamedPageRange,
+        page_range::NamedPageRange,
     },
     stored_response::ResponseSlot,
     task::in_task,

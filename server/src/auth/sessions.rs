@@ -21,7 +21,7 @@ use engine::{
         Tx,
         access::{identity, people as store},
         notify::audit::{self as log, AuditRow},
-        pagination::PageRange,
+        page_range::PageRange,
     },
     task::in_task,
 };

@@ -22,7 +22,7 @@ use engine::{
     store::{
         access::{identity, identity_lists, people::count_change},
         notify::audit as log,
-        pagination::{NamedPageRange, PageRange},
+        page_range::{NamedPageRange, PageRange},
     },
     stored_response::ResponseSlot,
     task::in_task,

@@ -1,7 +1,7 @@
 //! Deletion of expired trees and of their rows.
 //!
-//! Two tasks, so that purging a large tree does not delay the deletion of others. `jobs::tree_maintenance` and `jobs::tree_deletion`
-//! decide what is deleted and when; this module only sets the intervals.
+//! Two tasks, so that purging a large tree does not delay the deletion of others. `retention::due_trees` and
+//! `retention::tree_deletion` decide what is deleted and when; this module only sets the intervals.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use crate::{
     error::{Error, Result},
     store::{
         operator::bulk::{self, BulkRow, members},
-        pagination::PageRange,
+        page_range::PageRange,
         query::item_list_scan::ItemOrder,
         tree::completion as tree_states,
     },

@@ -30,7 +30,7 @@ use crate::{
             },
             item_changes,
         },
-        pagination::PageRange,
+        page_range::PageRange,
         tree::definitions::JobInfo,
     },
     tree::{

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::identity::ServiceRow;
-use crate::store::pagination::{NamedPageRange, PageRange, by_age, in_named_order};
+use crate::store::page_range::{NamedPageRange, PageRange, by_age, in_named_order};
 
 /// A page of the list of services.
 pub async fn list_services(pool: &PgPool, part: &NamedPageRange) -> sqlx::Result<Vec<ServiceRow>> {

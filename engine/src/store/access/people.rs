@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    pagination::{NamedPageRange, PageRange, by_age, in_named_order},
+    page_range::{NamedPageRange, PageRange, by_age, in_named_order},
 };
 
 /// A person as lists show them.

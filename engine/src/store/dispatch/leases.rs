@@ -257,7 +257,7 @@ pub async fn take(tx: &mut Tx, assignment_ids: &[Uuid], credentials: &[Uuid]) ->
 pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx::Error> {
     #[cfg(feature = "failpoints")]
     if crate::failpoints::broken("sweep_by_item", file!()) {
-        return super::fault_injection::take_lost(tx, limit).await;
+        return super::unguarded_statements::take_lost(tx, limit).await;
     }
     sqlx::query_as!(
         TakenLease,

@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::store::pagination::NamedOrder;
+use crate::store::page_range::NamedOrder;
 
 /// A worker that claimed `age` seconds ago.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    pagination::{PageRange, by_age},
+    page_range::{PageRange, by_age},
 };
 
 pub use messages::{

@@ -15,7 +15,7 @@ pub use checks::{DeadType, FailingJob, failing_jobs, newly_dead, note_heads, unc
 
 use crate::store::{
     Tx,
-    pagination::{PageRange, by_age},
+    page_range::{PageRange, by_age},
 };
 
 /// An alert to be raised.

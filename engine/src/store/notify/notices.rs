@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::{
     sealing::channel_target::MAIL_HOST,
-    store::{Tx, pagination::PageRange},
+    store::{Tx, page_range::PageRange},
 };
 
 pub use settings::{SettingsRow, find_settings, lock_settings, replace_webhook, webhooks, write_settings};

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    pagination::{PageRange, by_age},
+    page_range::{PageRange, by_age},
 };
 
 /// An operation, as stored.

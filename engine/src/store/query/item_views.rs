@@ -7,7 +7,7 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::store::pagination::by_age;
+use crate::store::page_range::by_age;
 
 /// An item with its state. At most one of the state tables has a row for it.
 #[derive(Clone, Debug)]

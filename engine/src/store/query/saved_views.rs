@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    pagination::{PageRange, by_age},
+    page_range::{PageRange, by_age},
 };
 
 /// A view as it is stored, as one owner sees it.

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use super::definitions::{read_import, read_limits, whole_executor};
 use crate::{
     sealing::{Sealer, stored_secrets::seal_push},
-    store::pagination::{NamedPageRange, in_named_order},
+    store::page_range::{NamedPageRange, in_named_order},
 };
 
 struct Row {

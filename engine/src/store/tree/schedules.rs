@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    pagination::{PageRange, by_age},
+    page_range::{PageRange, by_age},
 };
 
 /// Number of runs that are stored for each schedule.

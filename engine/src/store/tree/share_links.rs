@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::store::{
     Tx,
-    pagination::{PageRange, by_age},
+    page_range::{PageRange, by_age},
 };
 
 /// Tree of a share, and the owner for whom it acts.

@@ -36,7 +36,7 @@ use engine::{
     access::caller::Caller,
     store::{
         notify::{alerts::AlertQuery, deliveries::DeliveryQuery},
-        pagination::{NamedOrder, NamedPageRange, PageRange},
+        page_range::{NamedOrder, NamedPageRange, PageRange},
     },
 };
 

@@ -7,7 +7,7 @@ use domain::Time;
 use serde::{Deserialize, Serialize};
 
 use engine::store::{
-    pagination::{NamedOrder, NamedPageRange, PageRange},
+    page_range::{NamedOrder, NamedPageRange, PageRange},
     query::{item_list_scan::ItemOrder, job_views::GroupOrder},
 };
 

@@ -33,7 +33,7 @@ use crate::{
 use engine::{
     access::caller::Role,
     error::{Error, Result},
-    store::pagination::PageRange,
+    store::page_range::PageRange,
     stored_response::ResponseSlot,
 };
 

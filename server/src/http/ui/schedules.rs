@@ -38,7 +38,7 @@ use engine::{
     JobFilter,
     access::caller::Caller,
     error::{Error, Result},
-    store::pagination::PageRange,
+    store::page_range::PageRange,
     stored_response::ResponseSlot,
 };
 

@@ -32,7 +32,7 @@ use engine::{
     Creation,
     access::caller::{Caller, Scope},
     error::Result,
-    store::pagination::NamedPageRange,
+    store::page_range::NamedPageRange,
     task::heavy,
 };
 

@@ -30,7 +30,7 @@ use crate::{
 use engine::{
     access::caller::{Caller, Role},
     error::{Error, Result},
-    store::pagination::NamedPageRange,
+    store::page_range::NamedPageRange,
     stored_response::ResponseSlot,
 };
 

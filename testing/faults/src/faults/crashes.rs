@@ -198,13 +198,8 @@ fn count_crash(server: &mut Server, tally: &Tally) -> Result<bool> {
 /// passed `busy` times before it crashes, so that the others are reached, too.
 fn arm(server: &mut Server, tally: &Tally, busy: std::ops::Range<usize>) -> Result<()> {
     let open = tally.open().into_iter().map(|point| {
-        let always = [
-            "dispatch/work_batch",
-            "activity_counters",
-            "retention/tree_maintenance",
-            "notify/broker_messages",
-            "http/",
-        ];
+        let always =
+            ["dispatch/work_batch", "activity_counters", "retention/due_trees", "notify/broker_messages", "http/"];
         let passed = if always.iter().any(|file| point.contains(file)) { busy.clone() } else { 0..2 };
         format!("{point}={}*off->return", rand::random_range(passed))
     });

@@ -27,7 +27,7 @@ use crate::{
 };
 use engine::{
     error::{Error, Result},
-    store::pagination::PageRange,
+    store::page_range::PageRange,
 };
 
 /// Number of sessions on a page.

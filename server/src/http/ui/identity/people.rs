@@ -26,7 +26,7 @@ use crate::{
 use engine::{
     access::caller::Role,
     error::{Error, Result},
-    store::pagination::{NamedPageRange, PageRange},
+    store::page_range::{NamedPageRange, PageRange},
     stored_response::ResponseSlot,
 };
 

@@ -38,7 +38,7 @@ use engine::{
     JobFilter,
     access::caller::{Caller, Role, Scope},
     error::Result,
-    store::pagination::PageRange,
+    store::page_range::PageRange,
 };
 
 /// Number of uploads on a page.

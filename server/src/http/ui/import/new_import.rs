@@ -42,7 +42,7 @@ use crate::{
 use engine::{
     access::caller::{Caller, Role},
     error::{Error, Result},
-    store::pagination::NamedPageRange,
+    store::page_range::NamedPageRange,
     task::heavy,
 };
 

@@ -37,7 +37,7 @@ use engine::{
     KeyedCall,
     access::caller::Caller,
     error::{Error, Result},
-    store::pagination::PageRange,
+    store::page_range::PageRange,
 };
 
 /// `GET /bulk`

@@ -21,7 +21,7 @@ use engine::{
     error::Result,
     store::{
         notify::alerts::AlertQuery,
-        pagination::{NamedOrder, PageRange},
+        page_range::{NamedOrder, PageRange},
     },
 };
 

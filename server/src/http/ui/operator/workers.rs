@@ -21,7 +21,7 @@ use crate::{
     http::extract::{Path, TriedPath},
     http::query::cursor::Paged as _,
 };
-use engine::{Span, access::caller::Caller, error::Result, store::pagination::NamedOrder};
+use engine::{Span, access::caller::Caller, error::Result, store::page_range::NamedOrder};
 
 /// `GET /workers`
 pub(crate) async fn workers(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {

@@ -1,4 +1,4 @@
-//! Pages of lists: start, order and length.
+//! Ranges of lists that one page shows: start, order and length.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -62,17 +62,17 @@ impl NamedPageRange {
 macro_rules! in_named_order {
     ($order:expr, $statement:ident) => {
         match $order {
-            $crate::store::pagination::NamedOrder::NewestFirst => $statement!(
+            $crate::store::page_range::NamedOrder::NewestFirst => $statement!(
                 "($1::timestamptz is null or (created_at, name) < ($1, $2::text))",
                 "created_at desc, name desc"
             ),
-            $crate::store::pagination::NamedOrder::OldestFirst => {
+            $crate::store::page_range::NamedOrder::OldestFirst => {
                 $statement!("($1::timestamptz is null or (created_at, name) > ($1, $2::text))", "created_at, name")
             }
-            $crate::store::pagination::NamedOrder::ByName => {
+            $crate::store::page_range::NamedOrder::ByName => {
                 $statement!("($1::timestamptz is null or name collate \"C\" > $2::text)", "name collate \"C\"")
             }
-            $crate::store::pagination::NamedOrder::ByNameBackwards => {
+            $crate::store::page_range::NamedOrder::ByNameBackwards => {
                 $statement!("($1::timestamptz is null or name collate \"C\" < $2::text)", "name collate \"C\" desc")
             }
         }

@@ -14,7 +14,7 @@ use crate::{
     query::{no_group, require_staff},
     store::{
         notify::audit::{self, AuditRow},
-        operator::error_decisions,
+        operator::error_group_states,
         query::error_groups,
     },
     task::in_task,
@@ -43,7 +43,7 @@ impl Engine {
         in_task("changing an error group", async move {
             let core = &engine.0.core;
             let mut tx = core.pools.read.begin().await?;
-            error_decisions::decide(&mut tx, type_id, &fingerprint, &patch, &by).await?;
+            error_group_states::decide(&mut tx, type_id, &fingerprint, &patch, &by).await?;
             audit::record(&mut tx, &row).await?;
             crate::store::commit(tx).await?;
             core.live.changed(Topic::Failures);
@@ -54,7 +54,7 @@ impl Engine {
 
     /// Opens muted groups whose time has come. Returns their number.
     pub async fn end_mutes(&self) -> Result<usize> {
-        let ended = error_decisions::end_mutes(&self.0.core.pools.read).await?;
+        let ended = error_group_states::end_mutes(&self.0.core.pools.read).await?;
         if ended > 0 {
             self.0.core.live.changed(Topic::Failures);
         }

@@ -1,5 +1,5 @@
-//! Maintenance of trees: deletes those whose retention is over and reports those that have stalled (`retention`,
-//! `alerts`).
+//! Trees whose next check is due: deletes those whose retention is over and reports those that have stalled
+//! (`retention`, `alerts`).
 //!
 //! A tree is checked when its next check is due, then deferred to the next time at which anything could change; in
 //! between it costs nothing. Deletion does not trust what was read here: it locks the root's job state row and checks
