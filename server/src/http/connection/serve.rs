@@ -111,7 +111,8 @@ pub async fn serve(
                 // Without it a small response waits for the acknowledgement of the previous one.
                 let _ = stream.set_nodelay(true);
                 if let Some(tls) = tls {
-                    let Some(tls_stream) = tls_handshake(&tls, stream, peer, idle_timeout, &stop).await else { return };
+                    let handshake = Box::pin(tls_handshake(&tls, stream, peer, idle_timeout, &stop));
+                    let Some(tls_stream) = handshake.await.map(Box::new) else { return };
                     let is_http2 = tls_stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     let builder = if is_http2 { &builders.either } else { &builders.http1 };
                     let http2 = is_http2.then(Activity::new);
@@ -124,8 +125,9 @@ pub async fn serve(
                     context.run(builder, stream, &stop).await;
                 }
             };
-            // The place of a connection on trial may be needed for another.
-            over.run_until_cancelled(conversation).await;
+            // The place of a connection on trial may be needed for another. Boxed: an async function keeps a future that
+            // it is given twice, and a thousand watchers keep theirs for hours.
+            over.run_until_cancelled(Box::pin(conversation)).await;
         });
     };
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
