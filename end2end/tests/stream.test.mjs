@@ -309,11 +309,11 @@ test('a pause is of one tab, and what was done is told once', async (t) => {
   await page.getByText('Keep forever…').click();
   await page.getByRole('textbox', { name: 'Reason' }).fill('Evidence');
   await page.getByRole('button', { name: 'Keep forever', exact: true }).click();
-  await page.getByText('Kept forever, until somebody deletes it.').waitFor();
+  await page.getByText('Kept forever, until someone deletes it.').waitFor();
   assert.equal(new URL(page.url()).search, '');
   await page.reload();
   await page.getByText('Delete automatically again…').waitFor();
-  assert.equal(await page.getByText('Kept forever, until somebody deletes it.').count(), 0);
+  assert.equal(await page.getByText('Kept forever, until someone deletes it.').count(), 0);
 });
 
 test('a page whose live part does not load says so and is whole without it', async (t) => {

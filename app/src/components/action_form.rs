@@ -120,7 +120,7 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "replayed" => "This is the new job. The one it was created from stays as it is.",
         "watched" => "You watch this job: you are told when it finishes or needs attention.",
         "unwatched" => "You do not watch this job any more.",
-        "pinned" => "Kept forever, until somebody deletes it.",
+        "pinned" => "Kept forever, until someone deletes it.",
         "unpinned" => "Deleted automatically again, when its retention is over.",
         "deleted" => "Deleted, with all its items and results.",
         "paused" => "Paused. Nothing new starts; items in progress finish.",

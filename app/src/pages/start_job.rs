@@ -116,7 +116,7 @@ fn start_form(form: &StartForm) -> AnyView {
                 {icon("pause")}
                 <p>
                     {form.job_type.clone()}
-                    " is paused. The job can be created; its items start when somebody resumes the type."
+                    " is paused. The job can be created; its items start when someone resumes the type."
                 </p>
             </div>
         }

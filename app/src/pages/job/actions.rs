@@ -147,7 +147,7 @@ fn pin(job: &Job, actions: &Actions) -> Confirm {
     Confirm {
         verb: "Keep forever…",
         question: "Keep this job forever?".to_owned(),
-        text: "It stays, with all its items and results, until somebody deletes it.".to_owned(),
+        text: "It stays, with all its items and results, until someone deletes it.".to_owned(),
         button: "Keep forever".to_owned(),
         ..form(job, actions, "pin")
     }

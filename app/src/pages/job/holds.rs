@@ -26,7 +26,7 @@ fn line(waiting: &WaitingItems) -> Option<AnyView> {
         WaitingReason::BuiltinExecutor | WaitingReason::Queued => return None,
         WaitingReason::Paused => (
             format!("{sentence}: {name} is paused"),
-            "They start when somebody resumes the job type.".into_any(),
+            "They start when someone resumes the job type.".into_any(),
             Some(open_type()),
         ),
         WaitingReason::TargetUnavailable { target, until } => (

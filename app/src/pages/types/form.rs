@@ -357,7 +357,7 @@ impl Form<'_> {
         let units = UNITS.map(|(value, _, word)| (value, word));
         let schema = view! { "JSON Schema 2020-12. Empty: any payload." }.into_any();
         let paused =
-            is_new.then(|| self.check("paused", "Start paused", Some("Nothing starts until somebody resumes it.")));
+            is_new.then(|| self.check("paused", "Start paused", Some("Nothing starts until someone resumes it.")));
         row(
             "Data",
             "What an item must look like and how long results are kept. Existing jobs keep what they were created with.",
