@@ -2,7 +2,7 @@
 //!
 //! Their settings are passed in the environment; `end2end/harness.mjs` reads them.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
@@ -46,16 +46,21 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
     step::show("test in the browser", node)
 }
 
-/// Renders every page in its states and takes the pictures of docs/gallery.
-pub(crate) fn gallery() -> Result<()> {
+/// Renders every page in its states and takes the pictures of docs/gallery; with a folder of prototypes, also those of
+/// docs/gallery/pairs.
+pub(crate) fn gallery(design: Option<&Path>) -> Result<()> {
     let pages = paths::target()?.join("gallery");
     let mut draw = cargo(["run", "--package", "app", "--features", "ssr", "--example", "gallery", "--"]);
     draw.arg(&pages);
     step::run("draw the pages", draw)?;
     let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
-    let mut node = Command::new("node");
-    node.arg(paths::end2end().join("gallery.mjs"))
-        .args([pages, paths::root().join("site"), paths::root().join("docs").join("gallery")])
-        .env("TREELINE_CHROMIUM", chromium);
-    step::run("take the pictures", node)
+    let (site, pictures) = (paths::root().join("site"), paths::root().join("docs").join("gallery"));
+    let node = |script: &str, folders: &[&Path]| {
+        let mut node = Command::new("node");
+        node.arg(paths::end2end().join(script)).args(folders).env("TREELINE_CHROMIUM", &chromium);
+        node
+    };
+    step::run("take the pictures", node("gallery.mjs", &[&pages, &site, &pictures]))?;
+    let Some(design) = design else { return Ok(()) };
+    step::run("draw the pairs", node("pairs.mjs", &[&pages, &site, design, &pictures.join("pairs")]))
 }

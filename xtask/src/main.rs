@@ -106,7 +106,11 @@ enum Verb {
         length: faults::Length,
     },
     /// Renders every page in its states with sample data, and takes the pictures of docs/gallery.
-    Gallery,
+    Gallery {
+        /// Draws docs/gallery/pairs too: each page beside its prototype in this folder.
+        #[arg(long, value_name = "DESIGN")]
+        pairs: Option<std::path::PathBuf>,
+    },
     /// Checks licenses, banned crates, sources and, if they can be fetched, advisories.
     Deny,
     /// Writes the bill of materials (CycloneDX, JSON), by default to target/treeline.cdx.json.
@@ -175,10 +179,10 @@ fn run(verb: Verb) -> Result<()> {
         }
         Verb::Bench { length } => bench::run(&length),
         Verb::Faults { length } => faults::run(&length),
-        Verb::Gallery => {
+        Verb::Gallery { pairs } => {
             setup::all(Need::Everything)?;
             site::build(site::Kind::Quick)?;
-            browser::gallery()
+            browser::gallery(pairs.as_deref())
         }
         Verb::Deny => supply::check(),
         Verb::Sbom { output } => supply::sbom(output),

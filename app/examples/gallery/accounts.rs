@@ -309,7 +309,7 @@ fn shares() -> Vec<Share> {
     vec![share(1, "Ada Lovelace", None), share(2, HOSTILE, Some("2026-11-20T14:00:00Z"))]
 }
 
-fn entries() -> Vec<AuditEntry> {
+pub(super) fn entries() -> Vec<AuditEntry> {
     let entry = |id: u128, when: &str, action: &str, reason: Option<&str>, detail: Option<&str>| AuditEntry {
         id: Uuid::from_u128(id),
         at: at(when),

@@ -24,6 +24,7 @@ pub(crate) fn types() -> Vec<String> {
 pub(crate) fn form() -> ImportForm {
     ImportForm {
         job_types: types(),
+        templates: vec!["import".to_owned(), "invoice-shipments".to_owned()],
         job_type: "import".to_owned(),
         header: true,
         limit_bytes: 2 << 30,

@@ -8,7 +8,12 @@
 
 mod accounts; // people, services, the log
 mod callbacks; // who is told that a tree is complete
+mod channels; // where alerts are sent
 mod fixtures; // the data
+mod job_views; // graph, timeline, results and activity of a job
+mod lists; // saved views, jobs started by hand, search
+mod readers; // uploaders, and readers of German
+mod reference; // API reference and documentation
 mod schedules; // jobs that start by themselves
 mod staff; // the pages of those who look after the work
 mod uploads; // files on their way
@@ -42,14 +47,15 @@ fn main() -> std::io::Result<()> {
     fs::create_dir_all(&directory)?;
     for theme in [Theme::Light, Theme::Dark] {
         for (name, draw) in all() {
-            let frame = frame(theme, !["sign", "trouble", "share"].iter().any(|public| name.starts_with(public)));
+            let frame = readers::frame_of(name, frame(theme));
             fs::write(directory.join(format!("{name}-{}.html", theme.as_str())), html(&frame, draw))?;
         }
     }
     Ok(())
 }
 
-fn frame(theme: Theme, signed_in: bool) -> Frame {
+/// Frame around the pages of an admin who reads English.
+fn frame(theme: Theme) -> Frame {
     Frame {
         nonce: "gallery".to_owned(),
         assets: Assets {
@@ -65,10 +71,10 @@ fn frame(theme: Theme, signed_in: bool) -> Frame {
         collapsed: false,
         environment: Some("Production".to_owned()),
         dead: Some(12_431),
-        notices: signed_in.then(accounts::notices),
+        notices: Some(accounts::notices()),
         now: at("2026-11-20T14:03:07Z"),
         offset_minutes: Some(60),
-        person: signed_in.then(|| Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),
+        person: Some(Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),
         address: "/".to_owned(),
         refresh_seconds: None,
     }
@@ -158,19 +164,16 @@ fn all() -> Vec<(&'static str, Draw)> {
             staff::summary(&complete(), summary, &staff::own_actions())
         }),
     );
-    add("job-graph", Box::new(|| pages::job::page(&tree(), &pages::job::Content::Graph, &staff::own_actions())));
-    add(
-        "job-timeline",
-        Box::new(|| {
-            let whole = pages::job::Content::Timeline(pages::job::Window::default());
-            pages::job::page(&tree(), &whole, &staff::own_actions())
-        }),
-    );
+    job_views::all(&mut add);
     uploads::all(&mut add);
     staff::all(&mut add);
     watching::all(&mut add);
     callbacks::all(&mut add);
     schedules::all(&mut add);
+    channels::all(&mut add);
+    lists::all(&mut add);
+    reference::all(&mut add);
+    readers::all(&mut add);
     for (name, code) in [
         ("trouble-missing", Code::NotFound),
         ("trouble-removed", Code::JobRemoved),

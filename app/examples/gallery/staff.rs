@@ -8,12 +8,18 @@ use app::{
         item::{Actions, Edit},
         job::{Content, Summary},
         jobs::Jobs,
-        operator::{bulk, dead_letters::Items},
+        operator::{
+            bulk,
+            dead_letters::{GroupTab, Items},
+        },
     },
 };
 use domain::{
     Code, Document, Item, ItemState, Job, Problem,
-    api::{BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, GroupState},
+    api::{
+        BulkAction, BulkOperation, BulkSample, BulkSkipped, BulkState, BulkTarget, ErrorGroup, GroupState, LogLevel,
+        LogLine, LogTail,
+    },
     event_wait::EventWait,
     id::Uuid,
     item::WaitingFor,
@@ -27,6 +33,7 @@ use crate::{
         at, attempts, cancelled, complete, dead_item, failed, group_detail, groups, hostile, hostile_groups, item,
         million, partial, running, tree, types, waiting,
     },
+    lists,
 };
 
 /// Actions on the reader's own job.
@@ -76,7 +83,15 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
             let shown =
                 vec![running(), tree(), million(), partial(), waiting(), complete(), cancelled(), failed(), hostile()];
             let next = Some("?after=x".to_owned());
-            pages::jobs::page(&Jobs { jobs: shown, next, flash: Some("deleted".to_owned()), ..jobs("") })
+            let list_filter = lists::with_views(list_filter(List::Jobs, "/jobs", ""));
+            pages::jobs::page(&Jobs { jobs: shown, next, list_filter, ..jobs("") })
+        }),
+    );
+    add(
+        "uploader-jobs",
+        Box::new(move || {
+            let shown = vec![running(), partial(), complete(), failed()];
+            pages::jobs::page(&Jobs { jobs: shown, job_types: Vec::new(), ..jobs("") })
         }),
     );
     let dead = |typed: &str, groups: Option<Vec<ErrorGroup>>, items: Vec<Item>| Items {
@@ -92,20 +107,27 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         "dead-nothing",
         Box::new(move || pages::operator::dead_letters::page(&dead("type:import row:7", None, Vec::new()))),
     );
-    add(
-        "dead",
-        Box::new(move || {
-            let mut all = groups();
-            all.extend(hostile_groups());
-            all[0].count = 12_431;
-            all[1].state = GroupState::Regressed;
-            all[2].state = GroupState::Muted;
-            pages::operator::dead_letters::page(&Items {
-                next: Some("?".to_owned()),
-                ..dead("", Some(all), dead_items())
-            })
-        }),
-    );
+    let decided = move |tab: GroupTab| {
+        let mut all = groups();
+        all.extend(hostile_groups());
+        all[0].count = 12_431;
+        all[1].state = GroupState::Regressed;
+        all[2].state = if tab == GroupTab::Resolved { GroupState::Resolved } else { GroupState::Muted };
+        all[2].muted_until = Some(at("2026-11-21T14:03:00Z"));
+        let day = |group: &ErrorGroup| (0..24).map(|hour| hour * group.count % 7 * i64::from(hour > 9)).collect();
+        let sparklines = all.iter().map(|it| ((it.job_type.clone(), it.fingerprint.clone()), day(it))).collect();
+        let next = Some("?".to_owned());
+        pages::operator::dead_letters::page(&Items {
+            next,
+            tab,
+            sparklines,
+            staff: true,
+            ..dead("", Some(all), dead_items())
+        })
+    };
+    add("dead", Box::new(move || decided(GroupTab::Open)));
+    add("dead-resolved", Box::new(move || decided(GroupTab::Resolved)));
+    add("dead-ignored", Box::new(move || decided(GroupTab::Muted)));
     add(
         "dead-filtered",
         Box::new(move || {
@@ -289,6 +311,27 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             let item =
                 Item { state: ItemState::WaitingForEvent, assignment: None, waiting_for, wait, ..item(40, 12, None) };
             pages::item::page(&item, &[], &item_actions())
+        }),
+    );
+    add(
+        "item-log",
+        Box::new(|| {
+            let line = |line, level, message: &str| LogLine {
+                attempt: 1,
+                line,
+                at: at("2026-11-20T14:02:26Z"),
+                level,
+                message: message.to_owned(),
+                fields: (line == 42).then(|| Document::trusted("{\"account\":\"4711\",\"ms\":912}".to_owned())),
+            };
+            let lines = vec![
+                line(41, LogLevel::Info, "claimed <b>row 13</b>"),
+                line(42, LogLevel::Debug, "account found"),
+                line(43, LogLevel::Warn, "the card terminal answers slowly"),
+                line(44, LogLevel::Error, &("no paper left ".to_owned() + &"x".repeat(200))),
+            ];
+            let log = Some(LogTail { attempt: 1, attempts: vec![1], dropped: 12, lines });
+            pages::item::page(&item(41, 13, None), &attempts()[2..], &Actions { log, ..item_actions() })
         }),
     );
     add("item-running", Box::new(|| pages::item::page(&item(41, 13, None), &attempts()[2..], &item_actions())));

@@ -11,6 +11,7 @@ use app::pages::{
 };
 use domain::{
     Code, Problem,
+    api::ErrorGroup,
     id::Uuid,
     import::{
         file_check::{CheckedRow, FileCheck},
@@ -23,7 +24,7 @@ use domain::{
 
 use crate::{
     Draw,
-    fixtures::{at, cancelled, complete, form, groups, partial, running},
+    fixtures::{at, cancelled, complete, counts, form, groups, job, partial, running},
 };
 
 pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
@@ -53,6 +54,14 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         }),
     );
     add(
+        "import-ten-thousand",
+        Box::new(|| {
+            let mut shown = job(40, "bird-strikes.csv", "import", counts(6_412, 24, 8, 2, 3_554), None, Vec::new());
+            shown.started_at = Some(at("2026-11-20T14:01:52Z"));
+            pages::import::progress::page_with(&shown, &bird_strikes(), false, mine())
+        }),
+    );
+    add(
         "import-others",
         Box::new(|| {
             let share_panel = SharePanel { needs_reason: true, ..SharePanel::default() };
@@ -71,13 +80,31 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
     );
 }
 
+/// Errors of a real file.
+fn bird_strikes() -> Vec<ErrorGroup> {
+    let messages = [
+        ("Line 2, column 15: expected 14 fields, found 15.", 9),
+        ("Line 3, column 14 (Speed IAS in knots): expected a number, found \u{201c}n/a\u{201d}.", 7),
+        ("Line 57, column 1 (Airport Name): expected text, found bytes that are not UTF-8.", 5),
+        ("Line 101, column 2 (Aircraft Make Model): expected at least 1 character, found nothing.", 3),
+    ];
+    let group = |(message, count): (&str, i64)| ErrorGroup {
+        fingerprint: message.to_owned(),
+        message: message.to_owned(),
+        count,
+        last_seen_at: at("2026-11-20T14:02:48Z"),
+        ..groups().remove(0)
+    };
+    messages.map(group).to_vec()
+}
+
 /// Context of an import for its owner.
-fn mine() -> ImportContext {
+pub(crate) fn mine() -> ImportContext {
     ImportContext { own: true, may_change: true, ..ImportContext::default() }
 }
 
 /// File with German column names, three of which differ from those of the type.
-fn matched() -> ImportForm {
+pub(crate) fn matched() -> ImportForm {
     let column = |from: &str, to: Option<&str>, kind, format: Option<&str>, matched, confidence| SuggestedColumn {
         from: from.to_owned(),
         to: to.map(str::to_owned),
@@ -144,7 +171,7 @@ fn wide() -> ImportForm {
 }
 
 /// A checked file: one row is fixed, one is left out, and two have problems.
-fn reviewed() -> ImportForm {
+pub(crate) fn reviewed() -> ImportForm {
     let row = |row, cells: [&str; 3], bad: Option<(i64, &str)>| CheckedRow {
         row,
         cells: cells.map(str::to_owned).to_vec(),
@@ -196,7 +223,7 @@ fn first() -> Corrects {
     Corrects { id: Uuid::from_u128(8), name: "invoices-march.csv".to_owned() }
 }
 
-fn checked() -> ImportForm {
+pub(crate) fn checked() -> ImportForm {
     let upload = Upload {
         id: Uuid::from_u128(9),
         filename: "invoices.csv".to_owned(),

@@ -1,0 +1,50 @@
+// Pages of `app/examples/gallery` in Chromium, for gallery.mjs and pairs.mjs.
+import assert from 'node:assert/strict';
+import { cp, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { chromium } from 'playwright-core';
+
+/** The menu that is open on a page, by the name of its picture: these names are states of another page. */
+const OPEN = {
+  'saved-views': ['jobs', '#views-menu'],
+  notices: ['jobs', '#notices-menu'],
+  templates: ['new', '#templates'],
+  'saved-view-edited': ['views', '#view-00000000-0000-0000-0000-000000000002 details'],
+};
+
+/** Gives the pages the style of a built site, and returns the names of their files. */
+export async function dress(pages, site) {
+  await cp(path.join(site, 'fonts'), path.join(pages, 'style', 'fonts'), { recursive: true });
+  await cp(path.join(site, 'treeline.css'), path.join(pages, 'style', 'main.css'));
+  return new Set(await readdir(pages));
+}
+
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.TREELINE_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+  });
+}
+
+/** Opens a page from the folders, which answer below `/pages/` and the other given names. */
+export async function open(browser, folders, address, width) {
+  const page = await browser.newPage({ viewport: { width, height: 800 }, timezoneId: 'Europe/Berlin', locale: 'en-GB' });
+  await page.route('**/*', async (route) => {
+    const [, folder, ...rest] = new URL(route.request().url()).pathname.split('/');
+    const file = folders[folder] && path.join(folders[folder], ...rest);
+    await (file ? route.fulfill({ path: file }).catch(() => route.abort()) : route.abort());
+  });
+  await page.goto(`http://gallery.test/${address}`);
+  await page.evaluate(() => document.fonts.ready);
+  return page;
+}
+
+/** Opens a page of the gallery in a theme. */
+export async function openDrawn(browser, pages, drawn, name, theme, width) {
+  const [drawing, menu] = OPEN[name] ?? [name];
+  const file = `${drawing}-${theme}.html`;
+  assert.ok(drawn.has(file), `the gallery draws no ${file}`);
+  const page = await open(browser, { pages }, `pages/${file}`, width);
+  if (menu) await page.evaluate((menu) => document.querySelectorAll(menu).forEach((it) => (it.open = true)), menu);
+  return page;
+}
