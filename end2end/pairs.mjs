@@ -3,7 +3,7 @@
 // it is not part of this repository. Left is the design, right the product, both from the top and cut at the same height.
 import { access, mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { dress, launch, open, openDrawn } from './pictures.mjs';
+import { dress, launch, open, openDrawn, whole } from './pictures.mjs';
 
 const [pages, site, design, pictures] = process.argv.slice(2, 6).map((folder) => path.resolve(folder));
 const wanted = process.argv.slice(6);
@@ -42,7 +42,7 @@ async function openPrototype(name, theme, width) {
     await page.route(`**/fonts/${font}.woff2`, (route) => route.fulfill({ path: path.join(site, 'fonts', `${file}.woff2`) }));
   }
   await page.goto(`http://gallery.test/design/pages/${name}.html`);
-  await page.evaluate(() => document.fonts.ready);
+  await whole(page);
   return page;
 }
 

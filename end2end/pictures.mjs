@@ -35,8 +35,15 @@ export async function open(browser, folders, address, width) {
     await (file ? route.fulfill({ path: file }).catch(() => route.abort()) : route.abort());
   });
   await page.goto(`http://gallery.test/${address}`);
-  await page.evaluate(() => document.fonts.ready);
+  await whole(page);
   return page;
+}
+
+/** Makes the window as high as the page, so that what keeps to its edges is where it is on a high screen. */
+export async function whole(page) {
+  await page.evaluate(() => document.fonts.ready);
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  await page.setViewportSize({ width: page.viewportSize().width, height: Math.min(Math.max(height, 800), 6000) });
 }
 
 /** Opens a page of the gallery in a theme. */
@@ -46,5 +53,6 @@ export async function openDrawn(browser, pages, drawn, name, theme, width) {
   assert.ok(drawn.has(file), `the gallery draws no ${file}`);
   const page = await open(browser, { pages }, `pages/${file}`, width);
   if (menu) await page.evaluate((menu) => document.querySelectorAll(menu).forEach((it) => (it.open = true)), menu);
+  await whole(page);
   return page;
 }

@@ -264,8 +264,7 @@ fn book() -> Page {
     ];
     let html = "<h1>Workers</h1><p>A worker claims items of a job type, works on them, and reports each result. It needs \
                 a token with the permission <code>work</code>.</p><h2>Claim</h2><pre><code>treeline work send-check \
-                --concurrency 8 -- ./send-check</code></pre><h2>Failures</h2><table><thead><tr><th>Outcome</th>\
-                <th>Next</th></tr></thead><tbody><tr><td>failed</td><td>retried after the backoff of the type</td></tr>\
-                <tr><td>lease lost</td><td>returned to the queue</td></tr></tbody></table>";
+                --concurrency 8 -- ./send-check</code></pre><h2>Failures</h2><p>A failed \
+                attempt is retried after the backoff of the type.</p>";
     documentation::page("Workers", html, &contents, "/docs/workers")
 }

@@ -114,7 +114,8 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
         all[1].state = GroupState::Regressed;
         all[2].state = if tab == GroupTab::Resolved { GroupState::Resolved } else { GroupState::Muted };
         all[2].muted_until = Some(at("2026-11-21T14:03:00Z"));
-        let day = |group: &ErrorGroup| (0..24).map(|hour| hour * group.count % 7 * i64::from(hour > 9)).collect();
+        let day =
+            |group: &ErrorGroup| (0..24).map(|hour| (hour * 5 + group.count) % 11 * i64::from(hour > 9)).collect();
         let sparklines = all.iter().map(|it| ((it.job_type.clone(), it.fingerprint.clone()), day(it))).collect();
         let next = Some("?".to_owned());
         pages::operator::dead_letters::page(&Items {
@@ -295,6 +296,7 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
     add(
         "item-waiting-for-event",
         Box::new(|| {
+            let payload = Some(Document::trusted("{\"invoice\":4711,\"amount\":12750.00}".to_owned()));
             let form = r#"{"title": "Approve the invoice?", "description": "It is above the limit of 10,000.", "fields": [
                 {"name": "decision", "type": "choice", "choices": ["approve", "reject"], "required": true, "title": "Decision"},
                 {"name": "amount", "type": "number", "title": "Amount to pay"},
@@ -308,8 +310,14 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
             });
             let waiting_for =
                 Some(WaitingFor { reason: "event".to_owned(), detail: None, until: Some(at("2026-11-22T14:02:00Z")) });
-            let item =
-                Item { state: ItemState::WaitingForEvent, assignment: None, waiting_for, wait, ..item(40, 12, None) };
+            let item = Item {
+                state: ItemState::WaitingForEvent,
+                assignment: None,
+                waiting_for,
+                wait,
+                payload,
+                ..item(40, 12, None)
+            };
             pages::item::page(&item, &[], &item_actions())
         }),
     );

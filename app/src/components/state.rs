@@ -20,7 +20,7 @@ pub fn icon(name: &str) -> impl IntoView + use<> {
 
 /// Shape and word of an item's state.
 pub fn item_badge(state: ItemState) -> impl IntoView {
-    view! { <span class=format!("state s-{} badge", state.as_str())>{icon(state.as_str())} {word(state)}</span> }
+    view! { <span class=format!("state s-{} badge", state.as_str())>{icon(state.as_str())} <span class="state-name">{word(state)}</span></span> }
 }
 
 /// Shape and word of a job's status, which may change.

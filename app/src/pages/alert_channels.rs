@@ -72,8 +72,8 @@ fn table(all: &[AlertChannel]) -> AnyView {
                         </span>
                     </th>
                     <td role="cell" class="fit">{badge(one.paused)}</td>
-                    <td role="cell" class="wrap" data-label="Receiver">{receiver(one)}</td>
-                    <td role="cell" class="wrap" data-label="Alerts">{alerts(one)}</td>
+                    <td role="cell" class="wrap wide" data-label="Receiver">{receiver(one)}</td>
+                    <td role="cell" class="wrap wide" data-label="Alerts">{alerts(one)}</td>
                 </tr>
             }
         })

@@ -266,11 +266,12 @@ fn why(item: &Item) -> Option<AnyView> {
             _ => "Waiting for a worker".to_owned(),
         };
         let detail = detail.map(|detail| format!(". {}", detail.trim_end_matches('.')));
-        let until = waiting.until.map(|at| view! { ", " {clock(at)} });
+        let before = if waiting.reason == "event" { " until " } else { ", " };
+        let until = waiting.until.map(|at| view! { {before} {clock(at)} });
         return Some(
             view! {
                 <div class="notice notice-info why">
-                    {icon("clock")}
+                    {icon("scheduled")}
                     <div>
                         <strong>"Why is this waiting?"</strong>
                         <p>{reason} {until} {detail} "."</p>

@@ -274,7 +274,7 @@ fn broker(broker: &BrokerStats) -> AnyView {
     view! {
         <p>
             <span class=format!("state s-{shape}")>{icon(shape)} {status}</span>
-            <span class="soft small">", since " {ago(broker.since)}</span>
+            " " <span class="soft small">{ago(broker.since)}</span>
         </p>
         {fault}
         <p class="xs soft">{message_count} {waiting}</p>

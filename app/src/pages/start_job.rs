@@ -150,7 +150,7 @@ fn start_form(form: &StartForm) -> AnyView {
             </button>
             {problem.map(|problem| view! { <div class="card-body">{problem_notice(problem)}</div> })}
             {items}
-            <div class="card-body actions">{more} {way}</div>
+            <div class="card-body"><div class="actions">{more} {way}</div></div>
             {options_row(form)}
             <div class="card-foot form-foot">
                 <input type="hidden" name="type" value=form.job_type.clone() />

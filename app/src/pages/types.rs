@@ -53,14 +53,14 @@ pub fn list_page(types: &[JobType], admin: bool, message: Option<&str>) -> Page 
                     <td role="cell" data-label="Executor">{executor(it)}</td>
                     <td role="cell" class="num" data-label="Concurrency limit">{cap(it.concurrency)}</td>
                     <td role="cell" class="num" data-label="Max. attempts">{budget(it)}</td>
-                    <td role="cell" data-label="Backoff">{backoff(it)}</td>
+                    <td role="cell" class="wide" data-label="Backoff">{backoff(it)}</td>
                 </tr>
             }
         })
         .collect_view();
     let heads = [
         Words("Job type"),
-        Words("State"),
+        Words("Status"),
         Words("Executor"),
         Number("Concurrency limit"),
         Number("Max. attempts"),
@@ -70,7 +70,7 @@ pub fn list_page(types: &[JobType], admin: bool, message: Option<&str>) -> Page 
     let content = view! {
         <div class="page-head">
             <h1>"Job types"</h1>
-            {admin.then(|| view! { <div class="actions"><a class="btn btn-primary" href="/new-type">"New job type"</a></div> })}
+            {admin.then(|| view! { <div class="actions"><a class="btn btn-primary" href="/new-type">{icon("plus")} "New job type"</a></div> })}
             <p class="sub">"What jobs of a kind have in common: who runs them, how many at once, and what happens when an item fails."</p>
         </div>
         {flash(message)}

@@ -160,8 +160,7 @@ fn wait(seconds: f64) -> String {
 /// Time until an item that keeps failing has failed for good.
 fn total(backoff: &Backoff, most: Option<u32>) -> String {
     let Some(most) = most else {
-        return "There is no limit of attempts: an item is retried until it succeeds or someone cancels it."
-            .to_owned();
+        return "There is no limit of attempts: an item is retried until it succeeds or someone cancels it.".to_owned();
     };
     // The waits grow to the longest one and stay there; the sum of very many is not shown.
     if most > 10_000 {

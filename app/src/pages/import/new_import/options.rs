@@ -70,7 +70,7 @@ pub(super) fn section(form: &ImportForm, upload: &Upload, problem: Option<&Probl
     });
     view! {
         <section class="card">
-            <div class="card-body pad fields">
+            <div class="card-body pad fields read-fields">
                 <div class="field">
                     <label class="label" for="name">
                         {t!("import-name")}

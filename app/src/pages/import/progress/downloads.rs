@@ -40,7 +40,7 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
                     <span class="strong">{heading}</span>
                     <span>{text}</span>
                 </span>
-                {links}
+                <span class="download-links">{links}</span>
             </li>
         }
     };
