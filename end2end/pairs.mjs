@@ -29,19 +29,16 @@ const LOOKS = {
 const GAP = 24;
 
 const drawn = await dress(pages, site);
-const prototypes = { design, fonts: path.join(site, 'fonts') };
 await mkdir(pictures, { recursive: true });
 const browser = await launch();
 
-/** Prototypes name their fonts differently, and take the theme of the browser. */
+/** Files of the prototypes, which take the theme of the browser and name the fonts of the site differently. */
+const FONTS = { '/fonts/inter.woff2': 'sans.woff2', '/fonts/jetbrains-mono.woff2': 'mono.woff2' };
+const prototypes = (it) => (FONTS[it] ? path.join(site, 'fonts', FONTS[it]) : path.join(design, it));
+
 async function openPrototype(name, theme, width) {
   await access(path.join(design, 'pages', `${name}.html`));
-  const page = await open(browser, prototypes, 'fonts/sans.woff2', width);
-  await page.emulateMedia({ colorScheme: theme });
-  for (const [font, file] of [['inter', 'sans'], ['jetbrains-mono', 'mono']]) {
-    await page.route(`**/fonts/${font}.woff2`, (route) => route.fulfill({ path: path.join(site, 'fonts', `${file}.woff2`) }));
-  }
-  await page.goto(`http://gallery.test/design/pages/${name}.html`);
+  const page = await open(browser, prototypes, `pages/${name}.html`, width, theme);
   await whole(page);
   return page;
 }

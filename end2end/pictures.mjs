@@ -26,16 +26,15 @@ export function launch() {
   });
 }
 
-/** Opens a page from the folders, which answer below `/pages/` and the other given names. */
-export async function open(browser, folders, address, width) {
-  const page = await browser.newPage({ viewport: { width, height: 800 }, timezoneId: 'Europe/Berlin', locale: 'en-GB' });
+/** Opens an address; `files` answers with the file of a path, or with nothing. */
+export async function open(browser, files, address, width, colorScheme = 'light') {
+  const viewport = { width, height: 800 };
+  const page = await browser.newPage({ viewport, colorScheme, timezoneId: 'Europe/Berlin', locale: 'en-GB' });
   await page.route('**/*', async (route) => {
-    const [, folder, ...rest] = new URL(route.request().url()).pathname.split('/');
-    const file = folders[folder] && path.join(folders[folder], ...rest);
+    const file = files(new URL(route.request().url()).pathname);
     await (file ? route.fulfill({ path: file }).catch(() => route.abort()) : route.abort());
   });
   await page.goto(`http://gallery.test/${address}`);
-  await whole(page);
   return page;
 }
 
@@ -51,7 +50,7 @@ export async function openDrawn(browser, pages, drawn, name, theme, width) {
   const [drawing, menu] = OPEN[name] ?? [name];
   const file = `${drawing}-${theme}.html`;
   assert.ok(drawn.has(file), `the gallery draws no ${file}`);
-  const page = await open(browser, { pages }, `pages/${file}`, width);
+  const page = await open(browser, (it) => path.join(pages, it), file, width);
   if (menu) await page.evaluate((menu) => document.querySelectorAll(menu).forEach((it) => (it.open = true)), menu);
   await whole(page);
   return page;

@@ -66,12 +66,12 @@ pub fn still_bar(meter: Meter, size: Size, label: String) -> impl IntoView {
 }
 
 /// Pattern that distinguishes a state without color; `None` for a plain area.
-const fn pattern(state: ItemState) -> Option<&'static str> {
+pub(crate) const fn pattern(state: ItemState) -> Option<&'static str> {
     match state {
         ItemState::Retryable => Some("url(#p-retryable)"),
         ItemState::Cancelled => Some("url(#p-cancelled)"),
         ItemState::Expired => Some("url(#p-expired)"),
-        ItemState::Scheduled | ItemState::Blocked => Some("url(#p-held)"),
+        ItemState::Scheduled | ItemState::Blocked | ItemState::WaitingForEvent => Some("url(#p-held)"),
         _ => None,
     }
 }

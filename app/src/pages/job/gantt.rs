@@ -165,10 +165,12 @@ pub(super) fn gantt(job: &Job, window: Window) -> AnyView {
                 </table>
             </div>
             {(left_out > 0).then(|| view! { <p class="card-foot">{super::timeline::more(left_out)}</p> })}
-            <p class="card-foot">
-                "A thin line is waiting, a bar is work. Labels count from the creation of the job, "{clock(begin)}
-                ". A job includes the jobs below it" {(job.completion > 1).then_some(", and later retries")} "."
-            </p>
+            <div class="card-foot">
+                <p>
+                    "A thin line is waiting, a bar is work. Labels count from the creation of the job, "{clock(begin)}
+                    ". A job includes the jobs below it" {(job.completion > 1).then_some(", and later retries")} "."
+                </p>
+            </div>
         </section>
     }
     .into_any()

@@ -15,6 +15,7 @@ use self::layout::{Edge, Graph, MOST, Node, Relation, Shown, layout};
 use super::view::JobView;
 use crate::{
     components::{
+        bar::pattern,
         state::icon,
         table::{self, Head},
     },
@@ -230,6 +231,7 @@ fn draw(node: &Node<'_>, words: &Words) -> AnyView {
             view! {
                 <rect
                     class=format!("seg-{}", state.as_str())
+                    fill=pattern(state)
                     x=format!("{:.1}", (x + PAD) as f64 + from / 100.0 * BAR)
                     y=down(54)
                     width=place(width)
