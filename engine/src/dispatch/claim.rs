@@ -276,11 +276,12 @@ pub(crate) struct ClaimContext {
 impl ClaimContext {
     /// Counts how long items waited for their first attempt. Call this after the commit.
     pub(crate) fn count_waits(&self, core: &Core, waits: &[(i64, f64)]) {
-        for (job_key, seconds) in waits {
-            if let Some(job) = self.jobs.get(job_key) {
-                core.activity_counters.with(&job.type_name, |activity| activity.wait.record(*seconds));
-                metrics::histogram!("treeline_wait_seconds", "type" => job.type_name.clone()).record(*seconds);
-            }
+        for waits in waits.chunk_by(|one, next| one.0 == next.0) {
+            let Some(job) = self.jobs.get(&waits[0].0) else { continue };
+            let seconds = || waits.iter().map(|wait| wait.1);
+            core.activity_counters.with(&job.type_name, |activity| seconds().for_each(|it| activity.wait.record(it)));
+            let histogram = metrics::histogram!("treeline_wait_seconds", "type" => job.type_name.clone());
+            seconds().for_each(|it| histogram.record(it));
         }
     }
 }

@@ -99,7 +99,8 @@ const STEP: i64 = 2_000;
 impl Core {
     /// True if a limit of a key may hold one of these items.
     pub(crate) fn has_keyed_limits(&self, rows: &[ReadyRow]) -> bool {
-        rows.iter().any(|row| self.types.by_id(row.type_id).is_some_and(|info| info.limits.is_keyed()))
+        let mut types = rows.chunk_by(|one, next| one.type_id == next.type_id).map(|rows| rows[0].type_id);
+        types.any(|id| self.types.by_id(id).is_some_and(|info| info.limits.is_keyed()))
     }
 
     /// Makes items claimable; those with a limited key are parked until a claim admits them.

@@ -219,14 +219,18 @@ impl CommitEffects {
             }
         }
         core.activity_counters.count_runs(&rows.runs);
-        for run in &rows.runs {
-            let Some(job) = jobs.get(&run.job_key) else { continue };
+        // Neighbors share their job and outcome: their series is looked up once.
+        for runs in rows.runs.chunk_by(|one, next| one.job_key == next.job_key && one.outcome() == next.outcome()) {
+            let Some(job) = jobs.get(&runs[0].job_key) else { continue };
             core.activity_counters.with(&job.type_name, |activity| {
-                activity.failed += i64::from(run.failure.is_some());
-                activity.run.record(run.seconds);
+                for run in runs {
+                    activity.failed += i64::from(run.failure.is_some());
+                    activity.run.record(run.seconds);
+                }
             });
-            let labels = [("type", job.type_name.clone()), ("outcome", run.outcome().to_owned())];
-            metrics::histogram!("treeline_run_seconds", &labels).record(run.seconds);
+            let labels = [("type", job.type_name.clone()), ("outcome", runs[0].outcome().to_owned())];
+            let histogram = metrics::histogram!("treeline_run_seconds", &labels);
+            runs.iter().for_each(|run| histogram.record(run.seconds));
         }
         for job in rows.late_results.iter().filter_map(|job_key| jobs.get(job_key)) {
             alerts::ending_refused(core, job).await;
