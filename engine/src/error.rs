@@ -5,7 +5,10 @@
 
 use domain::{Code, Problem};
 
-use crate::primary::{self, READ_ONLY};
+use crate::{
+    primary::{self, READ_ONLY},
+    read_source,
+};
 
 /// Failure of a use case.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +41,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        primary::note(&error);
+        if !read_source::note(&error) {
+            primary::note(&error);
+        }
         Self::Database(error)
     }
 }
@@ -111,8 +116,11 @@ impl Error {
         if self.is_missing_file() {
             return Problem::not_found("upload");
         }
+        let is_to_repeat = read_source::is_to_repeat();
         if self.is_database_away() {
-            tracing::warn!(error = %self, "database unavailable");
+            if !is_to_repeat {
+                tracing::warn!(error = %self, "database unavailable");
+            }
             return Problem {
                 retry_after_seconds: Some(2),
                 ..Problem::new(
@@ -122,7 +130,11 @@ impl Error {
                 )
             };
         }
-        tracing::error!(error = %self, "request failed");
+        if is_to_repeat {
+            tracing::warn!(error = %self, "read from the standby failed");
+        } else {
+            tracing::error!(error = %self, "request failed");
+        }
         Problem::new(Code::Internal, "Something broke on our side. It was logged under this request's id.")
     }
 }

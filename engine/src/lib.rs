@@ -50,6 +50,7 @@ pub mod operator;
 mod primary; // connections to a database that stopped accepting writes
 pub mod query;
 pub mod quotas; // quotas and rate limits
+pub mod read_source; // reads of a request, from the primary or a standby
 pub mod retention;
 pub mod schema; // validation of payloads
 pub mod sealing; // secrets at rest

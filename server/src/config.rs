@@ -65,6 +65,11 @@ pub struct Config {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<Secret>,
 
+    /// Hot standby of that PostgreSQL, for the reads of pages and lists: never for decisions, and never older than the
+    /// request. Default: none
+    #[arg(long, env = "TREELINE_READ_URL", hide_env_values = true)]
+    pub read_url: Option<Secret>,
+
     /// Total number of connections to PostgreSQL
     #[arg(long, env = "TREELINE_DB_POOL", default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=1000))]
     pub db_pool: u32,

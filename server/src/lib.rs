@@ -142,6 +142,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     };
     for (variable, url) in [
         ("DATABASE_URL", &config.database_url),
+        ("TREELINE_READ_URL", &config.read_url),
         ("AMQP_URL", &config.broker.amqp_url),
         ("TREELINE_SMTP_URL", &config.mail.smtp_url),
     ] {
@@ -331,6 +332,10 @@ impl Database {
             (None, None) => "",
         };
         let pools = Pools::connect(url, config.db_pool).await.context("cannot reach the database")?;
+        let pools = match &config.read_url {
+            Some(standby) => pools.with_standby(standby.reveal()).context("cannot use TREELINE_READ_URL")?,
+            None => pools,
+        };
         Ok(Self { pools, private: private.map(Arc::new) })
     }
 

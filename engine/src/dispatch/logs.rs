@@ -76,7 +76,7 @@ impl Engine {
     /// Last lines of an attempt, without a visibility check; of the newest attempt with a log if there is none of the given
     /// one. `None` if the item has no log.
     pub async fn log_tail(&self, id: Uuid, attempt: Option<i32>) -> Result<Option<LogTail>> {
-        let mut known = logs::attempts(&self.0.core.pools.read, id, TAIL).await?;
+        let mut known = logs::attempts(self.0.core.pools.reads().await, id, TAIL).await?;
         let Some(&newest) = known.first() else { return Ok(None) };
         let (attempt, dropped) = known.iter().find(|(n, _)| Some(*n) == attempt).copied().unwrap_or(newest);
         let mut lines = self.log_of(id, Some(attempt), true, None, TAIL).await?;
@@ -93,7 +93,7 @@ impl Engine {
         behind: Option<i64>,
         limit: i64,
     ) -> Result<Vec<LogLine>> {
-        let rows = logs::rows(&self.0.core.pools.read, id, attempt, newest_first, behind, limit).await?;
+        let rows = logs::rows(self.0.core.pools.reads().await, id, attempt, newest_first, behind, limit).await?;
         let mut lines = Vec::new();
         for row in rows {
             let mut of_row = to_lines(&row)?;

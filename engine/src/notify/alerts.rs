@@ -47,7 +47,7 @@ impl Engine {
     pub async fn alerts(&self, caller: &Caller, query: AlertQuery) -> Result<Vec<Alert>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();
-        Ok(alerts::list(&self.0.core.pools.read, &AlertQuery { owner_id, ..query }).await?)
+        Ok(alerts::list(self.0.core.pools.reads().await, &AlertQuery { owner_id, ..query }).await?)
     }
 
     /// Raises a worker's own alert about the item that it holds. Returns 404 if the assignment is unknown, 409

@@ -79,7 +79,7 @@ impl Engine {
     pub async fn audit(&self, caller: &Caller, query: AuditQuery) -> Result<Vec<AuditEntry>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();
-        Ok(audit::list(&self.0.core.pools.read, &AuditQuery { owner_id, ..query }).await?)
+        Ok(audit::list(self.0.core.pools.reads().await, &AuditQuery { owner_id, ..query }).await?)
     }
 }
 

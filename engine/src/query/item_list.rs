@@ -116,7 +116,7 @@ impl Engine {
     ) -> Result<(Vec<Item>, HashMap<Uuid, String>, Option<Position>)> {
         let (found, next) = self.find_items(caller, filter, order, after, limit).await?;
         let core = &self.0.core;
-        let payloads = async { Ok(item_changes::payload_beginnings(&core.pools.read, &found, PAYLOAD_PREFIX).await?) };
+        let payloads = async { Ok(item_changes::payload_beginnings(core.pools.reads().await, &found, PAYLOAD_PREFIX).await?) };
         let (items, payloads) = futures::try_join!(core.still_matching(filter, &found), payloads)?;
         Ok((items, payloads, next))
     }
@@ -146,7 +146,7 @@ impl Engine {
         let source = if let Some(id) = filter.job.or(filter.root) {
             Source::Rows(core.listed_job_states(filter, id).await?)
         } else if !filter.ids.is_empty() {
-            Source::Rows(item_list_scan::job_states_of_items(&core.pools.read, &filter.ids).await?)
+            Source::Rows(item_list_scan::job_states_of_items(core.pools.reads().await, &filter.ids).await?)
         } else if let Some(owner_id) = owner_id {
             Source::Owner(owner_id)
         } else if let Some(type_id) = type_id {
@@ -201,7 +201,7 @@ impl Page {
                 let matches: HashSet<Uuid> = if ids.is_empty() || self.test == KeyFilter::default() {
                     ids.into_iter().collect()
                 } else {
-                    item_list_keys::matching(&core.pools.read, &ids, &self.test).await?.into_iter().collect()
+                    item_list_keys::matching(core.pools.reads().await, &ids, &self.test).await?.into_iter().collect()
                 };
                 for key in &keys {
                     place = (key.job_key, key.seq);
@@ -228,7 +228,7 @@ impl Page {
 
 /// Next keys of a group after a position.
 async fn keys_of(core: &Core, group: &Group, order: ItemOrder, after: Position, n: i64) -> Result<Vec<ItemKey>> {
-    let pool = &core.pools.read;
+    let pool = core.pools.reads().await;
     let job_keys = &group.job_keys;
     let one = match job_keys.as_slice() {
         // After a position in an earlier job: all of this one.
@@ -266,10 +266,10 @@ impl Core {
 
     /// Job state rows of the requested job or tree. Returns 410 if it was deleted.
     async fn listed_job_states(&self, filter: &ItemFilter, id: Uuid) -> Result<Vec<ListedJobState>> {
-        let pool = &self.pools.read;
+        let pool = self.pools.reads().await;
         let mut job_states = match (filter.job, filter.root) {
             (Some(job), None) => {
-                let job_key = self.jobs.by_id(pool, job).await?.map(|job| job.job_key);
+                let job_key = self.jobs.by_id(&self.pools.read, job).await?.map(|job| job.job_key);
                 item_list_scan::job_states(pool, job_key.as_slice()).await?
             }
             (_, Some(root)) => item_list_scan::job_states_of_tree(pool, root).await?,
@@ -279,7 +279,7 @@ impl Core {
             return Err(super::jobs::job_deleted(id));
         }
         if let (Some(job), Some(_)) = (filter.job, filter.root) {
-            let of_job = self.jobs.by_id(pool, job).await?.map(|job| job.job_key);
+            let of_job = self.jobs.by_id(&self.pools.read, job).await?.map(|job| job.job_key);
             job_states.retain(|job_state| Some(job_state.job_key) == of_job);
         }
         Ok(job_states)
@@ -294,7 +294,7 @@ impl Core {
         order: ItemOrder,
         from: i64,
     ) -> Result<(Vec<ListedJobState>, Option<i64>)> {
-        let pool = &self.pools.read;
+        let pool = self.pools.reads().await;
         let back = order.jobs_back();
         let sorted = |mut job_states: Vec<ListedJobState>| {
             job_states.sort_unstable_by_key(|job_state| job_state.job_key);

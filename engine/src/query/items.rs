@@ -56,7 +56,7 @@ impl Engine {
         limit: i64,
     ) -> Result<Vec<Attempt>> {
         self.item(caller, id).await?;
-        let rows = item_views::attempts(&self.0.core.pools.read, id, newest_first, behind, limit).await?;
+        let rows = item_views::attempts(self.0.core.pools.reads().await, id, newest_first, behind, limit).await?;
         Ok(rows
             .into_iter()
             .map(|row| Attempt {
@@ -99,7 +99,7 @@ impl Engine {
                 job_keys.push(info.job_key);
             }
         }
-        let ids = item_views::in_flight(&core.pools.read, &job_keys, IN_FLIGHT).await?;
+        let ids = item_views::in_flight(core.pools.reads().await, &job_keys, IN_FLIGHT).await?;
         let mut items = core.views(&ids, false).await?;
         // Items that have ended since are no longer running.
         items.retain(|item| item.assignment.is_some());
@@ -114,7 +114,7 @@ impl Core {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut views = item_views::items(&self.pools.read, ids, payloads).await?;
+        let mut views = item_views::items(self.pools.reads().await, ids, payloads).await?;
         views.retain(|item_view| !item_view.deleted);
         let jobs = self.jobs.by_job_keys(&self.pools.read, views.iter().map(|v| v.job_key)).await?;
         let wait_reasons = self.wait_reasons(&views, &jobs).await?;

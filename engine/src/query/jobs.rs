@@ -99,7 +99,7 @@ impl Engine {
 
     /// Current subtree of a job, without a visibility check.
     pub async fn read_tree(&self, root_id: Uuid, id: Uuid) -> Result<Job> {
-        let views = job_views::of_roots(&self.0.core.pools.read, &[root_id]).await?;
+        let views = job_views::of_roots(self.0.core.pools.reads().await, &[root_id]).await?;
         tree_view::build(&views).into_iter().find_map(|root| tree_view::find(root, id)).ok_or_else(|| job_deleted(id))
     }
 
@@ -114,7 +114,7 @@ impl Engine {
         limit: i64,
     ) -> Result<(Vec<Job>, Option<i64>)> {
         caller.require(Scope::JobsRead)?;
-        let pool = &self.0.core.pools.read;
+        let pool = self.0.core.pools.reads().await;
         let type_id = match &filter.job_type {
             Some(name) => match self.types().find(name).await? {
                 Some(info) => Some(info.id),
@@ -170,7 +170,7 @@ impl Engine {
     /// Error groups of a job, of a tree, or of everything visible to the caller.
     pub async fn groups(&self, caller: &Caller, filter: &GroupFilter, limit: i64) -> Result<Vec<ErrorGroup>> {
         caller.require(Scope::JobsRead)?;
-        let pool = &self.0.core.pools.read;
+        let pool = self.0.core.pools.reads().await;
         let query = GroupQuery {
             job_type: filter.job_type.clone(),
             text: filter.q.as_ref().map(|text| like_pattern(text)),
@@ -196,7 +196,7 @@ impl Engine {
         let Some(ids) = wanted else { return Ok(job_views::owner_groups(pool, &query).await?.0) };
         let mut job_keys = Vec::with_capacity(ids.len());
         for id in ids {
-            if let Some(info) = self.0.core.jobs.by_id(pool, id).await? {
+            if let Some(info) = self.0.core.jobs.by_id(&self.0.core.pools.read, id).await? {
                 job_keys.push(info.job_key);
             }
         }
@@ -237,7 +237,7 @@ fn anchor(filter: &JobFilter, owner_id: Option<Uuid>, type_id: Option<i32>) -> A
 impl Core {
     /// Current state of whole trees, without a visibility check.
     pub(crate) async fn read_trees(&self, root_ids: &[Uuid]) -> Result<Vec<Job>> {
-        Ok(tree_view::build(&job_views::of_roots(&self.pools.read, root_ids).await?))
+        Ok(tree_view::build(&job_views::of_roots(self.pools.reads().await, root_ids).await?))
     }
 
     /// Error for a missing job: removed for callers that were allowed to see it, else not found.

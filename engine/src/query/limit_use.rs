@@ -39,7 +39,7 @@ impl Core {
         if limited.is_empty() {
             return Ok(LimitUse::default());
         }
-        let pool = &self.pools.read;
+        let pool = self.pools.reads().await;
         let ids: Vec<Uuid> =
             limited.iter().filter(|(info, _)| info.limits.is_keyed()).filter_map(|(_, item_id)| *item_id).collect();
         let payloads = if ids.is_empty() { HashMap::new() } else { item_changes::payloads(pool, &ids).await? };

@@ -78,7 +78,7 @@ impl Engine {
     pub async fn views(&self, caller: &Caller, list: Option<ViewList>, part: PageRange) -> Result<Vec<SavedView>> {
         caller.require(Scope::JobsRead)?;
         let list = list.map(ViewList::as_str);
-        let rows = store::page(&self.0.core.pools.read, caller.owner_id, list, part).await?;
+        let rows = store::page(self.0.core.pools.reads().await, caller.owner_id, list, part).await?;
         rows.iter().map(to_api).collect()
     }
 
@@ -86,14 +86,14 @@ impl Engine {
     pub async fn views_by_name(&self, caller: &Caller, list: Option<ViewList>, limit: i64) -> Result<Vec<SavedView>> {
         caller.require(Scope::JobsRead)?;
         let list = list.map(ViewList::as_str);
-        let rows = store::by_name(&self.0.core.pools.read, caller.owner_id, list, limit).await?;
+        let rows = store::by_name(self.0.core.pools.reads().await, caller.owner_id, list, limit).await?;
         rows.iter().map(to_api).collect()
     }
 
     /// Returns the view that the caller's list opens with.
     pub async fn default_view(&self, caller: &Caller, list: ViewList) -> Result<Option<SavedView>> {
         caller.require(Scope::JobsRead)?;
-        let row = store::default_of(&self.0.core.pools.read, caller.owner_id, list.as_str()).await?;
+        let row = store::default_of(self.0.core.pools.reads().await, caller.owner_id, list.as_str()).await?;
         row.as_ref().map(to_api).transpose()
     }
 

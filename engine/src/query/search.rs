@@ -85,7 +85,7 @@ impl Engine {
         let (found, _) = self.list_items(caller, &filter, ItemOrder::Newest, None, MOST).await?;
         let mut hits: Vec<SearchHit> = found.iter().map(|item| of_item(item, matched)).collect();
         let core = &self.0.core;
-        let queued = search::items_of_serialize_key(&core.pools.read, caller.visible_owner(), q, MOST).await?;
+        let queued = search::items_of_serialize_key(core.pools.reads().await, caller.visible_owner(), q, MOST).await?;
         hits.extend(core.views(&queued, false).await?.iter().map(|item| of_item(item, "serialize_key")));
         Ok(first_distinct(hits))
     }
@@ -104,7 +104,7 @@ impl Engine {
     }
 
     async fn files_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
-        let pool = &self.0.core.pools.read;
+        let pool = self.0.core.pools.reads().await;
         let files = search::roots_of_files(pool, caller.visible_owner(), &like_pattern(q), MOST).await?;
         let ids: Vec<Uuid> = files.iter().map(|(root, _)| *root).collect();
         if ids.is_empty() {
@@ -142,7 +142,7 @@ impl Engine {
         }
         let core = &self.0.core;
         let types =
-            crate::store::tree::job_types::list(&core.pools.read, &core.sealer, &NamedPageRange::by_name(NAMES))
+            crate::store::tree::job_types::list(core.pools.reads().await, &core.sealer, &NamedPageRange::by_name(NAMES))
                 .await?;
         let named = types.into_iter().filter(|it| contains_ignoring_case(&it.name, q));
         let hit = |it: domain::JobType| SearchHit {

@@ -29,13 +29,13 @@ impl Engine {
     /// Error groups of an owner or of all owners, the largest first, and the number of dead items in all of them.
     pub async fn failures_of(&self, owner_id: Option<Uuid>) -> Result<(Vec<ErrorGroup>, i64)> {
         let query = GroupQuery { owner_id, limit: GROUPS, ..GroupQuery::default() };
-        Ok(job_views::owner_groups(&self.0.core.pools.read, &query).await?)
+        Ok(job_views::owner_groups(self.0.core.pools.reads().await, &query).await?)
     }
 
     /// Newest dead items of an owner or of all owners, without payloads.
     pub async fn newest_dead(&self, owner_id: Option<Uuid>) -> Result<Vec<Item>> {
         let core = &self.0.core;
-        let ids = search::newest_dead(&core.pools.read, owner_id, NEWEST).await?;
+        let ids = search::newest_dead(core.pools.reads().await, owner_id, NEWEST).await?;
         core.views(&ids, false).await
     }
 

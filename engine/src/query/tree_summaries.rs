@@ -39,14 +39,14 @@ impl Engine {
     /// Newest trees of all owners.
     pub async fn newest_roots(&self, n: i64) -> Result<Vec<Uuid>> {
         let query = JobQuery { anchor: Anchor::Roots, limit: n, ..JobQuery::default() };
-        let found = job_list::list(&self.0.core.pools.read, &query).await?;
+        let found = job_list::list(self.0.core.pools.reads().await, &query).await?;
         Ok(found.iter().map(|job| job.2).collect())
     }
 
     /// Summaries of these trees, and the ids of those not reached because the others are large. Trees that never
     /// existed are left out.
     pub async fn tree_summaries(&self, root_ids: &[Uuid]) -> Result<(Vec<TreeSummary>, Vec<Uuid>)> {
-        let pool = &self.0.core.pools.read;
+        let pool = self.0.core.pools.reads().await;
         let mut read = Vec::with_capacity(root_ids.len());
         let mut rows = 0;
         for (at, part) in root_ids.chunks(TREES_AT_ONCE).enumerate() {

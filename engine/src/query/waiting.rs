@@ -51,7 +51,7 @@ impl Core {
         views: &[ItemView],
         jobs: &HashMap<i64, Arc<JobInfo>>,
     ) -> Result<WaitReasons> {
-        let pool = &self.pools.read;
+        let pool = self.pools.reads().await;
         let mut wait_reasons = WaitReasons::default();
         let (mut job_keys, mut serialize_queues) = (HashSet::new(), HashSet::new());
         let (mut capped, mut names) = (HashSet::new(), HashSet::new());
@@ -168,7 +168,7 @@ impl Core {
         capped: HashSet<i32>,
         names: HashSet<String>,
     ) -> Result<()> {
-        let pool = &self.pools.read;
+        let pool = self.pools.reads().await;
         if !capped.is_empty() {
             let capped: Vec<i32> = capped.into_iter().collect();
             wait_reasons.open = item_views::open_of_types(pool, &capped).await?.into_iter().collect();

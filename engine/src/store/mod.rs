@@ -9,6 +9,7 @@
 
 mod commit; // commits of all transactions
 mod pools;
+mod standby; // reads from a hot standby
 
 pub mod access;
 pub mod dispatch;
@@ -25,6 +26,7 @@ pub mod tree;
 
 pub use commit::commit;
 pub use pools::{Pools, owner_pool};
+pub use standby::Standby;
 
 /// A transaction on PostgreSQL.
 pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

@@ -11,6 +11,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
+use super::standby::Standby;
 use crate::primary;
 
 /// The pools of one server.
@@ -26,6 +27,8 @@ pub struct Pools {
     pub credentials: PgPool,
     /// Hints to other servers: one connection whose commits wait for no disk, as nothing is lost with them.
     pub hints: PgPool,
+    /// Hot standby for the reads of pages and lists, if there is one.
+    pub standby: Option<Standby>,
 }
 
 /// Settings of every connection.
@@ -82,11 +85,29 @@ async fn ensure_writable(connection: &mut PgConnection) -> Result<(), sqlx::Erro
 
 impl Pools {
     /// Connections of the pools that grow and shrink, in use and idle, for metrics.
-    pub fn connections(&self) -> [(&'static str, usize, usize); 3] {
-        [("hot", &self.hot), ("heartbeats", &self.heartbeats), ("read", &self.read)].map(|(name, pool)| {
+    pub fn connections(&self) -> Vec<(&'static str, usize, usize)> {
+        let own = [("hot", &self.hot), ("heartbeats", &self.heartbeats), ("read", &self.read)];
+        let standby = self.standby.as_ref().map(|standby| ("standby", &standby.pool));
+        let counted = own.into_iter().chain(standby).map(|(name, pool)| {
             let idle = pool.num_idle();
             (name, (pool.size() as usize).saturating_sub(idle), idle)
-        })
+        });
+        counted.collect()
+    }
+
+    /// Pool for reads that are shown and decide nothing: that of the standby, if there is one and it has all that the
+    /// current request may expect, else `read`. What is read must not enter a cache that decisions share.
+    pub async fn reads(&self) -> &PgPool {
+        match &self.standby {
+            Some(standby) if standby.is_chosen(&self.read).await => &standby.pool,
+            _ => &self.read,
+        }
+    }
+
+    /// Adds the standby of this URL, with as many connections as `read` has.
+    pub fn with_standby(self, url: &str) -> Result<Self, sqlx::Error> {
+        let size = self.read.options().get_max_connections();
+        Ok(Self { standby: Some(Standby::open(url, size, SETTINGS)?), ..self })
     }
 
     /// Opens pools of `size` connections in all, as soon as the database answers and can write. Fails when it does not
@@ -117,6 +138,7 @@ impl Pools {
                 // Capacity for every statement of the pages; a dropped statement is parsed and planned again.
                 base.options([("statement_timeout", "10s")]).statement_cache_capacity(600),
             ),
+            standby: None,
         })
     }
 
@@ -129,5 +151,8 @@ impl Pools {
             self.credentials.close(),
             self.hints.close()
         );
+        if let Some(standby) = &self.standby {
+            standby.pool.close().await;
+        }
     }
 }

@@ -104,7 +104,7 @@ impl Engine {
     /// Returns one page of the schedules that are visible to the caller.
     pub async fn schedules(&self, caller: &Caller, part: PageRange) -> Result<Vec<Schedule>> {
         caller.require(Scope::JobsRead)?;
-        let rows = schedules::list(&self.0.core.pools.read, caller.visible_owner(), part).await?;
+        let rows = schedules::list(self.0.core.pools.reads().await, caller.visible_owner(), part).await?;
         rows.iter().map(to_api).collect()
     }
 
@@ -118,7 +118,7 @@ impl Engine {
     /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand are kept.
     pub async fn schedule_runs(&self, caller: &Caller, id: Uuid, part: PageRange<i64>) -> Result<Vec<ScheduleRun>> {
         self.schedule(caller, id).await?;
-        Ok(schedules::runs(&self.0.core.pools.read, id, part).await?)
+        Ok(schedules::runs(self.0.core.pools.reads().await, id, part).await?)
     }
 
     /// Changes a schedule. `job` is the text of the job's body, if it changes. A change by the owner makes the schedule act

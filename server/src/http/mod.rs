@@ -49,6 +49,7 @@ pub mod probes; // liveness and readiness
 pub mod profiles; // CPU and heap profiles
 pub mod query; // lists, statistics, search
 mod security_headers; // headers for browsers, content security policies
+mod standby_reads; // reads from a standby
 pub mod trace; // trace contexts of requests
 pub mod tree; // jobs, schedules, shares
 pub mod ui; // HTML pages
@@ -220,7 +221,12 @@ pub fn router(app: &App) -> Router {
         .route("/api/{*rest}", any(unknown_path))
         .method_not_allowed_fallback(unknown_method)
         .merge(assets::router())
-        .merge(ui::router(app))
+        .merge(ui::router(app));
+    let routes = match app.pools.standby {
+        Some(_) => routes.layer(from_fn_with_state(app.clone(), standby_reads::read)),
+        None => routes,
+    };
+    let routes = routes
         .layer(Extension(document))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))

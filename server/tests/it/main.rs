@@ -102,6 +102,7 @@ mod sign_in;
 mod slow_clients;
 mod sorting; // orders of lists
 mod staff_pages;
+mod standby_reads; // reads from a hot standby
 mod start_job; // jobs started by form
 mod step_up; // proving again who one is
 mod strict_requests;

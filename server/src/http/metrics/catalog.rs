@@ -27,7 +27,7 @@ const fn metric(kind: Kind, name: &'static str, labels: &'static str, help: &'st
 use Kind::{Counter, Gauge, Histogram};
 
 /// Metrics of the recorder. `process_*` are in `process.rs`.
-pub const METRICS: [Metric; 33] = [
+pub const METRICS: [Metric; 34] = [
     metric(Gauge, "treeline_build_info", "version", "Always 1; the label is the version of this server."),
     metric(Gauge, "treeline_items", "type, state", "Items of open trees. The same on every server."),
     metric(
@@ -71,6 +71,13 @@ pub const METRICS: [Metric; 33] = [
         "treeline_bodies_refused_total",
         "",
         "Requests refused because bodies in memory reached their limit.",
+    ),
+    metric(
+        Counter,
+        "treeline_standby_reads_total",
+        "outcome",
+        "Requests that could read from the standby of TREELINE_READ_URL, by outcome: standby, or primary because the \
+         standby was behind or unavailable, or because the response was repeated there.",
     ),
     metric(
         Gauge,

@@ -28,7 +28,7 @@ use crate::http::{
     trace::Trace,
 };
 use crate::{App, http::error::Result};
-use engine::{Creation, CreationOutcome, JobFilter, access::caller::Caller};
+use engine::{Creation, CreationOutcome, JobFilter, access::caller::Caller, read_source::from_primary};
 
 /// Filters of the job list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -246,7 +246,7 @@ pub async fn get_job(
     let mut job = app.engine.job(&caller, id, children).await?;
     if wait > 0 && (known_versions.is_empty() || known_versions.contains(&job.version)) {
         let wait = Duration::from_secs(wait);
-        let waiting = app.hub.job_newer_than(&app.engine, &caller, id, job.version, wait);
+        let waiting = from_primary(app.hub.job_newer_than(&app.engine, &caller, id, job.version, wait));
         // When the server stops, the long poll ends with the current state.
         if let Some(newer) = app.shutdown.run_until_cancelled(waiting).await.transpose()?
             && newer.version > job.version

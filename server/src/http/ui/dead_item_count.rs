@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::{sync::Mutex, time::timeout};
 
-use engine::Engine;
+use engine::{Engine, read_source::from_primary};
 
 /// Age at which the number is read again.
 const MAX_AGE: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ impl DeadItemCount {
     /// Number of dead items of all owners, at most two seconds old. `None` if the database does not respond in
     /// time: the page shows the error, not the sidebar.
     pub(super) async fn dead(&self, engine: &Engine) -> Option<i64> {
-        timeout(TIMEOUT, self.read(engine)).await.ok().flatten()
+        timeout(TIMEOUT, from_primary(self.read(engine))).await.ok().flatten()
     }
 
     async fn read(&self, engine: &Engine) -> Option<i64> {

@@ -13,6 +13,7 @@ pub(crate) mod rabbit; // RabbitMQ
 pub(crate) mod receiver; // who is posted to
 pub(crate) mod s3; // a bucket
 pub(crate) mod smtp; // a mail server
+pub(crate) mod standby; // a PostgreSQL with a hot standby
 pub(crate) mod tcp_proxy; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
 
@@ -109,6 +110,7 @@ impl Server {
             roles: server::config::roles::Roles::default(),
             data_dir: Some(shared.data_dir.path().to_owned()),
             database_url: Some(shared.database.url().parse().expect("a secret")),
+            read_url: None,
             db_pool: 8,
             bootstrap_token: Some(TOKEN.parse().expect("a secret")),
             log_http: server::config::log_http::LogHttp::Off,
@@ -382,7 +384,7 @@ impl Database {
     }
 
     /// Creates a database in the PostgreSQL of this admin URL.
-    async fn create_in(url: &str) -> Self {
+    pub(crate) async fn create_in(url: &str) -> Self {
         let admin = PgConnectOptions::from_str(url).expect("the URL of a PostgreSQL");
         let name = format!("treeline_it_{}", Uuid::now_v7().simple());
         let database = Self { admin, name };
