@@ -34,8 +34,8 @@ async fn create(server: &Server, name: &str) -> Value {
         .expect(201)
 }
 
-/// Creates jobs and expects each in the next list, and in the next page of a person. Returns the text of their searches,
-/// which no other statement contains.
+/// Creates jobs and expects each in the next list, or in the next page of a person. Returns the text of their
+/// searches, which no other statement contains.
 async fn expect_own_writes(server: &Server, person: &Api, n: usize) -> String {
     let round = Uuid::now_v7().simple().to_string();
     for at in 0..n {
