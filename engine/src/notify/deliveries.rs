@@ -33,7 +33,8 @@ impl Engine {
     pub async fn deliveries(&self, caller: &Caller, query: DeliveryQuery) -> Result<Vec<CallbackDelivery>> {
         caller.require(Scope::JobsRead)?;
         let owner_id = caller.visible_owner();
-        Ok(deliveries::list(self.0.core.pools.reads().await, &self.0.core.sealer, &DeliveryQuery { owner_id, ..query }).await?)
+        Ok(deliveries::list(self.0.core.pools.reads().await, &self.0.core.sealer, &DeliveryQuery { owner_id, ..query })
+            .await?)
     }
 
     /// Deliveries of the tree of a job, newest first. Those of a deleted tree remain for thirty days; without any,

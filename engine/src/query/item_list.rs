@@ -116,7 +116,8 @@ impl Engine {
     ) -> Result<(Vec<Item>, HashMap<Uuid, String>, Option<Position>)> {
         let (found, next) = self.find_items(caller, filter, order, after, limit).await?;
         let core = &self.0.core;
-        let payloads = async { Ok(item_changes::payload_beginnings(core.pools.reads().await, &found, PAYLOAD_PREFIX).await?) };
+        let payloads =
+            async { Ok(item_changes::payload_beginnings(core.pools.reads().await, &found, PAYLOAD_PREFIX).await?) };
         let (items, payloads) = futures::try_join!(core.still_matching(filter, &found), payloads)?;
         Ok((items, payloads, next))
     }

@@ -141,9 +141,12 @@ impl Engine {
             return Ok(Vec::new());
         }
         let core = &self.0.core;
-        let types =
-            crate::store::tree::job_types::list(core.pools.reads().await, &core.sealer, &NamedPageRange::by_name(NAMES))
-                .await?;
+        let types = crate::store::tree::job_types::list(
+            core.pools.reads().await,
+            &core.sealer,
+            &NamedPageRange::by_name(NAMES),
+        )
+        .await?;
         let named = types.into_iter().filter(|it| contains_ignoring_case(&it.name, q));
         let hit = |it: domain::JobType| SearchHit {
             path: format!("/types/{}", it.name),
