@@ -278,10 +278,15 @@ impl ClaimContext {
     pub(crate) fn count_waits(&self, core: &Core, waits: &[(i64, f64)]) {
         for waits in waits.chunk_by(|one, next| one.0 == next.0) {
             let Some(job) = self.jobs.get(&waits[0].0) else { continue };
-            let seconds = || waits.iter().map(|wait| wait.1);
-            core.activity_counters.with(&job.type_name, |activity| seconds().for_each(|it| activity.wait.record(it)));
+            core.activity_counters.with(&job.type_name, |activity| {
+                for (_, seconds) in waits {
+                    activity.wait.record(*seconds);
+                }
+            });
             let histogram = metrics::histogram!("treeline_wait_seconds", "type" => job.type_name.clone());
-            seconds().for_each(|it| histogram.record(it));
+            for (_, seconds) in waits {
+                histogram.record(*seconds);
+            }
         }
     }
 }

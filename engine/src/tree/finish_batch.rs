@@ -230,7 +230,9 @@ impl CommitEffects {
             });
             let labels = [("type", job.type_name.clone()), ("outcome", runs[0].outcome().to_owned())];
             let histogram = metrics::histogram!("treeline_run_seconds", &labels);
-            runs.iter().for_each(|run| histogram.record(run.seconds));
+            for run in runs {
+                histogram.record(run.seconds);
+            }
         }
         for job in rows.late_results.iter().filter_map(|job_key| jobs.get(job_key)) {
             alerts::ending_refused(core, job).await;
