@@ -224,7 +224,7 @@ pub(crate) fn group_detail() -> ErrorGroupDetail {
 pub(crate) fn hostile_groups() -> Vec<ErrorGroup> {
     let mut groups = groups();
     groups.truncate(1);
-    groups[0].fingerprint = "hostile".to_owned();
+    "hostile".clone_into(&mut groups[0].fingerprint);
     groups[0].message = "<img src=x onerror=alert(1)> ".to_owned() + &"x".repeat(300);
     groups
 }

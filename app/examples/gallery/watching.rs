@@ -92,7 +92,7 @@ fn job_type(name: &str, executor: Executor, paused: bool) -> JobType {
         delivery: Delivery::AtLeastOnce,
         max_failures: MaxFailures::AtMost(3),
         concurrency: paused.then_some(5),
-        rate_limit: paused.then(|| RateLimit { count: 100, per_seconds: 60, burst: Some(10), key: None }),
+        rate_limit: paused.then_some(RateLimit { count: 100, per_seconds: 60, burst: Some(10), key: None }),
         concurrency_by: paused.then(|| ConcurrencyBy { key: "/customer".to_owned(), limit: 2 }),
         fair_by: paused.then(|| "/customer".to_owned()),
         backoff: Backoff::default(),

@@ -99,7 +99,8 @@ impl Pools {
     /// current request may expect, else `read`. What is read must not enter a cache that decisions share.
     pub async fn reads(&self) -> &PgPool {
         match &self.standby {
-            Some(standby) if standby.is_chosen(&self.read).await => &standby.pool,
+            // Boxed: every read of a page waits here, and without a standby there is nothing to wait for.
+            Some(standby) if Box::pin(standby.is_chosen(&self.read)).await => &standby.pool,
             _ => &self.read,
         }
     }
