@@ -63,6 +63,11 @@ impl Document {
         self.0.get()
     }
 
+    /// The same text, without a copy.
+    pub fn into_text(self) -> String {
+        Box::<str>::from(self.0).into_string()
+    }
+
     /// Looks through the document once for what is refused: depth over [`MAX_DEPTH`], a key twice in
     /// one object, NUL, a lone surrogate.
     pub fn scan(&self) -> Result<(), ScanError> {

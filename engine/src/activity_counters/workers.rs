@@ -18,25 +18,29 @@ impl WorkerCounters {
     /// Counts ended attempts. Those of Treeline itself have no worker. Call this after the commit.
     pub(crate) fn count(&self, runs: &[Run]) {
         let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for run in runs.iter().filter(|run| run.worker.0 != BUILTIN && run.worker.0 != PUSH) {
-            if !workers.contains_key(&run.worker) && workers.len() >= ROOM {
+        // Neighbors share their worker: it is looked up once.
+        for runs in runs.chunk_by(|one, next| one.worker == next.worker) {
+            let worker = &runs[0].worker;
+            if worker.0 == BUILTIN || worker.0 == PUSH || (!workers.contains_key(worker) && workers.len() >= ROOM) {
                 continue;
             }
-            let activity = if let Some(activity) = workers.get_mut(&run.worker) {
+            let activity = if let Some(activity) = workers.get_mut(worker) {
                 activity
             } else {
-                workers.entry(run.worker.clone()).or_default()
+                workers.entry(worker.clone()).or_default()
             };
-            activity.runs.record(run.seconds);
-            let Some(failure) = &run.failure else {
-                activity.succeeded += 1;
-                continue;
-            };
-            activity.failed += 1;
-            if activity.errors.len() == ERRORS {
-                activity.errors.pop_front();
+            for run in runs {
+                activity.runs.record(run.seconds);
+                let Some(failure) = &run.failure else {
+                    activity.succeeded += 1;
+                    continue;
+                };
+                activity.failed += 1;
+                if activity.errors.len() == ERRORS {
+                    activity.errors.pop_front();
+                }
+                activity.errors.push_back(failure.clone());
             }
-            activity.errors.push_back(failure.clone());
         }
     }
 

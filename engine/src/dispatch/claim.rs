@@ -318,15 +318,19 @@ pub(crate) async fn context(core: &Core, tx: &mut Tx, rows: &[Vec<ClaimedRow>]) 
 /// Assignments as workers receive them.
 pub(crate) fn assignments(core: &Core, context: ClaimContext, rows: Vec<Vec<ClaimedRow>>) -> Vec<Vec<Assignment>> {
     let ClaimContext { jobs, mut steps, mut events, inputs } = context;
+    let with_heartbeat = |job: Arc<JobInfo>| {
+        let heartbeat_seconds = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
+        (job.job_key, (job, heartbeat_seconds))
+    };
+    let jobs: HashMap<i64, (Arc<JobInfo>, f64)> = jobs.into_values().map(with_heartbeat).collect();
     let mut to_assignment = |row: ClaimedRow| -> Option<Assignment> {
-        let job = jobs.get(&row.job_key)?;
-        let heartbeat = core.types.by_id(job.type_id).map_or(60.0, |info| info.heartbeat_seconds);
+        let (job, heartbeat_seconds) = jobs.get(&row.job_key)?;
         Some(Assignment {
             inputs: inputs.get(&row.job_key).cloned(),
             id: row.assignment_id,
             attempt: row.attempt,
             lease_expires_at: Time(row.lease_expires_at),
-            heartbeat_seconds: heartbeat,
+            heartbeat_seconds: *heartbeat_seconds,
             item: AssignedItem {
                 id: row.item_id,
                 job_id: job.job_id,

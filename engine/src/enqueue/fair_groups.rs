@@ -43,13 +43,13 @@ type Groups = BTreeMap<(i32, i16), BTreeMap<Uuid, Vec<usize>>>;
 impl Core {
     /// Types among those of the rows whose items take turns by another group than the tree.
     fn grouped_types(&self, rows: &[ReadyRow]) -> HashMap<i32, Arc<TypeInfo>> {
-        let mut types: HashMap<i32, Option<Arc<TypeInfo>>> = HashMap::new();
-        for row in rows {
-            types
-                .entry(row.type_id)
-                .or_insert_with(|| self.types.by_id(row.type_id).filter(|info| info.fair_by != FairBy::Tree));
-        }
-        types.into_iter().filter_map(|(type_id, info)| Some((type_id, info?))).collect()
+        // Neighbors share their type: it is looked up once.
+        let types = rows.chunk_by(|one, next| one.type_id == next.type_id).map(|rows| rows[0].type_id);
+        types
+            .filter_map(|type_id| {
+                Some((type_id, self.types.by_id(type_id).filter(|info| info.fair_by != FairBy::Tree)?))
+            })
+            .collect()
     }
 
     /// Gives items that have never started the turns of their groups, where their type has some.

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::{Counts, Time};
+use domain::Time;
 use uuid::Uuid;
 
 use crate::{
@@ -174,31 +174,37 @@ impl Intake {
         deltas: &mut BTreeMap<i64, Delta>,
     ) -> Result<i64> {
         let job = job_items.job;
-        let before = deltas.get(&job.job_key).map_or_else(Counts::default, |delta| delta.counts);
-        let mut n = 0;
+        let delta = deltas.entry(job.job_key).or_default();
+        delta.fair_turn_only = false;
+        let before = delta.counts;
+        let now = self.now()?;
+        let first_seq = self.seqs.get(&job.job_key).copied().unwrap_or(1);
+        let mut seq = first_seq;
+        let mut fair_turn = self.fair_turns.get(&job.fair_turn_job_key).copied().unwrap_or(0);
+        let mut rank: Option<(i16, i64)> = None;
         for item in job_items.items {
             if self.is_duplicate(item) || self.debounces.is_merged(item) {
                 continue;
             }
             let item = &*self.debounces.effective(item);
-            let current = self.current(core, tx, job.type_id, -item.priority).await?;
-            let now = self.now()?;
-            let seq = self.seqs.entry(job.job_key).or_insert(1);
-            let fair_turn = self.fair_turns.entry(job.fair_turn_job_key).or_insert(0);
-            let delta = deltas.entry(job.job_key).or_default();
-            delta.fair_turn_only = false;
-            let mut target =
-                Target { job, job_state, serialize_queues: &mut self.serialize_queues, fair_turn, current, now };
-            self.rows.add(item, *seq, &mut target, delta);
-            *seq += 1;
-            n += 1;
+            let current = match rank {
+                Some((priority, current)) if priority == item.priority => current,
+                _ => self.current(core, tx, job.type_id, -item.priority).await?,
+            };
+            rank = Some((item.priority, current));
+            let serialize_queues = &mut self.serialize_queues;
+            let mut target = Target { job, job_state, serialize_queues, fair_turn: &mut fair_turn, current, now };
+            self.rows.add(item, seq, &mut target, delta);
+            seq += 1;
         }
-        let delta = deltas.entry(job.job_key).or_default();
-        delta.fair_turn_only = false;
+        let n = seq - first_seq;
         delta.seqs += n;
+        let ended = delta.counts - before;
+        self.seqs.insert(job.job_key, seq);
+        self.fair_turns.insert(job.fair_turn_job_key, fair_turn);
         let added_counts = self.added_counts_of(job);
         added_counts.added += n;
-        added_counts.ended += delta.counts - before;
+        added_counts.ended += ended;
         deltas.entry(job.fair_turn_job_key).or_insert_with(Delta::fair_turns);
         Ok(n)
     }

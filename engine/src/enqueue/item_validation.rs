@@ -124,8 +124,8 @@ fn check(
             dedupe_key: item.dedupe_key,
             serialize_key: item.serialize_key,
             fed_by: None,
-            payload: payload.text().to_owned(),
-            metadata: metadata.map(|m| m.text().to_owned()),
+            payload: payload.into_text(),
+            metadata: metadata.map(Document::into_text),
             priority: item.priority.unwrap_or(job.priority),
             row: None,
             // `start-and-expiry`: the later run_after and the earlier expires_at apply.

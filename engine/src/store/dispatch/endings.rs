@@ -46,7 +46,7 @@ pub async fn succeed(
              from gone)
            select id as "assignment_id!", item_id as "item_id!", job_key as "job_key!", serialize_queue_id,
              type_id as "type_id!", limit_key, worker_id as "worker_id!",
-             extract(epoch from clock_timestamp() - started_at)::float8 as "seconds!" from gone"#,
+             date_part('epoch', clock_timestamp() - started_at) as "seconds!" from gone"#,
         assignment_ids,
         credentials,
         results as &[&str],
