@@ -232,7 +232,6 @@ pub fn router(app: &App) -> Router {
         .merge(streams.method_not_allowed_fallback(unknown_method))
         .layer(from_fn_with_state(app.clone(), access_audit::watch))
         .layer(from_fn_with_state(app.clone(), origin::check))
-        .layer(from_fn_with_state(app.clone(), origin::check_host))
         .layer(from_fn(import::resumable::speak_tus))
         .layer(CatchPanicLayer::custom(layers::panicked))
         .layer(from_fn_with_state(app.clone(), security_headers::harden))

@@ -14,7 +14,7 @@ mod shape; // corrections of the macros' output
 mod tests;
 mod webhooks; // messages that Treeline sends
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use app::pages::api_reference::{Operation as ReferenceOperation, Reference};
 use axum::{
@@ -84,38 +84,39 @@ pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
 
-/// Finished document, as text and as data for pages.
+/// Finished document, as text and as data for pages. The data takes 10 MB, so it is built for the first page that shows
+/// it.
 #[derive(Debug)]
 pub struct Described {
     json: String,
-    older: String,
-    reference: Reference,
+    older: OnceLock<String>,
+    reference: OnceLock<Reference>,
 }
 
 impl Described {
-    /// Builds the served text and the reference from the document of all routes.
+    /// Builds the served text from the document of all routes.
     pub fn of(routes: utoipa::openapi::OpenApi) -> Arc<Self> {
-        let document = complete_document(routes);
-        Arc::new(Self {
-            json: document.to_string(),
-            older: older::of(&document).to_string(),
-            reference: reference::of(&document),
-        })
+        let json = complete_document(routes).to_string();
+        Arc::new(Self { json, older: OnceLock::new(), reference: OnceLock::new() })
+    }
+
+    fn document(&self) -> Value {
+        serde_json::from_str(&self.json).unwrap_or_default()
     }
 
     /// Text of the document, as OpenAPI 3.1 or 3.0.
     pub fn json(&self, is_older: bool) -> &str {
-        if is_older { &self.older } else { &self.json }
+        if is_older { self.older.get_or_init(|| older::of(&self.document()).to_string()) } else { &self.json }
     }
 
     /// Operations for the pages of the API reference.
     pub fn reference(&self) -> &Reference {
-        &self.reference
+        self.reference.get_or_init(|| reference::of(&self.document()))
     }
 
     /// Operation with this id.
     pub fn operation(&self, id: &str) -> Option<&ReferenceOperation> {
-        self.reference.groups.iter().flat_map(|group| &group.operations).find(|operation| operation.id == id)
+        self.reference().groups.iter().flat_map(|group| &group.operations).find(|operation| operation.id == id)
     }
 }
 
@@ -280,5 +281,5 @@ pub async fn get_document(_: Caller, Extension(described): Extension<Arc<Describ
 
 /// `GET /api/v1/openapi-3.0.json`: the document for clients that do not support 3.1.
 pub async fn get_older_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], described.older.clone()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], described.json(true).to_owned()).into_response()
 }

@@ -15,19 +15,31 @@ use axum::{
 };
 use domain::Code;
 
-use crate::{App, http::error::Error};
+use crate::{
+    App,
+    http::error::{Error, Result},
+};
 
-/// Middleware: 421 `misdirected` if the request's host is neither the public one, nor an address, nor a loopback name.
-/// Otherwise a page whose host name resolves to this server would count as our origin. Health checks and requests with
-/// a token are exempt: a page cannot make a browser send a token.
-pub async fn check_host(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Middleware: 421 `misdirected` for requests to another host, and 403 `forbidden` for unsafe requests caused by another
+/// site.
+pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+    match check_host(&app, &request).and_then(|()| check_origin(&app, &request)) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// Refuses a request whose host is neither the public one, nor an address, nor a loopback name. Otherwise a page whose
+/// host name resolves to this server would count as our origin. Health checks and requests with a token are exempt: a
+/// page cannot make a browser send a token.
+fn check_host(app: &App, request: &Request) -> Result<()> {
     let exempt =
         matches!(request.uri().path(), "/healthz" | "/readyz") || request.headers().contains_key(header::AUTHORIZATION);
     if exempt || names_us(request.headers(), request.uri(), app.public_url.authority()) {
-        return next.run(request).await;
+        return Ok(());
     }
     let detail = format!("This server is {}. Open that, or set TREELINE_PUBLIC_URL.", app.public_url.as_str());
-    Error::refuse(Code::Misdirected, detail).into_response()
+    Err(Error::refuse(Code::Misdirected, detail))
 }
 
 /// Returns true if all hosts in the request are ours. HTTP/2 has it in the URI; HTTP/1.0 may have none.
@@ -51,17 +63,16 @@ fn is_address_or_local(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Middleware: 403 `forbidden` for unsafe requests caused by another site.
-pub async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Refuses an unsafe request caused by another site.
+fn check_origin(app: &App, request: &Request) -> Result<()> {
     let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let headers = request.headers();
     let has_cookie = app.auth.cookie().read(headers).is_some();
     let by_token = headers.contains_key(header::AUTHORIZATION);
     if safe || by_token || is_own(headers, app.public_url.authority(), has_cookie) {
-        return next.run(request).await;
+        return Ok(());
     }
-    Error::refuse(Code::Forbidden, "The request comes from another site. Open the page again and retry.")
-        .into_response()
+    Err(Error::refuse(Code::Forbidden, "The request comes from another site. Open the page again and retry."))
 }
 
 /// Returns true if the request comes from our own pages, according to the browser's headers.
