@@ -168,7 +168,7 @@ impl Engine {
     pub async fn scan_type_statistics(&self) -> Result<bool> {
         let core = std::sync::Arc::clone(&self.0.core);
         in_task("scanning type statistics", async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             let walked = statistics::count_step(&mut tx).await?;
             crate::store::commit(tx).await?;
             Ok(walked)

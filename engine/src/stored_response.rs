@@ -56,7 +56,7 @@ impl ResponseSlot {
         if self.0.is_none() {
             return Ok(());
         }
-        let mut tx = pool.begin().await?;
+        let mut tx = crate::store::begin(pool).await?;
         self.store(&mut tx, created).await?;
         Ok(crate::store::commit(tx).await?)
     }

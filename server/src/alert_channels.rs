@@ -199,7 +199,7 @@ pub async fn create(
     Channel { row: row.clone(), kind: new.kind, target, quiet_hours: new.quiet_hours }.check(app)?;
     let (inner, caller) = (app.clone(), caller.clone());
     in_task("creating an alert channel", async move {
-        let mut tx = inner.pool.begin().await?;
+        let mut tx = engine::store::begin(&inner.pool).await?;
         if store::count_to_add(&mut tx).await? >= MOST_CHANNELS {
             let detail = format!("expected at most {MOST_CHANNELS} channels; delete one first");
             return Err(Problem::invalid_body([(String::new(), detail)]).into());
@@ -233,7 +233,7 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: AlertChannelPat
     caller.require(Scope::Admin)?;
     let (app, caller) = (app.clone(), caller.clone());
     in_task("changing an alert channel", async move {
-        let mut tx = app.pool.begin().await?;
+        let mut tx = engine::store::begin(&app.pool).await?;
         let row = store::lock(&mut tx, id).await?.ok_or_else(|| Problem::not_found("alert channel"))?;
         let mut channel = Channel::open(&app, row)?;
         apply(&mut channel, patch)?;
@@ -253,7 +253,7 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     caller.require(Scope::Admin)?;
     let (app, caller) = (app.clone(), caller.clone());
     in_task("deleting an alert channel", async move {
-        let mut tx = app.pool.begin().await?;
+        let mut tx = engine::store::begin(&app.pool).await?;
         let row = store::lock(&mut tx, id).await?.ok_or_else(|| Problem::not_found("alert channel"))?;
         let channel = Channel::open(&app, row)?.shown();
         store::delete(&mut tx, id).await?;
@@ -270,7 +270,7 @@ pub async fn test(app: &App, caller: &Caller, id: Uuid) -> Result<Vec<CallbackDe
     caller.require(Scope::Admin)?;
     let (app, caller) = (app.clone(), caller.clone());
     in_task("testing an alert channel", async move {
-        let mut tx = app.pool.begin().await?;
+        let mut tx = engine::store::begin(&app.pool).await?;
         let channel = Channel::open(&app, found(&mut tx, id).await?)?;
         let messages = messages::test_of(&channel);
         record(&mut tx, &caller, "alert_channel.test", &channel.shown()).await?;

@@ -30,7 +30,7 @@ pub async fn record(pool: &PgPool, row: &AuditRow) -> Result<()> {
 
 /// Writes entries that belong to no other transaction.
 pub async fn record_all(pool: &PgPool, rows: &[AuditRow]) -> Result<()> {
-    let mut tx = pool.begin().await?;
+    let mut tx = engine::store::begin(pool).await?;
     store::notify::audit::record_all(&mut tx, rows).await?;
     Ok(store::commit(tx).await?)
 }

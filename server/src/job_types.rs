@@ -44,7 +44,7 @@ pub async fn create(app: &App, caller: &Caller, spec: JobTypeSpec, response_slot
     let (pool, by, sealer) = (app.pool.clone(), caller.clone(), app.sealer.clone());
     let (_, secrets) = spec.executor.split_secrets();
     let created = in_task("making a job type", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let created = store::insert(&mut *tx, &sealer, &spec).await?.ok_or_else(|| {
             Error::refuse(Code::Duplicate, "A job type of this name exists. Change it by PUT or PATCH.")
         })?;
@@ -141,7 +141,7 @@ async fn write(
         None => PushSecrets::default(),
     };
     in_task("writing a job type", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let (stored, action) = match &before {
             Some(before) => {
                 (store::replace(&mut *tx, &sealer, &spec, &secrets, before.version).await?, "job_type.change")
@@ -174,7 +174,7 @@ pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) ->
     caller.require(Scope::Admin)?;
     let (pool, by, paused_type) = (app.pool.clone(), caller.clone(), name.to_owned());
     in_task("pausing a job type", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let changed = store::set_paused(&mut *tx, &paused_type, paused).await?.ok_or_else(missing)?;
         if changed {
             let action = if paused { "job_type.pause" } else { "job_type.resume" };
@@ -194,7 +194,7 @@ pub async fn delete(app: &App, caller: &Caller, name: &str, expected: Option<i64
     let (pool, row) = (app.pool.clone(), AuditRow::by(caller, "job_type.delete").with_detail(name));
     let removed_type = name.to_owned();
     let deleted = in_task("removing a job type", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let deleted = store::delete(&mut *tx, &removed_type, expected).await?;
         if deleted == Deleted::Gone {
             log::record(&mut tx, &row).await?;

@@ -66,7 +66,7 @@ pub async fn change(app: &App, caller: &Caller, patch: NoticeSettingsPatch) -> R
     require_person(caller)?;
     let (app, caller) = (app.clone(), caller.clone());
     in_task("changing settings of notices", async move {
-        let mut tx = app.pool.begin().await?;
+        let mut tx = engine::store::begin(&app.pool).await?;
         let mut row = store::lock_settings(&mut tx, caller.owner_id).await?;
         let mut target = target_of(&app, &row)?;
         check(&app, &row, &patch)?;

@@ -143,7 +143,7 @@ fn too_large(limit: u64, is_workbook: bool) -> Error {
 pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUpload) -> Result<Upload> {
     files.keep(arrived).await?;
     let row = async {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(pool).await?;
         let upload = uploads::insert(&mut tx, new).await?;
         engine::store::commit(tx).await?;
         Ok(upload)
@@ -237,7 +237,7 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) 
     let row = row.map(|row| row.with_detail(format!("upload {id}: {}", upload.filename)));
     let pool = app.pool.clone();
     let deleted = in_task("removing a file", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let deleted = uploads::delete_unused(&mut *tx, id).await?;
         if let Some(row) = row.filter(|_| deleted) {
             log::record(&mut tx, &row).await?;

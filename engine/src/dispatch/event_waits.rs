@@ -120,7 +120,7 @@ async fn receive(core: &Core, event: &Event) -> Result<()> {
     {
         return Ok(());
     }
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     if let Some(key) = &event.key
         && !core.take_call(&mut tx, key).await?
     {

@@ -190,7 +190,7 @@ impl Engine {
     ) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
         let (core, assignment_ids) = (Arc::clone(&self.0.core), ids.iter().map(|id| id.id).collect::<Vec<_>>());
         let read_rows = async move {
-            let mut tx = core.pools.hot.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.hot).await?;
             let rows = endings::closed_assignments(&mut tx, &assignment_ids).await?;
             crate::store::commit(tx).await?;
             Ok::<_, Error>(rows)
@@ -239,7 +239,7 @@ impl Engine {
 }
 
 async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> Result<Option<Step>> {
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let Some(lease) = leases::lock(&mut tx, id, credential_id).await? else { return Ok(None) };
     let jobs = core.jobs.by_job_keys(&mut *tx, [lease.job_key]).await?;
     let declared: &[String] = jobs.get(&lease.job_key).map_or(&[], |job| &job.steps);

@@ -109,7 +109,7 @@ impl Engine {
 }
 
 async fn add(core: &Core, assignment_id: Uuid, credential_id: Uuid, lines: &[NewLogLine]) -> Result<Option<LogsAdded>> {
-    let mut tx = core.pools.read.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.read).await?;
     let Some(open) = logs::open(&mut tx, assignment_id, credential_id).await? else { return Ok(None) };
     let n = lines.len() as i32;
     let size = logs::add(&mut tx, open, n, &stored(lines, Time(open.now))?).await?;

@@ -69,7 +69,7 @@ impl Engine {
     /// Takes back assignments whose lease or run time is over (`lease-expiry`). Returns their number.
     pub async fn sweep_leases(&self) -> Result<usize> {
         self.sweep_excluding_cancelled(|core, cancelled| async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             let taken = leases::take_lost(&mut tx, SWEEP).await?;
             let n = taken.len();
             if n > 0 {
@@ -92,7 +92,7 @@ impl Engine {
     /// (`waiting-for-events`). Returns their number.
     pub async fn sweep_due(&self) -> Result<usize> {
         self.sweep_excluding_cancelled(|core, cancelled| async move {
-            let mut tx = core.pools.hot.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.hot).await?;
             let seen = pending_rows::due(&mut tx, SWEEP).await?;
             if seen.is_empty() {
                 return Ok(0);
@@ -175,7 +175,7 @@ impl Engine {
     /// Ends items whose expires_at passed before they could start (`start-and-expiry`). Returns their number.
     pub async fn sweep_expired(&self) -> Result<usize> {
         self.sweep_excluding_cancelled(|core, cancelled| async move {
-            let mut tx = core.pools.hot.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.hot).await?;
             let seen = pending_rows::expired(&mut tx, SWEEP).await?;
             if seen.is_empty() {
                 return Ok(0);
@@ -212,7 +212,7 @@ impl Engine {
     /// Seals jobs whose expires_at has passed (`start-and-expiry`). Returns their number.
     pub async fn sweep_deadlines(&self) -> Result<usize> {
         self.sweep_excluding_cancelled(|core, cancelled| async move {
-            let mut tx = core.pools.hot.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.hot).await?;
             let due = tree_states::due_deadlines(&mut tx, SWEEP).await?;
             let jobs = core.jobs.by_job_keys(&mut *tx, due.iter().copied()).await?;
             let mut rows = EndingRows::with_cancelled(&cancelled);

@@ -114,7 +114,7 @@ async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) ->
     let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
 
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let caps = claim::lock_limited(core, &mut tx, &claims).await?;
     let mut rows = EndingRows::with_cancelled(cancelled);
     let ended = assignment_endings::end_all(core, &mut tx, &endings, &mut rows).await?;

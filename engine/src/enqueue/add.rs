@@ -129,7 +129,7 @@ impl Batch for AddBatch {
 
 /// Runs one transaction for many requests, with places reserved before or taken now.
 async fn attempt(core: &Core, commands: &[&AddCommand], reserved: Option<&Reserved>) -> Result<AddedRows> {
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let done = idempotency_keys::add(core, &mut tx, commands, reserved).await?;
     let written = commands.iter().zip(&done.answers).filter(|(_, answer)| answer.is_ok());
     let entries: Vec<AuditRow> = written.filter_map(|(command, _)| command.audit.as_deref().cloned()).collect();
@@ -360,7 +360,7 @@ impl Engine {
                 dedupe_key: None,
                 serialize_key: None,
                 fed_by: None,
-                payload: row.payload.text().to_owned(),
+                payload: row.payload.into_text(),
                 metadata: None,
                 priority: job.priority,
                 row: Some(row.line),
@@ -372,7 +372,7 @@ impl Engine {
                     fingerprint: domain::fingerprint::fingerprint(error.kind.as_deref(), &error.message),
                     message: error.message,
                     kind: error.kind,
-                    detail: error.detail.map(|detail| detail.text().to_owned()),
+                    detail: error.detail.map(Document::into_text),
                 }),
             })
             .collect();

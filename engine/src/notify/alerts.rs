@@ -168,7 +168,7 @@ impl Engine {
 
     /// Writes messages about raised and cleared alerts that were not announced yet. Returns their number.
     pub async fn write_alert_messages(&self, limit: i64) -> Result<usize> {
-        let mut tx = self.0.core.pools.read.begin().await?;
+        let mut tx = crate::store::begin(&self.0.core.pools.read).await?;
         let raised = alerts::take_raised(&mut tx, limit).await?;
         let cleared = alerts::take_cleared(&mut tx, limit).await?;
         let raised = raised.iter().map(|alert| ("raised", alert.raised_at, alert));

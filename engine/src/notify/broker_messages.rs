@@ -182,7 +182,7 @@ impl Engine {
                 if limit <= 0 {
                     break;
                 }
-                let mut tx = core.pools.hot.begin().await?;
+                let mut tx = crate::store::begin(&core.pools.hot).await?;
                 let step = outbox::wake_up_step(&mut tx, type_id, limit, resend_seconds).await?;
                 crate::store::commit(tx).await?;
                 found.extend(step.items);

@@ -83,7 +83,7 @@ impl Engine {
         let core = Arc::clone(&self.0.core);
         // In its own task: a client that disconnects cannot leave a transaction open.
         let again = in_task("calling back again", async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             let again = deliveries::resend(&mut tx, id).await?;
             if let Some(row) = row.filter(|_| again) {
                 audit_log::record(&mut tx, &row).await?;

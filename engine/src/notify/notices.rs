@@ -41,7 +41,7 @@ impl Engine {
             if !watching {
                 return Ok(notices::unwatch(&core.pools.read, location.root_id, owner_id).await?);
             }
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             notices::watch(&mut tx, location.job_key, location.root_id, owner_id).await?;
             crate::store::commit(tx).await?;
             Ok(())
@@ -103,7 +103,7 @@ impl Engine {
     pub async fn scan_for_attention(&self, after: Option<Uuid>) -> Result<AttentionScan> {
         let core = Arc::clone(&self.0.core);
         in_task("searching for trees that need attention", async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             let scan = notices::scan_for_attention(&mut tx, after.unwrap_or_default()).await?;
             crate::store::commit(tx).await?;
             if scan.found > 0 {

@@ -106,7 +106,7 @@ impl Engine {
             .run_with_retries(move |core| {
                 let (row, key, audit_row, engine) = (row.clone(), key.clone(), audit_row.clone(), engine.clone());
                 async move {
-                    let mut tx = core.pools.read.begin().await?;
+                    let mut tx = crate::store::begin(&core.pools.read).await?;
                     if let Some(key) = &key {
                         if !core.take_call(&mut tx, key).await? {
                             return core.operation_of(Some(key)).await;
@@ -203,7 +203,7 @@ impl Engine {
             .run_with_retries(move |core| {
                 let audit_row = audit_row.clone();
                 async move {
-                    let mut tx = core.pools.read.begin().await?;
+                    let mut tx = crate::store::begin(&core.pools.read).await?;
                     if !bulk::cancel(&mut tx, id).await? {
                         return Ok(false);
                     }
@@ -299,7 +299,7 @@ async fn release_trees(core: &Arc<Core>, id: Uuid) -> Result<bool> {
     let roots = members::holds(&core.pools.read, id, RELEASED_TREES).await?;
     for &root_id in &roots {
         let graph = core.graphs.of(&core.pools.read, root_id).await?;
-        let mut tx = core.pools.hot.begin().await?;
+        let mut tx = crate::store::begin(&core.pools.hot).await?;
         tree_states::lock(&mut tx, &[graph.root_job_key()]).await?;
         if !members::drop_holds(&mut tx, id, &[root_id]).await?.is_empty() {
             completion::release_holds(core, &mut tx, &[&graph]).await?;

@@ -42,7 +42,7 @@ impl Engine {
 
 /// One step of one import; returns the number of its rows that were looked at.
 async fn step(core: &Core, job_key: i64) -> Result<usize> {
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let Some(correction) = store::lock(&mut tx, job_key).await? else { return Ok(0) };
     // Before the items: once the file has been read, every item is there.
     let is_read = store::is_read(&mut tx, job_key).await?;

@@ -42,7 +42,7 @@ impl Engine {
         let (engine, by, fingerprint) = (self.clone(), caller.name.clone(), fingerprint.to_owned());
         in_task("changing an error group", async move {
             let core = &engine.0.core;
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             error_group_states::decide(&mut tx, type_id, &fingerprint, &patch, &by).await?;
             audit::record(&mut tx, &row).await?;
             crate::store::commit(tx).await?;

@@ -119,7 +119,7 @@ impl Core {
         if body.on_completed.is_some() {
             deliveries::set_calls(&self.pools.read, id).await?;
         }
-        let mut tx = self.pools.read.begin().await?;
+        let mut tx = crate::store::begin(&self.pools.read).await?;
         let Some(old) = patch::lock_job(&mut tx, id).await? else { return Err(query::job_deleted(id)) };
         if let Some(expected) = expected {
             let views = job_views::of_roots(&mut *tx, &[root_id]).await?;
@@ -153,7 +153,7 @@ impl Core {
     async fn edit_waiting(&self, old: &EditableJob, new: &EditableJob) -> Result<()> {
         let mut seq = Some(0);
         while let Some(from) = seq {
-            let mut tx = self.pools.hot.begin().await?;
+            let mut tx = crate::store::begin(&self.pools.hot).await?;
             let (next, items) = patch::waiting(&mut tx, old.job_key, from, BATCH).await?;
             seq = next;
             let mut rows: Vec<EditableItem> = items
@@ -259,7 +259,7 @@ impl Core {
         expected: Option<i64>,
         audit_row: Option<&audit_log::AuditRow>,
     ) -> Result<Option<Requeued>> {
-        let mut tx = self.pools.hot.begin().await?;
+        let mut tx = crate::store::begin(&self.pools.hot).await?;
         let missing = || Problem::not_found("item");
         let old = patch::lock_item(&mut tx, id).await?.ok_or_else(missing)?;
         let view = item_views::items(&mut *tx, &[id], false).await?.pop().ok_or_else(missing)?;

@@ -123,7 +123,7 @@ impl Core {
 async fn create_replay(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>> {
     let graph = core.graphs.of(&core.pools.read, replay.root_id).await?;
     let infos = core.jobs.by_job_keys(&core.pools.read, graph.job_keys()).await?;
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     if let Some(key) = &replay.key
         && !core.take_call(&mut tx, key).await?
     {

@@ -196,7 +196,7 @@ impl<'a> Batch<'a> {
             .collect();
         let mut intake = Intake::of_keys(core, keys).await?;
 
-        let mut tx = core.pools.hot.begin().await?;
+        let mut tx = crate::store::begin(&core.pools.hot).await?;
         intake.lock_serialize_queues(&mut tx, []).await?;
         intake.read_heads(&mut tx).await?;
         let mut found = self.take(&mut tx).await?;

@@ -26,7 +26,7 @@ impl Engine {
         let row = audit::row(caller, action, location.owner_id, reason.as_deref());
         let core = std::sync::Arc::clone(&self.0.core);
         let changed = in_task("pinning a tree", async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             let changed = deletion::set_pinned(&mut tx, location.job_key, pinned).await?;
             if let (true, Some(row)) = (changed, row) {
                 audit_log::record(&mut tx, &row.about(location.root_id, id, None)).await?;

@@ -54,7 +54,7 @@ impl Engine {
         may_share(caller, row.shared)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("saving a view", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             if store::count_to_add(&mut tx, caller.owner_id).await? >= MOST_VIEWS {
                 let detail =
                     format!("You have {MOST_VIEWS} saved views, the most that there may be. Delete one first.");
@@ -110,7 +110,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("changing a view", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let mut row = locked(&mut tx, &caller, id).await?;
             if !patch.is_personal() {
                 let reason = reason_to_write(&caller, &row, patch.reason.as_deref())?;
@@ -140,7 +140,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("deleting a view", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let row = locked(&mut tx, &caller, id).await?;
             let reason = reason_to_write(&caller, &row, reason.as_deref())?;
             store::delete(&mut tx, id).await?;

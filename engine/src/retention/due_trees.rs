@@ -54,13 +54,13 @@ impl Core {
     async fn check_due_trees(&self, stalled_after: Duration) -> Result<usize> {
         let mut found = 0;
         for scan in [1, 2] {
-            let mut tx = self.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&self.pools.read).await?;
             if let Some(n) = maintenance_checks::enter_roots(&mut tx, scan, stalled_after.as_secs_f64()).await? {
                 crate::store::commit(tx).await?;
                 found = found.max(n as usize);
             }
         }
-        let mut tx = self.pools.read.begin().await?;
+        let mut tx = crate::store::begin(&self.pools.read).await?;
         let due = maintenance_checks::take_due(&mut tx, TREES_AT_ONCE).await?;
         if due.is_empty() {
             return Ok(found);

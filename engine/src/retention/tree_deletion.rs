@@ -96,7 +96,7 @@ impl Core {
     async fn delete_now(&self, location: JobLocation, row: Option<AuditRow>) -> Result<()> {
         let deadline = Instant::now() + MAX_WAIT;
         loop {
-            let mut tx = self.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&self.pools.read).await?;
             deletion::lock_keys(&mut tx, &[location.root_id]).await?;
             let job_states = deletion::lock_trees(&mut tx, &[location.root_id]).await?;
             // The state may have changed since the caller was admitted: the root's job state row decides.
@@ -135,7 +135,7 @@ impl Core {
 
     /// Deletes those of these trees whose retention is over now, in one commit. Returns their number.
     pub(crate) async fn delete_due(&self, root_ids: &[Uuid]) -> Result<usize> {
-        let mut tx = self.pools.read.begin().await?;
+        let mut tx = crate::store::begin(&self.pools.read).await?;
         deletion::lock_keys(&mut tx, root_ids).await?;
         let mut trees: BTreeMap<Uuid, Vec<LockedTreeJob>> = BTreeMap::new();
         for job_state in deletion::lock_trees(&mut tx, root_ids).await? {
@@ -177,7 +177,7 @@ impl Core {
     }
 
     async fn purge_rows(&self) -> Result<usize> {
-        let mut tx = self.pools.read.begin().await?;
+        let mut tx = crate::store::begin(&self.pools.read).await?;
         let jobs = deletion::take_purges(&mut tx, MOST_JOBS).await?;
         let mut items: Vec<Uuid> = Vec::new();
         // Jobs without further items, and the job whose items did not all fit.

@@ -7,9 +7,9 @@
 //! arrays are passed as `key = any($1)` with `$1` sorted, values are read by `($2)[width_bucket(key, $1)]`, single
 //! rows by scalar subquery; never a join between an array and a hot table.
 
-mod commit; // commits of all transactions
 mod pools;
 mod standby; // reads from a hot standby
+mod transactions; // beginning and end of all transactions
 
 pub mod access;
 pub mod dispatch;
@@ -24,9 +24,9 @@ pub mod query;
 pub mod retention;
 pub mod tree;
 
-pub use commit::commit;
 pub use pools::{Pools, owner_pool};
 pub use standby::Standby;
+pub use transactions::{begin, commit};
 
 /// A transaction on PostgreSQL.
 pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

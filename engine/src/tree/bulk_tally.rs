@@ -111,7 +111,7 @@ impl Tally {
     pub(crate) async fn write_alone(&self, core: &Arc<Core>) -> Result<()> {
         let roots: Vec<Uuid> = self.roots().into_iter().collect();
         let graphs = core.graphs.of_all(&core.pools.read, roots.iter().copied()).await?;
-        let mut tx = core.pools.hot.begin().await?;
+        let mut tx = crate::store::begin(&core.pools.hot).await?;
         // Job state rows are locked before members here too, because holds may be released.
         let mut job_keys: Vec<i64> = graphs.values().map(|graph| graph.root_job_key()).collect();
         job_keys.sort_unstable();

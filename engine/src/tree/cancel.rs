@@ -123,7 +123,7 @@ impl Engine {
                 async move {
                     let graph = core.graphs.of(&core.pools.read, job.root_id).await?;
                     let at = graph.position(job.job_key).ok_or_else(|| Problem::not_found("job"))?;
-                    let mut tx = core.pools.hot.begin().await?;
+                    let mut tx = crate::store::begin(&core.pools.hot).await?;
                     let cancellation = cancel_subtree(&mut tx, &graph, at, reason.as_deref()).await?;
                     core.announce_complete(&mut tx, &cancellation.job_keys).await?;
                     job_states::request_completion_checks(
@@ -200,7 +200,7 @@ async fn attempt(
     let mut ids: Vec<Uuid> =
         cancels.iter().map(|cancel| cancel.item_id).filter(|id| !excluded.contains_key(id)).collect();
     ids.sort_unstable();
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let mut rows = EndingRows::default();
     // Workers of running items are notified first, because leases precede waiting rows in the lock order.
     let running: HashSet<Uuid> = item_changes::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();

@@ -40,7 +40,7 @@ async fn complete_job_and_dependents(core: &Core, job_key: i64, root_id: Uuid) -
     let mut open = vec![job_key];
     while let Some(job_key) = open.pop() {
         let Some(at) = graph.position(job_key) else { continue };
-        let mut tx = core.pools.hot.begin().await?;
+        let mut tx = crate::store::begin(&core.pools.hot).await?;
         let done = complete_job(&mut tx, &graph, at).await?;
         if done.completes_tree {
             core.announce_complete(&mut tx, &[graph.root_job_key()]).await?;

@@ -214,7 +214,7 @@ async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<usize> {
     let n = items.len();
     let last = feed.count(&source).map_or(true, |count| from + n >= count);
 
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let job_items = [JobItems { job: child, items: &items }];
     let mut intake = Intake::begin(core, &job_items).await?;
     intake.take_keys(&mut tx, &job_items).await?;

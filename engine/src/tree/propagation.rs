@@ -90,7 +90,7 @@ impl Engine {
 
 /// Takes one step for a job; returns true if there may be more.
 async fn step(core: &Core, job_key: i64) -> Result<bool> {
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let Some(propagation) = propagation::find(&mut tx, job_key).await? else { return Ok(false) };
     let jobs = core.jobs.by_job_keys(&mut *tx, [job_key]).await?;
     let Some(job) = jobs.get(&job_key) else { return Ok(false) };

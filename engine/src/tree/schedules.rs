@@ -85,7 +85,7 @@ impl Engine {
         valid(&row)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("creating a schedule", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             schedules::insert(&mut tx, &row).await?;
             // The database's clock decides about the first tick.
             let mut row = found(&mut tx, row.id).await?;
@@ -163,7 +163,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("deleting a schedule", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             schedules::delete(&mut tx, id).await?;
@@ -185,7 +185,7 @@ impl Engine {
     ) -> Result<Schedule> {
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("changing a schedule", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let mut row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             let before = row.clone();

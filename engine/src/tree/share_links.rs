@@ -121,7 +121,7 @@ impl Engine {
         let core = Arc::clone(&self.0.core);
         let created = ShareMade { id: share_id, url: format!("{base}/s/{secret}"), expires_at };
         in_task("making a link", async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             share_links::insert(&mut tx, &new).await?;
             if let Some(row) = row {
                 audit_log::record(&mut tx, &row.about(location.root_id, id, None)).await?;
@@ -158,7 +158,7 @@ impl Engine {
         let row = audit::row(caller, "job.unshare", share.owner_id, reason.as_deref());
         let core = Arc::clone(&self.0.core);
         in_task("revoking a link", async move {
-            let mut tx = core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.read).await?;
             if share_links::revoke(&mut tx, id).await? {
                 if let Some(row) = row {
                     audit_log::record(&mut tx, &row.about(share.root_id, share.root_id, None)).await?;

@@ -40,7 +40,7 @@ pub async fn write_due(app: &App) -> Result<usize> {
 }
 
 async fn write_due_of(app: &App, id: Uuid) -> Result<usize> {
-    let mut tx = app.pool.begin().await?;
+    let mut tx = engine::store::begin(&app.pool).await?;
     let Some(row) = store::lock_free(&mut tx, id).await? else { return Ok(0) };
     let now = row.now;
     let channel = Channel::open(app, row)?;

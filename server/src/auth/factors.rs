@@ -54,7 +54,7 @@ pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&s
     let row = audit_row(caller, "user.factors_reset", owner_id, reason, None);
     let pool = app.pool.clone();
     let removed = in_task("resetting factors", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         store::lock_person(&mut tx, owner_id).await?.ok_or_else(|| Problem::not_found("person"))?;
         let removed = store::remove_all(&mut tx, owner_id).await?;
         accounts::end_sessions(&mut tx, owner_id, None, None).await?;
@@ -71,7 +71,7 @@ pub async fn reset(app: &App, caller: &Caller, owner_id: Uuid, reason: Option<&s
 
 /// Resets factors from the command line of the server.
 pub async fn reset_by_command(pool: &PgPool, owner_id: Uuid) -> Result<u64> {
-    let mut tx = pool.begin().await?;
+    let mut tx = engine::store::begin(pool).await?;
     store::lock_person(&mut tx, owner_id).await?.ok_or_else(|| Problem::not_found("person"))?;
     let removed = store::remove_all(&mut tx, owner_id).await?;
     accounts::end_sessions(&mut tx, owner_id, None, None).await?;

@@ -202,7 +202,7 @@ pub async fn handle_callback(
 async fn use_state(app: &App, state: &str) -> Result<bool> {
     let (pool, hash) = (app.pool.clone(), hash_of(&format!("state of a way to a provider {state}")));
     in_task("using the state of a sign-in", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         // Longer than its cookie can be opened.
         let seconds = i32::try_from(MINUTES * 60 + 60).unwrap_or(i32::MAX);
         let is_new = factors::use_challenge(&mut tx, &hash, seconds).await?;

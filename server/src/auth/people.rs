@@ -77,7 +77,7 @@ pub async fn create(app: &App, caller: &Caller, new: NewUser, response_slot: Res
     let by = caller.clone();
     let (wanted_name, wanted_email, public_url) = (name.clone(), email.clone(), app.public_url.clone());
     let created = in_task("making a person", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let inserted = store::insert(&mut tx, id, &name, &email, role.as_str(), hash.as_deref(), must_change).await?;
         let Some(mut person) = inserted else { return Ok(None) };
         log::record(&mut tx, &row).await?;
@@ -131,7 +131,7 @@ pub async fn change(app: &App, caller: &Caller, id: Uuid, patch: UserPatch) -> R
     let wanted = Change { role: role.flatten(), disabled: patch.disabled, email: email.clone(), proxy_user };
     let (pool, by) = (app.pool.clone(), caller.clone());
     let changed = in_task("changing a person", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let changed = wanted.apply(&mut tx, &by, id, reason).await?;
         engine::store::commit(tx).await?;
         Ok(changed)
@@ -164,7 +164,7 @@ pub async fn make_link(
     let row = audit_row(caller, "user.sign_in_link", id, reason, None);
     let (pool, public_url, by) = (app.pool.clone(), app.public_url.clone(), caller.clone());
     in_task("making a sign-in link", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         log::record(&mut tx, &row).await?;
         let url = sign_in_links::create_for(&mut tx, &public_url, id, &by).await?;
         // For display; the database clock decides.
@@ -289,7 +289,7 @@ pub async fn set_password(app: &App, caller: &Caller, new: NewPassword) -> Resul
     let hash = app.auth.passwords.hash(new.new_password).await?;
     let (pool, row, stored) = (app.pool.clone(), audit_row(caller, "user.password", id, None, None), hash.clone());
     let renewed = in_task("setting a password", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let mut secret = None;
         if store::set_password(&mut tx, id, before.as_deref(), &stored).await? {
             log::record(&mut tx, &row).await?;

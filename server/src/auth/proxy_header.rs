@@ -74,7 +74,7 @@ pub async fn sign_in(app: &App, user: &str, visitor: &Visitor<'_>) -> Result<Coo
     let (pool, name, role) = (app.pool.clone(), user.to_owned(), settings.auth_header_role.0);
     let address = visitor.address;
     let owner_id = in_task("signing in by a proxy", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let owner_id = match store::find_proxy_user(&mut tx, &name).await? {
             Some(owner_id) => owner_id,
             None => first_time(&mut tx, &name, role, address).await?,

@@ -246,7 +246,7 @@ async fn open(
     let device = matches!(first.method, Method::Password).then(|| person.password_hash.clone()).flatten();
     let owner_id = first.owner_id;
     let secret = in_task("signing in", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         if let Method::Link { hash, .. } = &first.method
             && identity::use_link(&mut tx, hash).await? != Some(Some(owner_id))
         {

@@ -89,7 +89,7 @@ pub async fn end(app: &App, headers: &HeaderMap, address: Option<IpAddr>) -> Res
         let (hash, pool) = (hash_of(secret), app.pool.clone());
         // A separate task: a client disconnect never cancels the transaction.
         in_task("signing out", async move {
-            let mut tx = pool.begin().await?;
+            let mut tx = engine::store::begin(&pool).await?;
             if let Some((id, owner_id)) = identity::end_session(&mut tx, &hash).await? {
                 let name = log::owner_name(&mut tx, owner_id).await?.unwrap_or_default();
                 let row = AuditRow::by_person("session.end", owner_id, name, address).with_detail("signed out");
@@ -135,7 +135,7 @@ pub async fn end_some(app: &App, caller: &Caller, owner_id: Uuid, only: Option<U
     let pool = app.pool.clone();
     // A separate task: a client disconnect never cancels the transaction.
     let ended = in_task("ending sessions", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let ended = store::end_sessions(&mut tx, owner_id, only, all_but).await?;
         if ended > 0 {
             let many = (only.is_none()).then(|| format!("{ended} sessions"));

@@ -76,7 +76,7 @@ pub async fn redeem(app: &App, token: &str, second: &SecondFactor, visitor: &Vis
     };
     // A separate task: a client disconnect never cancels the transaction.
     let secret = in_task("signing in", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let Some(owner_id) = identity::use_link(&mut tx, &hash).await? else { return Ok(None) };
         if owner_id.is_some() {
             return Ok(None);

@@ -101,7 +101,7 @@ async fn record(app: &App, caller: &Caller, mfa: bool, proof: Option<Proof>, how
     let (pool, session) = (app.pool.clone(), caller.credential_id);
     let row = audit_row(caller, "session.step_up", caller.owner_id, None, Some(how.to_owned()));
     let is_open = in_task("stepping up a session", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         if let Some(proof) = proof {
             proof.record(&mut tx).await?;
         }

@@ -45,7 +45,7 @@ pub async fn create_service(
     }
     let (pool, id, by, name) = (app.pool.clone(), Uuid::now_v7(), caller.clone(), new.name.clone());
     let created = in_task("making a service", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let created = identity::insert_service(&mut *tx, id, &name).await?.map(Service::from);
         if let Some(created) = &created {
             log::record(&mut tx, &audit_row(&by, "service.create", id, None, Some(name))).await?;
@@ -85,7 +85,7 @@ pub async fn change_service(app: &App, caller: &Caller, id: Uuid, patch: Service
     let (pool, by) = (app.pool.clone(), caller.clone());
     let changed = in_task("changing a service", async move {
         let none = || Error::from(Problem::not_found("service"));
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let before = identity::get_service(&mut *tx, id).await?.ok_or_else(none)?;
         if let Some(disabled) = patch.disabled {
             if disabled && before.name == BOOTSTRAP_SERVICE {
@@ -126,7 +126,7 @@ pub async fn create_token(app: &App, caller: &Caller, new: NewToken, response_sl
         audit_row(caller, "token.create", service.id, None, Some(format!("{}: {}", new.name, new.scopes.join(" "))));
     let created = in_task("making a token", async move {
         let NewToken { service: of, name, scopes, types, expires_at } = new;
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         // Microseconds, the precision of the database.
         let end = expires_at.and_then(|at| at.0.replace_nanosecond(at.0.nanosecond() / 1_000 * 1_000).ok());
         let expires_at = end.map(Time);
@@ -157,7 +157,7 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     step_up::require(app, caller).await?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     in_task("revoking a token", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let token = identity::revoke_token(&mut *tx, id).await?.ok_or_else(|| Problem::not_found("token"))?;
         if token.was_open {
             log::record(&mut tx, &audit_row(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;

@@ -70,7 +70,7 @@ pub async fn begin(app: &App, caller: &Caller, new: NewPartial, response_slot: R
     let _taken = app.quotas.take(caller.owner_id, Usage { bytes: bytes as i64, ..Usage::default() }).await?;
     let (pool, owner_id) = (app.pool.clone(), caller.owner_id);
     let partial = in_task("beginning a file", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let partial =
             partial_uploads::insert(&mut tx, owner_id, &filename, format, bytes as i64, metadata.as_deref()).await?;
         response_slot.store(&mut tx, &ResumableUpload::from(partial.clone())).await?;
@@ -231,7 +231,7 @@ async fn put_together(app: &App, partial: PartialUpload) -> Result<()> {
         made_by: None,
     };
     app.files.keep(&arrived).await?;
-    let mut tx = app.pool.begin().await?;
+    let mut tx = engine::store::begin(&app.pool).await?;
     if !partial_uploads::finish(&mut tx, partial.id).await? {
         tx.rollback().await?;
         // Another server was first, or the upload was deleted meanwhile; then the file is orphaned.

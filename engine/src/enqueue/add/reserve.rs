@@ -38,7 +38,7 @@ impl Reserved {
         if commands.iter().any(|command| command.items.iter().any(|item| item.debounce.is_some())) {
             return Ok(None);
         }
-        let mut tx = core.pools.hot.begin().await?;
+        let mut tx = crate::store::begin(&core.pools.hot).await?;
         let job_states = lock(&mut tx, commands, Vec::new()).await?;
         let mut deltas: BTreeMap<i64, Delta> = BTreeMap::new();
         let mut fair_turns: HashMap<i64, i64> = HashMap::new();

@@ -179,7 +179,7 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
         let graphs = core.graphs.of_all(&core.pools.read, roots).await?;
         roots_by_job_key.extend(graphs.values().map(|graph| (graph.root_job_key(), graph.root_id)));
     }
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let root_job_keys: Vec<i64> = roots_by_job_key.keys().copied().collect();
     let mut alive: HashSet<Uuid> = HashSet::new();
     for job_state in tree_states::lock(&mut tx, &root_job_keys).await? {

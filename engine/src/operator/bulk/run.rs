@@ -89,7 +89,7 @@ pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     };
     let Some(caller) = requester(core, &row).await? else { return Ok(Duration::ZERO) };
     let operation = Operation::of(&row, caller)?;
-    let mut tx = core.pools.read.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.read).await?;
     let Some(pace) = members::lock_pace(&mut tx, id).await? else { return Ok(IDLE) };
     let (n, next) = allowed(pace, if operation.on_items { SLICE } else { SLICE_OF_JOBS });
     if n == 0 {

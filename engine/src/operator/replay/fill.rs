@@ -58,7 +58,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     let jobs = core.jobs.by_job_keys(&core.pools.read, [copying.job_key]).await?;
     let job = jobs.get(&copying.job_key).ok_or(Error::Conflict("a job was removed"))?;
 
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let next_items = replays::next_items(&mut tx, copying.from_job_key, copying.seq, STEP).await?;
     let reached_end = (next_items.len() as i64) < STEP;
     let taken = within_bytes(&next_items);
@@ -150,7 +150,7 @@ pub(super) fn prepared(source: SourceItem, expires_at: Option<time::OffsetDateTi
 
 /// Stops copying into a canceled job.
 async fn stop_copying(core: &Core, copying: &ReplayCopy) -> Result<()> {
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     job_states::lock(&mut tx, &[copying.job_key]).await?;
     replays::advance(&mut tx, copying, None).await?;
     crate::store::commit(tx).await?;
@@ -161,7 +161,7 @@ async fn stop_copying(core: &Core, copying: &ReplayCopy) -> Result<()> {
 async fn end(core: &Core, root_id: Uuid, from: Uuid) -> Result<()> {
     let new = core.graphs.of(&core.pools.read, root_id).await?;
     let old = core.graphs.of(&core.pools.read, from).await?;
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     if !replays::end(&mut tx, root_id).await? {
         return Ok(());
     }

@@ -109,7 +109,7 @@ impl Core {
 
 async fn create_tree(core: &Arc<Core>, replay: ItemReplay) -> Result<Option<Uuid>> {
     let graph = core.graphs.of(&core.pools.read, replay.job.root_id).await?;
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     if let Some(key) = &replay.key
         && !core.take_call(&mut tx, key).await?
     {

@@ -41,7 +41,7 @@ pub async fn complete(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
 
 /// Makes another key the current one; not every secret is sealed with it yet.
 pub async fn make_current(pool: &PgPool, id: &str) -> Result<(), sqlx::Error> {
-    let mut tx = pool.begin().await?;
+    let mut tx = crate::store::begin(pool).await?;
     sqlx::query!("update sealing_key set is_current = false where is_current and id <> $1", id)
         .execute(&mut *tx)
         .await?;

@@ -59,7 +59,7 @@ pub struct ResultRow {
 /// A plan from the time when the job was small would collect and sort all rows after `seq` for the first thousand;
 /// without bitmap scans only the ordered index scan remains.
 pub async fn results(pool: &PgPool, job_key: i64, seq: i64) -> Result<Vec<ResultRow>, sqlx::Error> {
-    let mut tx = pool.begin().await?;
+    let mut tx = crate::store::begin(pool).await?;
     sqlx::query("set local enable_bitmapscan = off").execute(&mut *tx).await?;
     let rows = sqlx::query_as!(
         ResultRow,

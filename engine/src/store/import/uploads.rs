@@ -124,7 +124,7 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
 /// Two statements: a transaction that creates a job from a file locks the file's row, and only a new statement sees
 /// its result.
 pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Result<(Vec<Uuid>, usize), sqlx::Error> {
-    let mut tx = pool.begin().await?;
+    let mut tx = crate::store::begin(pool).await?;
     let checked = sqlx::query_scalar!(
         "update upload set last_read_at = clock_timestamp() where id in (
            select id from upload

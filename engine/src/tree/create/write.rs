@@ -60,7 +60,7 @@ impl Batch for CreateBatch {
                 break;
             }
             let trees: Vec<&CreateCommand> = remaining.iter().map(|&at| commands[at]).collect();
-            let mut tx = core.pools.hot.begin().await?;
+            let mut tx = crate::store::begin(&core.pools.hot).await?;
             match write(core, &mut tx, &trees).await? {
                 Written::Refused(refused) => {
                     tx.rollback().await?;
@@ -159,7 +159,7 @@ fn conflicts(at: impl IntoIterator<Item = usize>) -> Written {
 
 /// Writes a tree and rolls back; returns its refusal, if any.
 pub(super) async fn check(core: &Arc<Core>, command: CreateCommand) -> Result<()> {
-    let mut tx = core.pools.hot.begin().await?;
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
     let written = write(core, &mut tx, &[&command]).await?;
     tx.rollback().await?;
     match written {

@@ -53,7 +53,7 @@ impl Engine {
     pub async fn sweep_schedules(&self, trace: BeginTrace<'_>) -> Result<usize> {
         let mut handled = 0;
         while handled < MOST_SCHEDULES {
-            let mut tx = self.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&self.0.core.pools.read).await?;
             let Some(id) = schedules::lock_due(&mut tx).await? else { break };
             match self.run_due(&mut tx, id, trace).await {
                 Ok(()) => crate::store::commit(tx).await?,
@@ -82,7 +82,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("running a schedule", async move {
-            let mut tx = engine.0.core.pools.read.begin().await?;
+            let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             let tick = row.now;

@@ -124,7 +124,7 @@ pub async fn finish_registration(app: &App, caller: &Caller, new: NewPasskey) ->
     let credential_id: Vec<u8> = created.cred_id().clone();
     let (pool, by, id, challenge) = (app.pool.clone(), caller.clone(), Uuid::now_v7(), fingerprint(&state.ceremony)?);
     let created = in_task("registering a passkey", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         lock(&mut tx, by.owner_id).await?;
         let before = store::summary(&mut *tx, by.owner_id).await?;
         if !store::use_challenge(&mut tx, &challenge, 600).await? {
@@ -162,7 +162,7 @@ pub async fn remove(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     step_up::require(app, caller).await?;
     let (pool, by, again) = (app.pool.clone(), caller.clone(), app.clone());
     in_task("removing a passkey", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         lock(&mut tx, by.owner_id).await?;
         if let Some(name) = store::remove_passkey(&mut tx, by.owner_id, id).await? {
             log::record(&mut tx, &audit_row(&by, "user.passkey_remove", by.owner_id, None, Some(name))).await?;

@@ -34,7 +34,7 @@ pub async fn renew(app: &App, caller: &Caller) -> Result<RecoveryCodes> {
     step_up::require(app, caller).await?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     let recovery_codes = in_task("making recovery codes", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         lock(&mut tx, by.owner_id).await?;
         if !store::summary(&mut *tx, by.owner_id).await?.any() {
             let detail = "recovery codes stand in for a second factor, and there is none".to_owned();

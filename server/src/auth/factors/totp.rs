@@ -38,7 +38,7 @@ pub async fn start(app: &App, caller: &Caller) -> Result<TotpStarted> {
     let sealed = app.sealer.seal(&context(caller.owner_id), &secret);
     let (pool, id) = (app.pool.clone(), caller.owner_id);
     let person = in_task("setting up an authenticator app", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let person = lock(&mut tx, id).await?;
         if !store::start_totp(&mut tx, id, &sealed).await? {
             return Err(Error::refuse(Code::Duplicate, "There is an authenticator app already. Remove it first."));
@@ -72,7 +72,7 @@ pub async fn confirm(app: &App, caller: &Caller, code: &str) -> Result<RecoveryC
     let step = check(&secret, code)?.ok_or_else(wrong_code)?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     let recovery_codes = in_task("confirming an authenticator app", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         lock(&mut tx, by.owner_id).await?;
         let before = store::summary(&mut *tx, by.owner_id).await?;
         if !store::confirm_totp(&mut tx, by.owner_id, &sealed, step).await? {
@@ -105,7 +105,7 @@ pub async fn remove(app: &App, caller: &Caller) -> Result<()> {
     step_up::require(app, caller).await?;
     let (pool, by) = (app.pool.clone(), caller.clone());
     in_task("removing an authenticator app", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         lock(&mut tx, by.owner_id).await?;
         if store::remove_totp(&mut tx, by.owner_id).await? {
             log::record(&mut tx, &audit_row(&by, "user.totp_remove", by.owner_id, None, None)).await?;

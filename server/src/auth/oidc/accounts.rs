@@ -40,7 +40,7 @@ pub(super) async fn find_or_create(
 ) -> Result<Uuid> {
     let (pool, provider, identity) = (app.pool.clone(), provider.clone(), identity.clone());
     let owner_id = in_task("signing in by a provider", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         let wanted = provider.role_of(&identity.groups);
         if wanted == Some(None) {
             return Err(refused("Your groups at the provider give you no access here. Ask an admin."));
@@ -65,7 +65,7 @@ pub(super) async fn link(app: &App, provider: &Provider, caller: &Caller, identi
     let (pool, by, identity) = (app.pool.clone(), caller.clone(), identity.clone());
     let detail = format!("{}: {}", provider.name, identity.subject);
     in_task("linking a provider's account", async move {
-        let mut tx = pool.begin().await?;
+        let mut tx = engine::store::begin(&pool).await?;
         match store::find_link(&mut tx, &identity.issuer, &identity.subject).await? {
             Some(owner_id) if owner_id == by.owner_id => return Ok(()),
             Some(_) => {

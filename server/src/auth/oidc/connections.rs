@@ -49,7 +49,7 @@ pub async fn disconnect(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     step_up::require(app, caller).await?;
     let (app, by) = (app.clone(), caller.clone());
     in_task("disconnecting a provider", async move {
-        let mut tx = app.pool.begin().await?;
+        let mut tx = engine::store::begin(&app.pool).await?;
         lock(&mut tx, by.owner_id).await?;
         if let Some((issuer, subject)) = store::remove_link(&mut tx, by.owner_id, id).await? {
             let providers = &app.config.identity.oidc_providers.0;

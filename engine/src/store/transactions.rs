@@ -1,12 +1,21 @@
-//! Commits of all transactions of the server, so that a crash just before and just after each commit can be tested.
-//! No write uses another path.
+//! Beginning and end of all transactions of the server, so that a crash just before and just after each commit can be
+//! tested. No write uses another path.
 //!
 //! Statements in their own implicit transaction (a heartbeat, a hint) have no such test point.
 
 use std::panic::Location;
 
+use futures::future::BoxFuture;
+use sqlx::PgPool;
+
 use super::Tx;
 use crate::failpoints;
+
+/// Begins a transaction. Boxed, because the future may have to open a connection, which takes 14 kB: every future that
+/// waits for it would be as large, those of all requests among them.
+pub fn begin(pool: &PgPool) -> BoxFuture<'_, Result<Tx, sqlx::Error>> {
+    Box::pin(pool.begin())
+}
 
 /// Commits. If a failpoint asks for a crash at the calling file, the process ends before or after the commit.
 #[track_caller]
