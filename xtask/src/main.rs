@@ -25,6 +25,7 @@ mod test;
 #[path = "../../server/src/postgres"]
 #[expect(dead_code, unreachable_pub, reason = "the server uses the rest of it")]
 mod postgres {
+    pub mod guard;
     pub mod programs;
     pub mod throwaway;
 }

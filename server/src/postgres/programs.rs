@@ -242,7 +242,8 @@ pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-fn as_account(command: &mut Command, account: Option<&Account>) {
+/// Lets a command run as the account.
+pub(super) fn as_account(command: &mut Command, account: Option<&Account>) {
     if let Some(account) = account {
         command.uid(account.uid).gid(account.gid);
     }

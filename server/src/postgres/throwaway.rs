@@ -1,25 +1,26 @@
 //! PostgreSQL for tests and benchmarks: fast to create, on a free port, and deleted with the process that started it.
 //!
-//! It is in the temporary directory. A small shell waits on a pipe that this process holds: when the process ends in
-//! any way, including kill -9, the pipe closes and the shell stops and deletes the cluster. It behaves like the durable
-//! one, except that it does not survive a power failure. Standard library only: `xtask` compiles this file too.
+//! It is in the temporary directory. It behaves like the durable one, except that it does not survive a power failure.
+//! Standard library only: `xtask` compiles this file too.
 
 use std::{
     fmt::Write,
     io::Read,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
 };
 
-use super::programs::{Doing, Error, Programs, Result};
+use super::{
+    guard::Guard,
+    programs::{Doing, Error, Programs, Result},
+};
 
 /// Running throwaway PostgreSQL. Dropping it stops it and deletes its folder.
 #[derive(Debug)]
 pub struct Throwaway {
     url: String,
     bin: PathBuf,
-    guard: Child,
+    /// Stops the cluster and deletes the folder.
+    _guard: Guard,
 }
 
 impl Throwaway {
@@ -43,9 +44,9 @@ impl Throwaway {
         let home = std::env::temp_dir().join(format!("treeline-{}", secret(8)?));
         programs.private_folder(&home)?;
         // Guard first: nothing may be left behind, wherever this process is stopped.
-        let guard = guard(&programs, &home)?;
+        let guard = Guard::start(&programs, &home)?;
         let password = secret(16)?;
-        let mut postgres = Self { url: String::new(), bin: programs.bin.clone(), guard };
+        let mut postgres = Self { url: String::new(), bin: programs.bin.clone(), _guard: guard };
 
         let password_file = home.join("password");
         std::fs::write(&password_file, &password).doing(|| "writing the password".into())?;
@@ -105,36 +106,6 @@ impl Throwaway {
     pub fn bin(&self) -> &Path {
         &self.bin
     }
-}
-
-impl Drop for Throwaway {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
-    }
-}
-
-/// Starts the shell that cleans up. It has its own process group, so that Ctrl-C does not reach it.
-fn guard(programs: &Programs, home: &Path) -> Result<Child> {
-    let mut command = Command::new("sh");
-    if let Some(account) = &programs.account {
-        command.uid(account.uid).gid(account.gid);
-    }
-    command
-        .args([
-            "-c",
-            "cat >/dev/null; \"$1/pg_ctl\" stop --mode=immediate --wait --pgdata \"$2/cluster\"; rm -rf \"$2\"",
-            "sh",
-        ])
-        .arg(&programs.bin)
-        .arg(home)
-        .current_dir("/")
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .doing(|| "starting a shell".into())
 }
 
 fn settings(port: u16, more: &str) -> String {

@@ -1,13 +1,9 @@
 //! A private PostgreSQL with a hot standby that can be paused, killed and started again. Both log every statement with
 //! its parameters, which shows the one that a read came from.
 
-use std::{
-    os::unix::process::CommandExt as _,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-};
+use std::path::PathBuf;
 
-use server::postgres::{Throwaway, programs::Programs};
+use server::postgres::{Throwaway, guard::Guard, programs::Programs};
 use sqlx::{ConnectOptions as _, postgres::PgConnectOptions};
 use uuid::Uuid;
 
@@ -15,12 +11,12 @@ use super::{run, until};
 
 /// A primary, and its standby.
 pub(crate) struct Pair {
+    /// Stops the standby and deletes the folder. The primary, which logs there, stops after it.
+    _guard: Guard,
     pub(crate) primary: Throwaway,
     programs: Programs,
     home: PathBuf,
     port: u16,
-    /// Stops the standby and removes the folder when its input closes.
-    guard: Child,
 }
 
 impl Pair {
@@ -29,21 +25,7 @@ impl Pair {
         let programs = Programs::newest().expect("PostgreSQL");
         let home = std::env::temp_dir().join(format!("treeline-standby-{}", Uuid::now_v7().simple()));
         programs.private_folder(&home).expect("a folder");
-        let mut shell = Command::new("sh");
-        if let Some(account) = &programs.account {
-            shell.uid(account.uid).gid(account.gid);
-        }
-        let guard = shell
-            .args(["-c", "cat >/dev/null; \"$1/pg_ctl\" stop -m immediate -w -D \"$2/cluster\"; rm -rf \"$2\"", "sh"])
-            .arg(&programs.bin)
-            .arg(&home)
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("a shell");
+        let guard = Guard::start(&programs, &home).expect("a shell");
         let settings = format!(
             "logging_collector = on\nlog_directory = '{}'\nlog_filename = 'primary.log'\nlog_rotation_age = 0\n\
              log_rotation_size = 0\nlog_min_duration_statement = 0\nwal_retrieve_retry_interval = '100ms'\n\
@@ -54,7 +36,7 @@ impl Pair {
         let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
-        let pair = Self { primary, programs, home, port, guard };
+        let pair = Self { _guard: guard, primary, programs, home, port };
         let cluster = pair.cluster();
         let copied =
             ["-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", pair.primary.url(), "-D", cluster.as_str()];
@@ -109,12 +91,5 @@ impl Pair {
         let read = || String::from_utf8_lossy(&std::fs::read(self.home.join(log)).expect("a log")).into_owned();
         until(async || read().contains(&last)).await;
         read().matches(text).count()
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
     }
 }
