@@ -214,4 +214,5 @@ fn an_import_is_described_in_german() {
     }
     assert_eq!(speaking(german, || super::in_words("Something else.")), "Something else.");
     assert_eq!(speaking(german, || crate::pace::duration(192.0)), "3 Min. 12 Sek.");
+    assert_eq!(speaking(german, || crate::exact_duration::length(192_250)), "3 Min. 12 Sek.");
 }

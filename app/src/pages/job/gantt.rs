@@ -1,5 +1,5 @@
 //! `/jobs/{id}?view=timeline`: when the jobs of a tree waited and worked, on an axis that links zoom and move. Drawn by
-//! the server from the times that every job has; durations are exact to the millisecond.
+//! the server from the times that every job has; durations below a minute are exact to the millisecond.
 
 use domain::{Job, JobStatus, Outcome, Time};
 use leptos::prelude::*;
@@ -9,7 +9,7 @@ use super::view::JobView;
 use crate::{
     address::address,
     components::timestamp::{Clock, clock, exact},
-    exact_duration::{length, took},
+    exact_duration::{length, precise, took},
     job_view::{MOST_LINES, display_name, job_word},
 };
 
@@ -157,7 +157,9 @@ pub(super) fn gantt(job: &Job, window: Window) -> AnyView {
                             {head("Job")} {head("Status")}
                             <th scope="col" role="columnheader" class="timeline-axis">
                                 <span class="vh">"Waiting and work"</span>
-                                <span class="gantt-labels" aria-hidden="true">{labels(axis)}</span>
+                                <span class="gantt-labels" aria-hidden="true">
+                                    {labels(axis).into_iter().map(|text| view! { <span>{text}</span> }).collect_view()}
+                                </span>
                             </th> {head("Started")} {head("Waiting")} {head("Duration")}
                         </tr>
                     </thead>
@@ -176,14 +178,14 @@ pub(super) fn gantt(job: &Job, window: Window) -> AnyView {
     .into_any()
 }
 
-/// Labels of the axis: times since the start of the whole.
-fn labels(axis: Axis) -> impl IntoView {
-    (0..=PARTS)
-        .map(|part| {
-            let at = axis.from + axis.length() * part / PARTS;
-            view! { <span>{if at == 0 { "0".to_owned() } else { format!("+{}", length(at.unsigned_abs())) }}</span> }
-        })
-        .collect_view()
+/// Labels of the axis: times since the start of the whole, exact if they would be the same otherwise.
+fn labels(axis: Axis) -> Vec<String> {
+    let times = (0..=PARTS).map(|part| (axis.from + axis.length() * part / PARTS).unsigned_abs());
+    let text = |format: fn(u64) -> String| -> Vec<String> {
+        times.clone().map(|at| if at == 0 { "0".to_owned() } else { format!("+{}", format(at)) }).collect()
+    };
+    let short = text(length);
+    if short.windows(2).all(|pair| pair[0] != pair[1]) { short } else { text(precise) }
 }
 
 /// Class and word of a job's bar.
@@ -299,6 +301,15 @@ mod tests {
         assert_eq!(axis(100, 300).moved(100), axis(200, 400));
         assert_eq!(axis(100, 300).moved(-500), axis(0, 200));
         assert_eq!(axis(800, 1_000).moved(500), axis(800, 1_000));
+    }
+
+    #[test]
+    fn labels_are_exact_only_if_they_are_close_together() {
+        let labels = |from, to| labels(Axis { from, to, whole: 7_200_000 });
+        assert_eq!(labels(0, 600_000), ["0", "+2 min", "+4 min", "+6 min", "+8 min", "+10 min"]);
+        let close = labels(180_000, 180_020);
+        assert_eq!((close[0].as_str(), close[5].as_str()), ("+3 min 0.000 s", "+3 min 0.020 s"));
+        assert_eq!(labels(3_600_000, 3_605_000)[1], "+1 h 0 min 1.000 s");
     }
 
     #[test]
