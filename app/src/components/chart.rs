@@ -10,7 +10,7 @@ use domain::{
 };
 use leptos::prelude::*;
 
-use super::timestamp::clock;
+use super::timestamp::{Clock, clock, is_same_day, time_of_day};
 use crate::pace::duration;
 
 /// Height of the drawing; its width is one [`COLUMN`] for each point. The page stretches both.
@@ -96,6 +96,25 @@ struct Axis {
     unit: &'static str,
     /// End of the axis; `None`: now.
     until: Option<Time>,
+}
+
+impl Axis {
+    /// Labels of the first point, the middle, and the end. The date is only where the day changes, and on the first label
+    /// unless it is today.
+    fn labels(self, points: &[Time]) -> Vec<AnyView> {
+        let now = use_context::<Clock>().map(|clock| clock.now);
+        let mut before = now.filter(|_| self.until.is_none());
+        let middle = points.get(points.len() / 2).filter(|_| points.len() > 1);
+        let times = points.first().into_iter().chain(middle).copied().chain(self.until);
+        let mut labels: Vec<AnyView> = times
+            .map(|at| {
+                let is_known = before.replace(at).is_some_and(|before| is_same_day(before, at));
+                if is_known { time_of_day(at).into_any() } else { clock(at).into_any() }
+            })
+            .collect();
+        labels.extend(self.until.is_none().then(|| "now".into_any()));
+        labels
+    }
 }
 
 impl History {
@@ -289,8 +308,7 @@ fn figure<const N: usize>(
             </li>
         }
     });
-    let ends = [rows.first(), rows.get(rows.len() / 2)];
-    let times = ends.into_iter().flatten().map(|(at, _)| view! { <span>{clock(*at)}</span> }).collect_view();
+    let times = axis.labels(&rows.iter().map(|(at, _)| *at).collect::<Vec<_>>());
     view! {
         <section class="card" id=id aria-labelledby=format!("{id}-heading")>
             <div class="card-head">
@@ -316,8 +334,7 @@ fn figure<const N: usize>(
                             </ol>
                         </div>
                         <div class="chart-x" aria-hidden="true">
-                            {times}
-                            <span>{axis.until.map_or_else(|| "now".into_any(), |at| clock(at).into_any())}</span>
+                            {times.into_iter().map(|time| view! { <span>{time}</span> }).collect_view()}
                         </div>
                     </div>
                     {data(id, label, keys.map(|(_, word)| word), rows)}
@@ -432,6 +449,27 @@ mod tests {
         }
         assert!((round_up(0.03, 0.004) - 0.04).abs() < 1e-9);
         assert_eq!((short(950.0), short(1_500.0), short(20_000.0)), ("950".into(), "1.5k".into(), "20k".into()));
+    }
+
+    #[test]
+    fn labels_have_a_date_where_the_day_changes() {
+        let time = |text: &str| Time::parse(text).expect("a time");
+        let labels = |until: Option<&str>, points: [&str; 2]| {
+            let axis = Axis { unit: "per minute", until: until.map(time) };
+            Owner::new().with(|| {
+                provide_context(Clock { now: time("2026-11-20T14:30:00Z"), offset_minutes: Some(60) });
+                let labels = axis.labels(&points.map(time)).into_iter().map(AnyView::to_html);
+                labels.map(|html| html.split(['<', '>']).nth(2).map_or(html.clone(), str::to_owned)).collect::<Vec<_>>()
+            })
+        };
+        let of =
+            |labels: [&str; 3]| labels.map(|label| label.replace(" PM", "\u{202f}PM").replace(" AM", "\u{202f}AM"));
+        let today = labels(None, ["2026-11-20T13:30:00Z", "2026-11-20T14:00:00Z"]);
+        assert_eq!(today, of(["2:30 PM", "3:00 PM", "now"]));
+        let midnight = labels(None, ["2026-11-19T22:30:00Z", "2026-11-19T23:30:00Z"]);
+        assert_eq!(midnight, of(["Nov 19, 11:30 PM", "Nov 20, 12:30 AM", "now"]));
+        let over = labels(Some("2026-11-20T10:20:00Z"), ["2026-11-20T10:00:00Z", "2026-11-20T10:10:00Z"]);
+        assert_eq!(over, of(["Nov 20, 11:00 AM", "11:10 AM", "11:20 AM"]));
     }
 
     #[test]

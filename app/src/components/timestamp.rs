@@ -7,7 +7,11 @@ use leptos::prelude::*;
 use std::time::Duration;
 
 #[cfg(feature = "ssr")]
-use crate::{pace::duration, speech::current, t};
+use crate::{
+    pace::duration,
+    speech::{Notation, current},
+    t,
+};
 
 /// Clock of the reader, as far as the server knows it. Absent in the browser, where the page script rewrites the
 /// timestamps.
@@ -33,6 +37,19 @@ pub fn clock(at: Time) -> impl IntoView {
     timestamp(at, "clock")
 }
 
+/// `2:03 PM`, or `14:03` in German: where the day is known.
+#[cfg(feature = "ssr")]
+pub(crate) fn time_of_day(at: Time) -> impl IntoView {
+    timestamp(at, "time")
+}
+
+/// True if both times are on the same day of the reader, as far as the server knows their offset.
+#[cfg(feature = "ssr")]
+pub(crate) fn is_same_day(one: Time, other: Time) -> bool {
+    let day = |at| in_zone(use_context::<Clock>(), at).0.0.date();
+    day(one) == day(other)
+}
+
 /// `Nov 20, 2:03:07 PM`: with seconds, where the order of actions matters.
 pub fn second(at: Time) -> impl IntoView {
     timestamp(at, "second")
@@ -52,7 +69,8 @@ fn words(at: Time, format: &str) -> String {
     match (format, use_context::<Clock>()) {
         ("ago", Some(clock)) => relative_time(clock, at),
         ("since", Some(clock)) => duration(clock.now.seconds_since(at)),
-        ("second", clock) => time_to_the_second(clock, at),
+        ("time", clock) => in_notation(clock, at, Notation::time_of_day),
+        ("second", clock) => in_notation(clock, at, Notation::second),
         ("exact", clock) => time_to_the_millisecond(clock, at),
         (_, clock) => clock_time(clock, at),
     }
@@ -93,15 +111,14 @@ fn time_to_the_millisecond(clock: Option<Clock>, at: Time) -> String {
 }
 
 #[cfg(feature = "ssr")]
-fn time_to_the_second(clock: Option<Clock>, at: Time) -> String {
-    let (in_zone, zone) = in_zone(clock, at);
-    format!("{}{zone}", current().notation.second(in_zone))
+fn clock_time(clock: Option<Clock>, at: Time) -> String {
+    in_notation(clock, at, Notation::minute)
 }
 
 #[cfg(feature = "ssr")]
-fn clock_time(clock: Option<Clock>, at: Time) -> String {
+fn in_notation(clock: Option<Clock>, at: Time, written: fn(&Notation, Time) -> String) -> String {
     let (in_zone, zone) = in_zone(clock, at);
-    format!("{}{zone}", current().notation.minute(in_zone))
+    format!("{}{zone}", written(current().notation, in_zone))
 }
 
 #[cfg(all(test, feature = "ssr"))]
@@ -116,7 +133,8 @@ mod tests {
         assert_eq!(clock_time(None, at), "Nov 20, 11:03\u{202f}PM UTC");
         assert_eq!(clock_time(Some(clock(Some(345))), at), "Nov 21, 4:48\u{202f}AM");
         assert_eq!(clock_time(Some(clock(Some(-60))), at), "Nov 20, 10:03\u{202f}PM");
-        assert_eq!(time_to_the_second(None, at), "Nov 20, 11:03:07\u{202f}PM UTC");
+        assert_eq!(in_notation(None, at, Notation::second), "Nov 20, 11:03:07\u{202f}PM UTC");
+        assert_eq!(in_notation(Some(clock(Some(-60))), at, Notation::time_of_day), "10:03\u{202f}PM");
         assert_eq!(time_to_the_millisecond(Some(clock(Some(60))), at), "00:03:07.000");
         assert_eq!(relative_time(clock(None), at), "just now");
     }

@@ -12,7 +12,8 @@
   window.treelineText = text;
   const skew = Number(document.documentElement.dataset.now) - Date.now();
   const now = () => Date.now() + skew;
-  const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+  const timeOfDay = { hour: "2-digit", minute: "2-digit" };
+  const parts = { day: "numeric", month: "short", ...timeOfDay };
   // A formatter takes milliseconds to create, so each is created on first use.
   const formats = new Map();
   const format = (at, options) => {
@@ -31,6 +32,7 @@
   };
   const words = {
     clock: (at) => format(at, parts),
+    time: (at) => format(at, timeOfDay),
     second: (at) => format(at, seconds),
     exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
     since: (at) => length((now() - at) / 1000),

@@ -3,8 +3,8 @@
 use domain::Time;
 use icu_calendar::{Date, Gregorian};
 use icu_datetime::{
-    FixedCalendarDateTimeFormatter,
-    fieldsets::MDT,
+    FixedCalendarDateTimeFormatter, NoCalendarFormatter,
+    fieldsets::{MDT, T},
     input::{DateTime, Time as ClockTime},
     options::TimePrecision,
 };
@@ -18,6 +18,7 @@ pub struct Notation {
     /// BCP 47 tag: `de-CH`.
     pub tag: String,
     pub(super) number_format: NumberFormat,
+    time_of_day: Option<NoCalendarFormatter<T>>,
     minute: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
     second: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
 }
@@ -44,9 +45,17 @@ impl Notation {
         Some(Self {
             tag: locale.to_string(),
             number_format: number_format(&latin),
+            time_of_day: NoCalendarFormatter::try_new((&latin).into(), T::hm()).ok(),
             minute: date(TimePrecision::Minute),
             second: date(TimePrecision::Second),
         })
+    }
+
+    /// `14:03`, from a time whose UTC fields are the reader's.
+    pub(crate) fn time_of_day(&self, at: Time) -> String {
+        clock(at)
+            .zip(self.time_of_day.as_ref())
+            .map_or_else(|| at.to_rfc3339(), |(at, form)| form.format(&at).to_string())
     }
 
     /// `20. Nov., 14:03`, from a time whose UTC fields are the reader's.
