@@ -176,4 +176,9 @@ test('a run of a schedule and its result appear on the page of the schedule and 
     await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, result: {} }] });
   }, text('td', 'Completed'));
   await shows([page, list], async () => made(await server.api('POST', `/schedules/${schedule.id}/pause`), 200), text('.badge', 'Paused'));
+
+  await page.setViewportSize({ width: 390, height: 800 });
+  const [card, result] = await Promise.all(['.runs tbody tr', '.runs td[data-label="Result"]'].map((it) => page.locator(it).first().boundingBox()));
+  assert.ok(card.x >= 0 && card.x + card.width <= 390, 'on a phone the runs do not scroll sideways');
+  assert.ok(result.width > card.width * 0.8, `the result has a line of its own: ${result.width} of ${card.width} px`);
 });

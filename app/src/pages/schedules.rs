@@ -180,7 +180,7 @@ fn result(run: &ScheduleRun, jobs: &HashMap<Uuid, Job>) -> AnyView {
             };
         }
     };
-    let why = run.problem.as_ref().map(|problem| view! { ": " {problem.detail.clone()} });
+    let why = run.problem.as_ref().map(|problem| view! { " " <span class="sub">{problem.detail.clone()}</span> });
     view! { <span class=format!("state s-{shape}")>{icon(shape)} {word}</span> {why} }.into_any()
 }
 
@@ -265,12 +265,12 @@ fn runs(page_data: &SchedulePageData) -> AnyView {
         .map(|run| {
             view! {
                 <tr role="row">
-                    <th scope="row" role="rowheader">
+                    <th scope="row" role="rowheader" class="name">
                         {clock(run.tick)}
                         {run.by_hand.then(|| view! { " " <span class="sub">"started by hand"</span> })}
                     </th>
-                    <td role="cell" class="wrap" data-label="Result">{result(run, &page_data.jobs)}</td>
-                    <td role="cell" data-label="Changed">{ago(run.at)}</td>
+                    <td role="cell" class="wide wrap" data-label="Result">{result(run, &page_data.jobs)}</td>
+                    <td role="cell" class="fit" data-label="Changed">{ago(run.at)}</td>
                 </tr>
             }
         })
