@@ -104,8 +104,8 @@ impl Engine {
         let dead = alerts::newly_dead(pool, quiet).await?;
         let dead = dead.into_iter().map(|found| {
             let n = progress::grouped(found.dead);
-            let letters = if found.dead == 1 { "dead letter" } else { "dead letters" };
-            let message = format!("{n} {letters} of {}, the last: {}", found.job_type, truncated(&found.message));
+            let items = if found.dead == 1 { "failed item" } else { "failed items" };
+            let message = format!("{n} {items} in {}, the latest: {}", found.job_type, truncated(&found.message));
             (of_type(AlertKind::DeadLetters, found.job_type, message), found.dead)
         });
         let mut raised = core.replace_open(AlertKind::DeadLetters, dead.collect()).await?;
@@ -244,7 +244,7 @@ pub(crate) async fn ending_refused(core: &Core, job: &JobInfo) {
     let row = RaiseRow {
         kind: AlertKind::EndingRefused,
         subject: job.job_id.to_string(),
-        message: format!("A worker handed in a result of {} after the job was cancelled.", job.type_name),
+        message: format!("A worker handed in a result of {} after the job was canceled.", job.type_name),
         owner_id: Some(job.owner_id),
         job_type: Some(job.type_name.clone()),
         root_id: Some(job.root_id),

@@ -161,7 +161,7 @@ async fn dead_letters_raise_one_alert_per_type() {
     sqlx::query(group).execute(pool).await.expect("as dying items leave them");
     let open = raised(&server, "dead_letters").await;
     assert_eq!(open.len(), 1, "{open:?}");
-    assert_eq!(open[0]["message"], "1,200 dead letters of a, the last: no such user");
+    assert_eq!(open[0]["message"], "1,200 failed items in a, the latest: no such user");
     let now = async |count: i64, message: &str| {
         let content = (json!(count), json!(message));
         until(async || {
@@ -170,15 +170,15 @@ async fn dead_letters_raise_one_alert_per_type() {
         })
         .await;
     };
-    now(1200, "1,200 dead letters of a, the last: no such user").await;
+    now(1200, "1,200 failed items in a, the latest: no such user").await;
     // It is the same alert that says what is so now, also of groups in which nothing is new.
     let more = "update owner_error set n_dead = case fingerprint when 'x' then 1 else 43 end,
                   last_seen_at = case fingerprint when 'x' then clock_timestamp() else clock_timestamp() - interval '1 day' end";
     sqlx::query(more).execute(pool).await.expect("as time goes by");
-    now(44, "44 dead letters of a, the last: no such user").await;
+    now(44, "44 failed items in a, the latest: no such user").await;
     assert_eq!(alerts(&server, "").await[0]["id"], open[0]["id"]);
     sqlx::query("update owner_error set n_dead = 0 where fingerprint = 'y'").execute(pool).await.expect("repaired");
-    now(1, "1 dead letter of a, the last: no such user").await;
+    now(1, "1 failed item in a, the latest: no such user").await;
     sqlx::query("update owner_error set n_dead = 0").execute(pool).await.expect("as retrying them does");
     cleared(&server, "dead_letters").await;
     server.stop().await;
