@@ -4,7 +4,7 @@ use app::pages::{
     self,
     job::{Activity, Content, Results, Summary, Window},
 };
-use domain::{Counts, Document, Item, ItemState};
+use domain::{Counts, Document, Item, ItemState, event_wait::EventWait};
 
 use crate::{
     Draw, accounts,
@@ -34,7 +34,21 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
             let counts = Counts { succeeded: 118, waiting_for_event: 3, ..Counts::default() };
             let mut shown = job(30, "Supplier invoices, November", "approve-invoice", counts, None, Vec::new());
             shown.upload_id = None;
-            summary(&shown, Summary::default(), &pages::job::Actions { watching: Some(true), ..own_actions() })
+            let event_waits = [3_u128, 41, 97].map(|n| Item {
+                state: ItemState::WaitingForEvent,
+                row: None,
+                seq: n as i64,
+                assignment: None,
+                wait: Some(EventWait {
+                    name: "approval".to_owned(),
+                    since: at("2026-11-20T13:41:00Z"),
+                    until: None,
+                    form: None,
+                }),
+                ..item(60 + n, n as i64, None)
+            });
+            let content = Summary { event_waits: event_waits.into(), ..Summary::default() };
+            summary(&shown, content, &pages::job::Actions { watching: Some(true), ..own_actions() })
         }),
     );
 }

@@ -162,7 +162,11 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
                 broker: Some(broker()),
             };
             let alerts = vec![
-                alert(AlertKind::DeadLetters, "12 failed items in import, the latest: expected a number", Some("import")),
+                alert(
+                    AlertKind::DeadLetters,
+                    "12 failed items in import, the latest: expected a number",
+                    Some("import"),
+                ),
                 alert(AlertKind::Worker, "The card terminal answers <b>slowly</b>", None),
             ];
             pages::overview::page(&Overview {

@@ -1,6 +1,7 @@
 //! Active items, each with its own bar.
 
 use crate::speech::grouped;
+use domain::Counts;
 use leptos::prelude::*;
 
 use super::signals::{KeyedSignal, LiveSignals};
@@ -15,19 +16,7 @@ pub fn active_items(signals: LiveSignals) -> impl IntoView {
     view! {
             <div class="card-body" hidden=move || !none()>
     <p class="small soft">
-                {move || {
-                    signals
-                        .head
-                        .with(|head| {
-                            if head.completed() {
-                                "Nothing is in progress: every item has ended."
-                            } else if head.meter.counts.pending() > 0 {
-                                "Nothing is in progress right now. Waiting items start as soon as a worker asks for them."
-                            } else {
-                                "Nothing is in progress yet."
-                            }
-                        })
-                }}
+                {move || signals.head.with(|head| nothing(&head.meter.counts, head.completed()))}
             </p>
             </div>
             <div class="table-wrap" tabindex="0" role="region" aria-label="Items in progress" hidden=none>
@@ -51,6 +40,30 @@ pub fn active_items(signals: LiveSignals) -> impl IntoView {
                 </table>
             </div>
         }
+}
+
+/// Sentence if no item is in progress: what the open items wait for.
+fn nothing(counts: &Counts, completed: bool) -> String {
+    if completed {
+        return "Nothing is in progress: every item has ended.".to_owned();
+    }
+    if counts.available > 0 {
+        return "Nothing is in progress right now. Waiting items start as soon as a worker asks for them.".to_owned();
+    }
+    let reasons = [
+        (counts.waiting_for_event, "for an answer or an event"),
+        (counts.retryable, "for the next attempt"),
+        (counts.scheduled, "for a set time"),
+        (counts.blocked, "for other items or jobs"),
+    ];
+    let waiting = reasons.into_iter().filter(|(n, _)| *n > 0).map(|(n, reason)| match n {
+        1 => format!("1 item waits {reason}"),
+        n => format!("{} items wait {reason}", grouped(n)),
+    });
+    match waiting.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "Nothing is in progress yet.".to_owned(),
+        waiting => format!("Nothing is in progress right now: {waiting}."),
+    }
 }
 
 fn row(entry: KeyedSignal<ActiveItem>) -> impl IntoView {
@@ -98,5 +111,22 @@ fn row(entry: KeyedSignal<ActiveItem>) -> impl IntoView {
             <td role="cell" class="num" data-label="Attempt">{move || active_item.with(|f| f.attempt.to_string())}</td>
             <td role="cell" class="num" data-label="Running for">{first.since.map(since)}</td>
         </tr>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_items_in_progress_the_page_says_what_they_wait_for() {
+        let counts = Counts { succeeded: 118, waiting_for_event: 3, retryable: 1, ..Counts::default() };
+        assert_eq!(
+            nothing(&counts, false),
+            "Nothing is in progress right now: 3 items wait for an answer or an event, 1 item waits for the next attempt."
+        );
+        assert!(nothing(&Counts { available: 1, ..counts }, false).ends_with("as soon as a worker asks for them."));
+        assert_eq!(nothing(&Counts::default(), false), "Nothing is in progress yet.");
+        assert!(nothing(&counts, true).ends_with("every item has ended."));
     }
 }

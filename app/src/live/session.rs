@@ -44,6 +44,7 @@ struct SectionBasis {
     dead: i64,
     is_running: bool,
     finished: i64,
+    waiting_for_event: i64,
     total: i64,
 }
 
@@ -55,6 +56,7 @@ impl SectionBasis {
             dead: counts.dead,
             is_running: counts.running > 0,
             finished: counts.finished(),
+            waiting_for_event: counts.waiting_for_event,
             total: counts.total(),
         }
     }

@@ -44,6 +44,8 @@ pub struct Summary {
     pub groups: Vec<ErrorGroup>,
     pub in_flight: Vec<Item>,
     pub waiting: Vec<WaitingItems>,
+    /// First items that wait for an event.
+    pub event_waits: Vec<Item>,
     pub callbacks: Vec<CallbackDelivery>,
     /// Activity over the life of the job; `None` if it is too small to have any.
     pub history: Option<History>,
@@ -129,6 +131,7 @@ fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
     let initial = InitialState { head: Head::of(job), lines, left_out, active_items };
     let label = format!("Progress of {}", crate::pages::import::progress::name(job));
     let holds = holds::holds(&content.waiting);
+    let event_waits = holds::event_waits(job, &content.event_waits);
     let errors = errors(job, &content.groups, !completed);
     let history = content.history.as_ref().map(chart::throughput);
     view! {
@@ -137,6 +140,7 @@ fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
                 // A reason to wait, such as a paused type, may change without an event of the job.
                 <div class="stack gap-4" id="around" data-refresh="" data-topics="types">
                     {holds}
+                    {event_waits}
                     {errors}
                     {history}
                 </div>

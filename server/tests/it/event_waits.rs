@@ -74,6 +74,13 @@ async fn event_continues_a_waiting_item_once() {
     server.post(&format!("/api/v1/assignments/{}/result", id(&other)), json!({})).await.expect(200);
     let shown = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
     assert_eq!((&shown["status"], &shown["completed_at"]), (&json!("running"), &Value::Null));
+    let page = server.get(&format!("/jobs/{job}")).await.text.replace("<!>", "");
+    for text in [
+        "Nothing is in progress right now: 1 item waits for an answer or an event.",
+        &format!("<a href=\"/items/{waiting}\">Item 1</a> waits for \u{201c}approval\u{201d} since "),
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
 
     send(&server, &waiting, json!({"name": "payment"})).await.expect_problem(409, "other_event");
     let data = json!({"ok": true, "n": 1});

@@ -1,12 +1,18 @@
 //! Reasons why a job does not progress, as sentences. An estimate would be wrong too often.
 
 use crate::speech::grouped;
-use domain::dispatch::waiting_reason::{WaitingItems, WaitingReason};
+use domain::{
+    Item, ItemState, Job,
+    dispatch::waiting_reason::{WaitingItems, WaitingReason},
+    query::filter::{Term, lists::List},
+};
 use leptos::prelude::*;
 
+use super::actions;
 use crate::{
     components::{state::icon, timestamp::clock},
     pace::duration,
+    pages::operator::dead_letters::rows_of,
     t, t_view,
 };
 
@@ -100,4 +106,43 @@ pub fn holds_of_import(waiting: &[WaitingItems]) -> Vec<AnyView> {
         )
     });
     stuck.collect()
+}
+
+/// Items that wait for an event, such as the answer of a person: the first ones, and a link to all.
+pub(super) fn event_waits(job: &Job, first: &[Item]) -> Option<AnyView> {
+    let (term, _) = actions::reach(job);
+    let state = ItemState::WaitingForEvent;
+    let count = if job.parent_id.is_none() { job.tree.counts.get(state) } else { job.counts.get(state) };
+    let title = match count {
+        1 => "1 item waits for an answer or an event".to_owned(),
+        n => format!("{} items wait for an answer or an event", grouped(n)),
+    };
+    let lines = first.iter().filter_map(|item| {
+        let wait = item.wait.as_ref()?;
+        let label = item.row.map_or_else(|| format!("Item {}", item.seq), |row| format!("Row {row}"));
+        Some(view! {
+            <p>
+                <a href=format!("/items/{}", item.id)>{label}</a>
+                {format!(" waits for \u{201c}{}\u{201d} since ", wait.name)}
+                {clock(wait.since)}
+            </p>
+        })
+    });
+    let lines = lines.collect_view();
+    let all = rows_of("/items", List::Items, vec![term, Term::is("state", state.as_str())]);
+    (!first.is_empty()).then(|| {
+        view! {
+            <div class="notice notice-info" id="event-waits">
+                {icon("info")}
+                <div>
+                    <strong>{title}</strong>
+                    {lines}
+                </div>
+                <div class="actions">
+                    <a class="btn btn-sm" href=all>"See all"</a>
+                </div>
+            </div>
+        }
+        .into_any()
+    })
 }

@@ -4,7 +4,7 @@ use app::{
     components::chart::{History, Range},
     pages::job::{Activity, Results},
 };
-use domain::{ItemState, Job, JobStatus, Time};
+use domain::{Item, ItemState, Job, JobStatus, Time};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -24,6 +24,8 @@ use engine::{
 
 /// Number of rows on a page of results or entries.
 const ROWS: i64 = 50;
+/// Greatest number of items in the summary that wait for an event.
+const EVENT_WAITS: i64 = 3;
 /// Least and greatest number of points of a chart.
 const POINTS: (i64, i64) = (10, 60);
 
@@ -73,11 +75,25 @@ impl ViewPlace {
     }
 }
 
+/// Items in a state, of a tree or of a job within one.
+fn in_state(job: &Job, state: ItemState) -> ItemFilter {
+    let (root, own) = if job.parent_id.is_none() { (Some(job.id), None) } else { (None, Some(job.id)) };
+    ItemFilter { root, job: own, states: vec![state], ..ItemFilter::default() }
+}
+
+/// First items that wait for an event.
+pub(super) async fn event_waits(app: &App, caller: &Caller, job: &Job) -> Result<Vec<Item>> {
+    if job.tree.counts.waiting_for_event == 0 {
+        return Ok(Vec::new());
+    }
+    let filter = in_state(job, ItemState::WaitingForEvent);
+    Ok(app.engine.list_items(caller, &filter, ItemOrder::Oldest, None, EVENT_WAITS).await?.0)
+}
+
 /// Succeeded items of a tree, or of a job within one, newest first.
 pub(super) async fn results(app: &App, caller: &Caller, job: &Job, cursor: Option<String>) -> Result<Results> {
     let place = ViewPlace { job: job.id, view: "results", cursor };
-    let (root, own) = if job.parent_id.is_none() { (Some(job.id), None) } else { (None, Some(job.id)) };
-    let filter = ItemFilter { root, job: own, states: vec![ItemState::Succeeded], ..ItemFilter::default() };
+    let filter = in_state(job, ItemState::Succeeded);
     let after = place.place::<(i64, i64)>()?;
     let (items, next) = app.engine.list_items(caller, &filter, ItemOrder::Newest, after, ROWS).await?;
     let page = place.page(items, next);

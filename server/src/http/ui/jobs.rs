@@ -173,14 +173,15 @@ async fn content(app: &App, caller: &Caller, job: &Job, query: &JobQuery) -> Res
 
 async fn summary(app: &App, caller: &Caller, job: &Job) -> Result<Summary> {
     let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
-    let (groups, in_flight, waiting, callbacks, history) = futures::try_join!(
+    let (groups, in_flight, waiting, event_waits, callbacks, history) = futures::try_join!(
         app.engine.error_groups(caller, job.id),
         app.engine.items_in_flight(caller, job.id),
         app.engine.waiting_by_type(caller, job.id),
+        job_views::event_waits(app, caller, job),
         app.engine.job_deliveries(caller, job.id, query),
         job_views::history(app, job),
     )?;
-    Ok(Summary { groups, in_flight, waiting, callbacks, history })
+    Ok(Summary { groups, in_flight, waiting, event_waits, callbacks, history })
 }
 
 /// Action on a job by a form.
