@@ -178,5 +178,6 @@ fn name(owner: &Owner) -> String {
 /// End of an id; its beginning is the time, which many ids share.
 fn short(what: &str, id: &domain::id::Uuid) -> String {
     let id = id.to_string();
-    format!("{what} …{}", &id[id.len().saturating_sub(8)..])
+    // The joiner keeps the line from breaking after the ellipsis.
+    format!("{what} …\u{2060}{}", &id[id.len().saturating_sub(8)..])
 }

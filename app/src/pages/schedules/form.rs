@@ -118,7 +118,7 @@ pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: 
             </div>
             <div class="fields">
                 {choice("If the previous run is not complete", "overlap", &overlaps, &typed.overlap)}
-                {choice("If a run was missed, because Treeline was down", "catch_up", &catch_ups, &typed.catch_up)}
+                {choice("If a run was missed", "catch_up", &catch_ups, &typed.catch_up)}
                 {window.view()}
             </div>
             {others.then(|| reason("schedule", &typed.reason, true))}
