@@ -73,3 +73,29 @@ test('the language is chosen on the sign-in page and under Account', async (t) =
   await page.getByRole('heading', { name: 'Importe', exact: true }).waitFor();
   await accessible(page);
 });
+
+test('the browser writes times as the server did, also before ten', async (t) => {
+  const server = await startServer(t);
+  assert.equal((await server.api('PUT', '/job-types/bookings', TYPE)).ok, true);
+  const job = await (await server.api('POST', '/jobs', { type: 'bookings', items: [{ payload: { betrag: 1 } }] })).json();
+  // A zone in which it is three o'clock in the morning.
+  const ahead = ((3 - new Date().getUTCHours() + 36) % 24) - 12;
+  const timezoneId = `Etc/GMT${ahead > 0 ? '-' : '+'}${Math.abs(ahead)}`;
+  for (const locale of ['en-US', 'de-DE', 'es-ES', 'fr-FR']) {
+    // The first page tells the server the zone.
+    const page = await openPage(server, { path: '/imports', locale, timezoneId });
+    for (const path of [`/jobs/${job.id}?view=timeline`, '/audit']) {
+      const html = await (await page.goto(path)).text();
+      const compared = await page.evaluate(async (html) => {
+        // The script writes times in a task of its own.
+        await new Promise((resolve) => setTimeout(resolve));
+        const times = (root) => [...root.querySelectorAll('time[data-format="clock"], time[data-format="second"]')];
+        const written = new Map(times(document).map((time) => [time.dateTime + time.dataset.format, time.textContent]));
+        const served = times(new DOMParser().parseFromString(html, 'text/html'));
+        return served.map((time) => [time.textContent, written.get(time.dateTime + time.dataset.format)]);
+      }, html);
+      assert.notEqual(compared.length, 0, path);
+      for (const [served, written] of compared) assert.equal(written ?? served, served, `${path} in ${locale}`);
+    }
+  }
+});

@@ -12,15 +12,24 @@
   window.treelineText = text;
   const skew = Number(document.documentElement.dataset.now) - Date.now();
   const now = () => Date.now() + skew;
-  const timeOfDay = { hour: "2-digit", minute: "2-digit" };
-  const parts = { day: "numeric", month: "short", ...timeOfDay };
   // A formatter takes milliseconds to create, so each is created on first use.
   const formats = new Map();
   const format = (at, options) => {
     if (!formats.has(options)) formats.set(options, new Intl.DateTimeFormat(language, options));
     return formats.get(options).format(at);
   };
-  const seconds = { ...parts, second: "2-digit" };
+  // Hours in the form of the locale, which the server writes, too: `9:03 AM`, `09:03`. Beside a date, a browser would choose.
+  let forms;
+  const form = (name) => {
+    if (!forms) {
+      const nine = new Intl.DateTimeFormat(language, { timeStyle: "short", timeZone: "UTC" }).formatToParts(9 * 3600000);
+      const hours = nine.find(({ type }) => type === "hour").value;
+      const time = { hour: hours.length > 1 ? "2-digit" : "numeric", minute: "2-digit" };
+      const clock = { day: "numeric", month: "short", ...time };
+      forms = { time, clock, second: { ...clock, second: "2-digit" } };
+    }
+    return forms[name];
+  };
   const full = { dateStyle: "full", timeStyle: "long" };
   const length = (s) => {
     s = Math.max(0, Math.round(s));
@@ -31,9 +40,9 @@
     return two(Math.floor(s / 86400), "days", Math.floor((s % 86400) / 3600), "hours");
   };
   const words = {
-    clock: (at) => format(at, parts),
-    time: (at) => format(at, timeOfDay),
-    second: (at) => format(at, seconds),
+    clock: (at) => format(at, form("clock")),
+    time: (at) => format(at, form("time")),
+    second: (at) => format(at, form("second")),
     exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {
@@ -41,7 +50,7 @@
       if (s < 45) return text("time-now");
       if (s < 3600) return text("time-minutes-ago", { n: Math.max(1, Math.round(s / 60)) });
       if (s < 86400) return text("time-hours-ago", { n: Math.round(s / 3600) });
-      return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, parts);
+      return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, form("clock"));
     },
   };
   const writeTimes = (kind) => {
