@@ -16,7 +16,9 @@
   const formats = new Map();
   const format = (at, options) => {
     if (!formats.has(options)) formats.set(options, new Intl.DateTimeFormat(language, options));
-    return formats.get(options).format(at);
+    const parts = formats.get(options).formatToParts(at);
+    // Chromium writes a wide space before "AM", at which a line may break; the locale has a narrow one.
+    return parts.map(({ value }, n) => (value === " " && parts[n + 1]?.type === "dayPeriod" ? "\u202f" : value)).join("");
   };
   // Hours in the form of the locale, which the server writes, too: `9:03 AM`, `09:03`. Beside a date, a browser would choose.
   let forms;
