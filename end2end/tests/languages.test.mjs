@@ -92,10 +92,12 @@ test('the browser writes times as the server did, also before ten', async (t) =>
         const times = (root) => [...root.querySelectorAll('time[data-format="clock"], time[data-format="second"]')];
         const written = new Map(times(document).map((time) => [time.dateTime + time.dataset.format, time.textContent]));
         const served = times(new DOMParser().parseFromString(html, 'text/html'));
-        return served.map((time) => [time.textContent, written.get(time.dateTime + time.dataset.format)]);
+        const pairs = served.map((time) => [time.textContent, written.get(time.dateTime + time.dataset.format)]);
+        // A newer list may have come meanwhile.
+        return pairs.filter(([, text]) => text);
       }, html);
       assert.notEqual(compared.length, 0, path);
-      for (const [served, written] of compared) assert.equal(written ?? served, served, `${path} in ${locale}`);
+      for (const [served, written] of compared) assert.equal(written, served, `${path} in ${locale}`);
     }
   }
 });

@@ -100,7 +100,7 @@ struct Axis {
 
 impl Axis {
     /// Labels of the first point, the middle, and the end. The date is only where the day changes, and on the first label
-    /// unless it is today.
+    /// unless the axis ends now and it is today.
     fn labels(self, points: &[Time]) -> Vec<AnyView> {
         let now = use_context::<Clock>().map(|clock| clock.now);
         let mut before = now.filter(|_| self.until.is_none());
@@ -108,8 +108,8 @@ impl Axis {
         let times = points.first().into_iter().chain(middle).copied().chain(self.until);
         let mut labels: Vec<AnyView> = times
             .map(|at| {
-                let is_known = before.replace(at).is_some_and(|before| is_same_day(before, at));
-                if is_known { time_of_day(at).into_any() } else { clock(at).into_any() }
+                let is_same_as_before = before.replace(at).is_some_and(|before| is_same_day(before, at));
+                if is_same_as_before { time_of_day(at).into_any() } else { clock(at).into_any() }
             })
             .collect();
         labels.extend(self.until.is_none().then(|| "now".into_any()));

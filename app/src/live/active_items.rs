@@ -16,7 +16,7 @@ pub fn active_items(signals: LiveSignals) -> impl IntoView {
     view! {
             <div class="card-body" hidden=move || !none()>
     <p class="small soft">
-                {move || signals.head.with(|head| nothing(&head.meter.counts, head.completed()))}
+                {move || signals.head.with(|head| idle_sentence(&head.meter.counts, head.completed()))}
             </p>
             </div>
             <div class="table-wrap" tabindex="0" role="region" aria-label="Items in progress" hidden=none>
@@ -43,7 +43,7 @@ pub fn active_items(signals: LiveSignals) -> impl IntoView {
 }
 
 /// Sentence if no item is in progress: what the open items wait for.
-fn nothing(counts: &Counts, completed: bool) -> String {
+fn idle_sentence(counts: &Counts, completed: bool) -> String {
     if completed {
         return "Nothing is in progress: every item has ended.".to_owned();
     }
@@ -122,11 +122,13 @@ mod tests {
     fn without_items_in_progress_the_page_says_what_they_wait_for() {
         let counts = Counts { succeeded: 118, waiting_for_event: 3, retryable: 1, ..Counts::default() };
         assert_eq!(
-            nothing(&counts, false),
+            idle_sentence(&counts, false),
             "Nothing is in progress right now: 3 items wait for an answer or an event, 1 item waits for the next attempt."
         );
-        assert!(nothing(&Counts { available: 1, ..counts }, false).ends_with("as soon as a worker asks for them."));
-        assert_eq!(nothing(&Counts::default(), false), "Nothing is in progress yet.");
-        assert!(nothing(&counts, true).ends_with("every item has ended."));
+        assert!(
+            idle_sentence(&Counts { available: 1, ..counts }, false).ends_with("as soon as a worker asks for them.")
+        );
+        assert_eq!(idle_sentence(&Counts::default(), false), "Nothing is in progress yet.");
+        assert!(idle_sentence(&counts, true).ends_with("every item has ended."));
     }
 }

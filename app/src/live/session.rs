@@ -65,6 +65,7 @@ impl SectionBasis {
     fn is_like(self, other: Self) -> bool {
         (self.completed, self.dead, self.is_running) == (other.completed, other.dead, other.is_running)
             && (self.finished > 0) == (other.finished > 0)
+            && (self.waiting_for_event > 0) == (other.waiting_for_event > 0)
     }
 }
 

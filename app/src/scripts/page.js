@@ -20,17 +20,17 @@
     // Chromium writes a wide space before "AM", at which a line may break; the locale has a narrow one.
     return parts.map(({ value }, n) => (value === " " && parts[n + 1]?.type === "dayPeriod" ? "\u202f" : value)).join("");
   };
-  // Hours in the form of the locale, which the server writes, too: `9:03 AM`, `09:03`. Beside a date, a browser would choose.
-  let forms;
-  const form = (name) => {
-    if (!forms) {
+  // The server writes hours as the locale does: `9:03 AM`, `09:03`. Beside a date, browsers would choose the number of digits.
+  let dateFormats;
+  const dateFormat = (name) => {
+    if (!dateFormats) {
       const nine = new Intl.DateTimeFormat(language, { timeStyle: "short", timeZone: "UTC" }).formatToParts(9 * 3600000);
       const hours = nine.find(({ type }) => type === "hour").value;
       const time = { hour: hours.length > 1 ? "2-digit" : "numeric", minute: "2-digit" };
       const clock = { day: "numeric", month: "short", ...time };
-      forms = { time, clock, second: { ...clock, second: "2-digit" } };
+      dateFormats = { time, clock, second: { ...clock, second: "2-digit" } };
     }
-    return forms[name];
+    return dateFormats[name];
   };
   const full = { dateStyle: "full", timeStyle: "long" };
   const length = (s) => {
@@ -42,9 +42,9 @@
     return two(Math.floor(s / 86400), "days", Math.floor((s % 86400) / 3600), "hours");
   };
   const words = {
-    clock: (at) => format(at, form("clock")),
-    time: (at) => format(at, form("time")),
-    second: (at) => format(at, form("second")),
+    clock: (at) => format(at, dateFormat("clock")),
+    time: (at) => format(at, dateFormat("time")),
+    second: (at) => format(at, dateFormat("second")),
     exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {
@@ -52,7 +52,7 @@
       if (s < 45) return text("time-now");
       if (s < 3600) return text("time-minutes-ago", { n: Math.max(1, Math.round(s / 60)) });
       if (s < 86400) return text("time-hours-ago", { n: Math.round(s / 3600) });
-      return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, form("clock"));
+      return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, dateFormat("clock"));
     },
   };
   const writeTimes = (kind) => {

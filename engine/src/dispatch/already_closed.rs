@@ -93,7 +93,7 @@ pub(crate) fn too_late() -> Problem {
         ended_as: Some(EndedAs::Cancelled),
         ..Problem::new(
             Code::JobCancelled,
-            "The work was cancelled. The result is kept in the attempt and goes no further.",
+            "The work was canceled. The result is kept in the attempt and goes no further.",
         )
     }
 }

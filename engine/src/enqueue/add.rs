@@ -280,7 +280,7 @@ pub(crate) async fn add(
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
     let after = job_states::apply_locked(tx, &deltas).await?;
     if after.len() != deltas.len() {
-        return Err(Error::Broken("a gate refused what its lock allowed".to_owned()));
+        return Err(Error::Broken("a job state refused what its lock allowed".to_owned()));
     }
     core.announce_complete_of(tx, &deltas).await?;
     let dead = error_groups::count(core, tx, &intake.dead()).await?;

@@ -1,7 +1,7 @@
 //! Adding items to jobs within the caller's transaction: dedupe keys, serialize queues, sequence numbers, fair turns.
 //! Requests, files, feeds, replays and released items all use it.
 //!
-//! Call order is lock order: [`Intake::take_keys`], [`Intake::lock_lanes`], then the job state rows, then
+//! Call order is lock order: [`Intake::take_keys`], [`Intake::lock_serialize_queues`], then the job state rows, then
 //! [`Intake::place`], which never waits.
 
 use std::{
@@ -181,17 +181,17 @@ impl Intake {
         let first_seq = self.seqs.get(&job.job_key).copied().unwrap_or(1);
         let mut seq = first_seq;
         let mut fair_turn = self.fair_turns.get(&job.fair_turn_job_key).copied().unwrap_or(0);
-        let mut rank: Option<(i16, i64)> = None;
+        let mut last: Option<(i16, i64)> = None;
         for item in job_items.items {
             if self.is_duplicate(item) || self.debounces.is_merged(item) {
                 continue;
             }
             let item = &*self.debounces.effective(item);
-            let current = match rank {
+            let current = match last {
                 Some((priority, current)) if priority == item.priority => current,
                 _ => self.current(core, tx, job.type_id, -item.priority).await?,
             };
-            rank = Some((item.priority, current));
+            last = Some((item.priority, current));
             let serialize_queues = &mut self.serialize_queues;
             let mut target = Target { job, job_state, serialize_queues, fair_turn: &mut fair_turn, current, now };
             self.rows.add(item, seq, &mut target, delta);

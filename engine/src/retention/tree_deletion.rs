@@ -126,7 +126,7 @@ impl Core {
             if Instant::now() > deadline {
                 return Err(Error::refuse(
                     Code::JobNotComplete,
-                    "What was cancelled in the tree is still being put away. Try again in a while.",
+                    "What was canceled in the tree is still being put away. Try again in a while.",
                 ));
             }
             propagation::first_steps(self, &propagating).await;

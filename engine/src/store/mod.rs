@@ -9,7 +9,7 @@
 
 mod pools;
 mod standby; // reads from a hot standby
-mod transactions; // beginning and end of all transactions
+mod transactions; // beginning and commit of all transactions
 
 pub mod access;
 pub mod dispatch;

@@ -1,4 +1,4 @@
-//! Beginning and end of all transactions of the server, so that a crash just before and just after each commit can be
+//! Beginning and commit of all transactions of the server, so that a crash just before and just after each commit can be
 //! tested. No write uses another path.
 //!
 //! Statements in their own implicit transaction (a heartbeat, a hint) have no such test point.
@@ -11,8 +11,8 @@ use sqlx::PgPool;
 use super::Tx;
 use crate::failpoints;
 
-/// Begins a transaction. Boxed, because the future may have to open a connection, which takes 14 kB: every future that
-/// waits for it would be as large, those of all requests among them.
+/// Begins a transaction. The future is boxed: it has 14 kB, because it may open a connection, and every future that waits
+/// for it would be larger by as much, those of requests among them.
 pub fn begin(pool: &PgPool) -> BoxFuture<'_, Result<Tx, sqlx::Error>> {
     Box::pin(pool.begin())
 }

@@ -84,8 +84,8 @@ pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
 
-/// Finished document, as text and as data for pages. The data takes 10 MB, so it is built for the first page that shows
-/// it.
+/// Finished document, as text and as data for pages. The data takes 10 MB: it is built for the first page that shows it,
+/// and the text of OpenAPI 3.0 for its first reader.
 #[derive(Debug)]
 pub struct Described {
     json: String,

@@ -178,14 +178,17 @@ pub(super) fn gantt(job: &Job, window: Window) -> AnyView {
     .into_any()
 }
 
-/// Labels of the axis: times since the start of the whole, exact if they would be the same otherwise.
+/// Labels of the axis: times since the start of the whole. Exact, unless what a short form leaves out is small beside the
+/// distance of two labels.
 fn labels(axis: Axis) -> Vec<String> {
-    let times = (0..=PARTS).map(|part| (axis.from + axis.length() * part / PARTS).unsigned_abs());
-    let text = |format: fn(u64) -> String| -> Vec<String> {
-        times.clone().map(|at| if at == 0 { "0".to_owned() } else { format!("+{}", format(at)) }).collect()
+    let smallest_unit = match axis.to {
+        ..3_600_000 => 1_000,
+        3_600_000..86_400_000 => 60_000,
+        _ => 3_600_000,
     };
-    let short = text(length);
-    if short.windows(2).all(|pair| pair[0] != pair[1]) { short } else { text(precise) }
+    let format = if axis.length() / PARTS >= 4 * smallest_unit { length } else { precise };
+    let times = (0..=PARTS).map(|part| (axis.from + axis.length() * part / PARTS).unsigned_abs());
+    times.map(|at| if at == 0 { "0".to_owned() } else { format!("+{}", format(at)) }).collect()
 }
 
 /// Class and word of a job's bar.

@@ -108,7 +108,7 @@ pub fn holds_of_import(waiting: &[WaitingItems]) -> Vec<AnyView> {
     stuck.collect()
 }
 
-/// Items that wait for an event, such as the answer of a person: the first ones, and a link to all.
+/// Items that wait for an event, such as the answer of a person: the first ones, if they are known, and a link to all.
 pub(super) fn event_waits(job: &Job, first: &[Item]) -> Option<AnyView> {
     let (term, _) = actions::reach(job);
     let state = ItemState::WaitingForEvent;
@@ -130,7 +130,7 @@ pub(super) fn event_waits(job: &Job, first: &[Item]) -> Option<AnyView> {
     });
     let lines = lines.collect_view();
     let all = rows_of("/items", List::Items, vec![term, Term::is("state", state.as_str())]);
-    (!first.is_empty()).then(|| {
+    (count > 0).then(|| {
         view! {
             <div class="notice notice-info" id="event-waits">
                 {icon("info")}

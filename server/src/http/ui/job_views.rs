@@ -81,9 +81,13 @@ fn in_state(job: &Job, state: ItemState) -> ItemFilter {
     ItemFilter { root, job: own, states: vec![state], ..ItemFilter::default() }
 }
 
-/// First items that wait for an event.
+/// Number of items that wait for an event or a time up to which the first of them are looked for.
+const SEARCHED: i64 = 1_000;
+
+/// First items that wait for an event. Empty if they would have to be looked for among many others.
 pub(super) async fn event_waits(app: &App, caller: &Caller, job: &Job) -> Result<Vec<Item>> {
-    if job.tree.counts.waiting_for_event == 0 {
+    let counts = job.tree.counts;
+    if counts.waiting_for_event == 0 || counts.waiting_for_event + counts.retryable + counts.scheduled > SEARCHED {
         return Ok(Vec::new());
     }
     let filter = in_state(job, ItemState::WaitingForEvent);
