@@ -269,8 +269,9 @@ export async function whenLive(page, state = 'live') {
   await page.locator(`[data-live="${state}"]`).first().waitFor({ state: 'attached' });
 }
 
-/** Screenshot of the whole page in end2end/screenshots/, for review. */
+/** Screenshot of the whole page in end2end/screenshots/, for review; only `cargo xtask e2e` takes them. */
 export async function screenshot(page, name) {
+  if (!process.env.TREELINE_SCREENSHOTS) return;
   await page.screenshot({ path: path.join(here, 'screenshots', `${name}.png`), fullPage: true, animations: 'disabled' });
 }
 

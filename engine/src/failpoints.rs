@@ -10,7 +10,10 @@
 pub fn set_up() {
     // Kept until the end of the process: dropping it would disable all failpoints.
     std::mem::forget(fail::FailScenario::setup());
-    tracing::warn!(points = ?fail::list(), "failpoints enabled");
+    let points = fail::list();
+    if !points.is_empty() {
+        tracing::warn!(?points, "failpoints enabled");
+    }
 }
 
 /// Aborts the process if this point is configured, like a kill: nothing is finished and no response is sent.

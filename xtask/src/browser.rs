@@ -14,12 +14,15 @@ use crate::{
     step::{self, cargo},
 };
 
-/// Runs the test files whose names contain the filter.
-pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
-    // Built together with the tests as the same set of crates: a single crate would be built with other features, and
-    // all of its dependencies twice.
-    let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
-    step::run("build the programs", cargo(programs))?;
+/// Yes if tests leave pictures of pages in `end2end/screenshots` for review, which takes a fifth of their time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pictures {
+    Yes,
+    No,
+}
+
+/// Runs the test files whose names contain the filter. The programs must have been built.
+pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Pictures) -> Result<()> {
     let built = paths::target()?.join("debug");
     let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
 
@@ -43,6 +46,9 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>) -> Result<()> {
         .env("TREELINE_CLIENT_BIN", built.join("treeline"))
         .env("TREELINE_CHROMIUM", chromium)
         .env_remove("DATABASE_URL");
+    if pictures == Pictures::Yes {
+        node.env("TREELINE_SCREENSHOTS", "1");
+    }
     step::show("test in the browser", node)
 }
 

@@ -154,9 +154,7 @@ pub(crate) fn hostile(postgres: &Throwaway, seconds: Option<u32>) -> Result<()> 
 
 /// Builds the server program, writes its description to files, and installs npm packages.
 fn prepare() -> Result<()> {
-    // Built like for the tests, so that nothing is built twice.
-    let programs = ["build", "--workspace", "--exclude", "frontend", "--exclude", "xtask", "--bins", "--tests"];
-    step::run("build the programs", cargo(programs))?;
+    crate::test::build()?;
     setup::npm_parts_of(&folder())?;
     let generated = folder().join("generated");
     std::fs::create_dir_all(&generated)?;

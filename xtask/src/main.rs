@@ -35,7 +35,7 @@ use std::{os::unix::process::CommandExt, process::ExitCode};
 use anyhow::Result;
 use clap::Parser;
 
-use crate::{setup::Need, step::cargo};
+use crate::{browser::Pictures, setup::Need, step::cargo};
 
 /// Development commands of Treeline.
 #[derive(Parser)]
@@ -168,7 +168,8 @@ fn run(verb: Verb) -> Result<()> {
             setup::all(Need::Everything)?;
             let postgres = test::postgres()?;
             site::build(site::Kind::Release)?;
-            browser::test(&postgres, filter.as_deref())
+            test::build()?;
+            browser::test(&postgres, filter.as_deref(), Pictures::Yes)
         }
         Verb::Clients => {
             setup::all(Need::Everything)?;

@@ -114,7 +114,7 @@ async fn slow_request_bodies_share_a_memory_budget() {
     let unknown = 64 * ((16 << 10) - 1);
     let counted = || server.running.app.body_memory.used();
     while counted() < unknown {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     let problem =
         server.stranger().post("/api/v1/session", json!({"email": "a@b.c", "password": "n".repeat(200)})).await;
@@ -126,7 +126,7 @@ async fn slow_request_bodies_share_a_memory_budget() {
         open.push(begin(head("/api/v1/jobs", &token, 2 << 20), bytes).await);
     }
     while counted() < unknown + 3 * bytes {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     let large = json!({"type": "a", "items": [{"payload": "x".repeat(200_000)}]});
     server.post("/api/v1/jobs", large.clone()).await.expect_problem(503, "busy");
@@ -137,7 +137,7 @@ async fn slow_request_bodies_share_a_memory_budget() {
     // Whoever goes away gives its part back.
     drop(open);
     while counted() > 0 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     server.post("/api/v1/jobs", large).await.expect(201);
     server.stop().await;

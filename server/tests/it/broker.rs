@@ -58,11 +58,18 @@ impl Mill {
         job["counts"]["succeeded"].as_u64().expect("a count") as usize
     }
 
-    /// Waits until `n` items have succeeded.
+    /// Waits until `n` items have succeeded. Fails if none does for half a minute.
     async fn until(&self, n: usize) {
-        let began = Instant::now();
-        while self.succeeded().await < n {
-            assert!(began.elapsed() < Duration::from_mins(1), "{} of {n} after a minute", self.succeeded().await);
+        let (mut last, mut since) = (0, Instant::now());
+        loop {
+            let succeeded = self.succeeded().await;
+            if succeeded >= n {
+                return;
+            }
+            if succeeded > last {
+                (last, since) = (succeeded, Instant::now());
+            }
+            assert!(since.elapsed() < Duration::from_secs(30), "{succeeded} of {n}, and no more for half a minute");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -72,7 +72,7 @@ async fn operation(api: &Api, id: &str, wanted: impl Fn(&Value) -> bool) -> Valu
             if wanted(&now) {
                 return now;
             }
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
         }
     })
     .await

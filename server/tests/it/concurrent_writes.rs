@@ -39,7 +39,7 @@ async fn send(pool: &PgPool, api: &Api, path: String, body: Value, waiting: i64)
     let answer = tokio::spawn(Answer::of(request));
     while self::waiting(pool).await < waiting {
         assert!(!answer.is_finished(), "{path} did not wait: {:?}", answer.await);
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     answer
 }
@@ -180,7 +180,7 @@ async fn no_item_is_retried_in_a_tree_being_deleted() {
     let job_lock = lock_job(pool, &job).await;
     let delete = tokio::spawn(Answer::of(server.request(Method::DELETE, &format!("/api/v1/jobs/{job}"))));
     while waiting(pool).await < 1 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     let retry = send(pool, &other, format!("/api/v1/items/{}/retry", id(&claimed["item"])), json!({}), 2).await;
     job_lock.commit().await.expect("the job state is unlocked");
@@ -208,20 +208,20 @@ async fn maintenance_step_rolls_back_when_another_server_took_it() {
         async move { lock_job(&pool, &job).await }
     });
     while waiting(pool).await < 2 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     job_lock.commit().await.expect("the job state is unlocked");
     let mut job_lock = next.await.expect("no panic");
     cancel.await.expect("no panic").expect(200);
     while waiting(pool).await < 1 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     sqlx::query("update propagation set seq = 1000").execute(&mut *job_lock).await.expect("the walk is elsewhere");
     job_lock.commit().await.expect("the job state is unlocked");
     let count =
         |of: &'static str| async move { sqlx::query_scalar::<_, i64>(of).fetch_one(pool).await.expect("a count") };
     while count("select count(*) from propagation").await > 0 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     assert_eq!(count("select count(*) from ready").await, 2, "whoever moved the walk was to end them");
     server.stop().await;

@@ -18,7 +18,7 @@ async fn refused_within(api: &Api, limit: Duration) {
             return;
         }
         assert!(began.elapsed() < limit, "still let in after {:?}: {}", began.elapsed(), answer.text);
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
 }
 

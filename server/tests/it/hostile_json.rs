@@ -325,7 +325,7 @@ async fn accepted_json_is_returned_byte_for_byte() {
         has(&operation, "value", &document);
         let operation = format!("/api/v1/bulk-operations/{}", ids(&operation)[0]);
         while !api.get(&operation).await.text.contains("\"state\":\"completed\"") {
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
         }
         has(&api.get(&format!("/api/v1/items/{}", dead_item.item)).await, "payload", &document);
 

@@ -42,7 +42,7 @@ async fn over(api: &Api, id: &str) -> Value {
             if matches!(now["state"].as_str(), Some("completed" | "ready")) {
                 return now;
             }
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
         }
     })
     .await

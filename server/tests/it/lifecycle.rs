@@ -28,7 +28,7 @@ async fn shutdown_ends_waiting_requests() {
     let claim = tokio::spawn(server.request(Method::POST, "/api/v1/assignments").json(&waiting).send());
     let poll = tokio::spawn(server.request(Method::GET, &format!("{path}?wait_seconds=30")).send());
     while server.running.app.under_way.load(Ordering::Relaxed) < 2 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
 
     let began = Instant::now();
@@ -53,7 +53,7 @@ async fn open_connections_are_answered_during_shutdown() {
     server.get("/healthz").await.expect(200);
     let stopped = tokio::spawn(server.stop());
     while TcpStream::connect(addr).await.is_ok() {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     early.write_all(b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("sent");
     let mut answer = String::new();

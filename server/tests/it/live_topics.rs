@@ -363,7 +363,7 @@ async fn two_hundred_watchers_share_database_queries() {
     drop(watching);
     // Nobody watches: nothing is read.
     while server.running.app.hub.open_views() > 0 {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     let reads = server.running.app.hub.view_reads();
     one_item(&server).await;

@@ -103,7 +103,7 @@ async fn event_stream_shows_changes_of_another_server_within_a_second() {
     });
     let latest = || received.lock().expect("no panic").last().copied();
     while latest().is_none() {
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     for n in 1..=10 {
         let claim = json!({"worker_id": "w", "types": ["a"]});
@@ -224,7 +224,7 @@ async fn rolling_restart_loses_no_request() {
         // Requests keep coming between two restarts, however slow the machine.
         let enough = done.load(Ordering::Relaxed) + 30;
         while done.load(Ordering::Relaxed) < enough && clients.iter().all(|client| !client.is_finished()) {
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
         }
     }
     over.store(true, Ordering::Relaxed);

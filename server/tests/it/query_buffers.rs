@@ -151,7 +151,7 @@ impl BusyServer {
         assert_eq!(self.claimed("lost", 10).await.len(), 10);
         let path = format!("/api/v1/jobs/{lost}");
         while server.get(&path).await.expect(200)["status"] != "completed" {
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
         }
         // One more item of the job that has ended, which ends it.
         if items == LARGE {

@@ -59,7 +59,7 @@ async fn open_tree_and_waiting_item_quotas() {
     let began = Instant::now();
     while tree(&eve).await.status != 201 {
         assert!(began.elapsed().as_secs() < 60, "no room");
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     server.stop().await;
 }
@@ -85,7 +85,7 @@ async fn upload_quota_and_free_disk_limit() {
     let began = Instant::now();
     while eve.post_text(path, "text/csv", rows.clone()).await.status != 201 {
         assert!(began.elapsed().as_secs() < 60, "no room");
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     let full = server.another_with(|config| config.files.disk_reserve = "8000000GiB".parse().expect("a size")).await;
     full.post_text(path, "text/csv", rows).await.expect_problem(507, "insufficient_storage");
@@ -155,7 +155,7 @@ async fn event_stream_quota_per_user() {
     let began = Instant::now();
     while watch(&eve).await.expect("an answer").status() != 200 {
         assert!(began.elapsed().as_secs() < 60, "no room");
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     server.stop().await;
 }

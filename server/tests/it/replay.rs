@@ -134,7 +134,7 @@ async fn cancelled_replay_stops_copying() {
         let path = format!("/api/v1/jobs/{tree}");
         let mut answer = server.delete(&path).await;
         while answer.status == 409 {
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
             answer = server.delete(&path).await;
         }
         answer.expect(204);

@@ -176,7 +176,7 @@ async fn connections_over_the_limit_get_429() {
     let began = Instant::now();
     while api.get("/healthz").await.status != 200 {
         assert!(began.elapsed() < DISCONNECT_TIMEOUT, "no room");
-        tokio::task::yield_now().await;
+        crate::support::moment().await;
     }
     server.stop().await;
 }

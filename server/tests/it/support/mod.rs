@@ -6,6 +6,7 @@
 //! Long because it holds every setting of a server in tests, beside the callers that use it.
 
 pub(crate) mod collector; // of traces
+mod database; // of one test
 pub(crate) mod imports; // files on their way to a complete job
 pub(crate) mod invariants; // what must hold in the tables
 pub(crate) mod program; // a server in a process of its own
@@ -17,14 +18,16 @@ pub(crate) mod standby; // a PostgreSQL with a hot standby
 pub(crate) mod tcp_proxy; // to the database, and cut
 pub(crate) mod xlsx; // workbooks
 
-use std::{ops::Deref, str::FromStr, sync::Arc};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::{Value, json};
 use server::{Running, config::Config};
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tempfile::TempDir;
 use uuid::Uuid;
+
+pub(crate) use database::{Database, run};
 
 /// Bootstrap token of every test server.
 pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
@@ -143,7 +146,7 @@ impl Server {
 
     /// Caller without a credential.
     pub(crate) fn stranger(&self) -> Api {
-        Api::new(&self.api.base)
+        Api { token: None, ..self.api.clone() }
     }
 
     /// Creates a service with a token of the given scopes.
@@ -152,7 +155,7 @@ impl Server {
         assert!([201, 409].contains(&created.status.as_u16()), "{created:?}");
         let created = self.post("/api/v1/tokens", json!({"service": name, "name": "test", "scopes": scopes})).await;
         let secret = created.expect(201)["secret"].as_str().expect("a secret").to_owned();
-        Api::new(&self.api.base).with_token(&secret)
+        self.stranger().with_token(&secret)
     }
 
     /// Creates a person of the given role, signed in by a link.
@@ -223,7 +226,7 @@ impl Server {
         let others =
             "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
         while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut connection).await.expect("a number") > 0 {
-            tokio::task::yield_now().await;
+            crate::support::moment().await;
         }
         let rows = "select relname::text, seq_tup_read from pg_stat_user_tables";
         sqlx::query_as(rows).fetch_all(&mut connection).await.expect("rows")
@@ -370,64 +373,17 @@ impl Answer {
     }
 }
 
-/// Database that is dropped with this value.
-pub(crate) struct Database {
-    pub(crate) admin: PgConnectOptions,
-    pub(crate) name: String,
-}
-
-impl Database {
-    pub(crate) async fn create() -> Self {
-        let url = std::env::var("TREELINE_TEST_POSTGRES")
-            .expect("TREELINE_TEST_POSTGRES is the admin URL of a PostgreSQL for tests: see CONTRIBUTING.md");
-        Self::create_in(&url).await
-    }
-
-    /// Creates a database in the PostgreSQL of this admin URL.
-    pub(crate) async fn create_in(url: &str) -> Self {
-        let admin = PgConnectOptions::from_str(url).expect("the URL of a PostgreSQL");
-        let name = format!("treeline_it_{}", Uuid::now_v7().simple());
-        let database = Self { admin, name };
-        run(&database.admin, format!("create database {}", database.name)).await;
-        database
-    }
-
-    fn url(&self) -> String {
-        self.admin.clone().database(&self.name).to_url_lossy().to_string()
-    }
-
-    /// Address of PostgreSQL.
-    async fn address(&self) -> std::net::SocketAddr {
-        let host_and_port = (self.admin.get_host(), self.admin.get_port());
-        tokio::net::lookup_host(host_and_port).await.expect("its address").next().expect("an address")
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        // Not waited for: the story's runtime may have connections half open, PostgreSQL waits for them before
-        // it drops anything, and they end only with the runtime, whose thread this is.
-        let (admin, name) = (self.admin.clone(), std::mem::take(&mut self.name));
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(run(&admin, format!("drop database {name} with (force)")));
-        });
-    }
-}
-
-/// Runs a statement on the PostgreSQL server.
-pub(crate) async fn run(admin: &PgConnectOptions, statement: String) {
-    let mut connection = PgConnection::connect_with(admin).await.expect("PostgreSQL answers");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("the statement runs");
-    connection.close().await.expect("the connection closes");
-}
-
 /// Polls for a condition without a notification, for at most half a minute.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
-            tokio::task::yield_now().await;
+            moment().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("it is so within half a minute");
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it is so within half a minute");
+}
+
+/// Waits between two looks at something that does not notify, so that other tests have the processor meanwhile.
+pub(crate) async fn moment() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
 }
