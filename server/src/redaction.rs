@@ -34,8 +34,9 @@ const SECRET_PARTS: [&str; 15] = [
     "otpauth",
 ];
 
-/// Names whose values are secrets, as a whole: codes and keys of sign-in, links, and headers of push requests.
-const SECRET_NAMES: [&str; 12] = [
+/// Names whose values are secrets, as a whole: codes and keys of sign-in, links, headers of push requests, and the key of
+/// PagerDuty.
+const SECRET_NAMES: [&str; 13] = [
     "auth",
     "code",
     "codes",
@@ -48,6 +49,7 @@ const SECRET_NAMES: [&str; 12] = [
     "key_uri",
     "challenge",
     "code_verifier",
+    "routing_key",
 ];
 
 /// Length from which a word without spaces counts as random. Ids (UUIDs) have 36 characters, generated secrets 43.
@@ -166,7 +168,10 @@ fn without_secrets(word: &str) -> String {
     shown
 }
 
-/// URL without a password and without the values of its query.
+/// Length from which a part of a path without any separator counts as random, like the last one of a Slack webhook.
+const RANDOM_PART: usize = 20;
+
+/// URL without a password, without the values of its query, and without random parts of its path.
 pub fn url(address: &url::Url) -> String {
     let mut shown = address.clone();
     if shown.password().is_some() || !shown.username().is_empty() {
@@ -178,6 +183,11 @@ pub fn url(address: &url::Url) -> String {
         shown.set_query(Some(BLANK));
     }
     shown.set_fragment(None);
+    let is_random = |part: &str| part.len() >= RANDOM_PART && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if shown.path().split('/').any(is_random) {
+        let parts: Vec<_> = shown.path().split('/').map(|part| if is_random(part) { BLANK } else { part }).collect();
+        shown.set_path(&parts.join("/"));
+    }
     String::from(shown)
 }
 
@@ -234,6 +244,19 @@ mod tests {
     fn codes_of_problems_are_shown_and_those_of_sign_in_are_not() {
         assert_eq!(shown("application/problem+json", r#"{"code": "not_found"}"#), r#"{"code":"not_found"}"#);
         assert_eq!(shown("application/json", r#"{"code": "123456"}"#), r#"{"code":"***"}"#);
+    }
+
+    #[test]
+    fn keys_of_alert_channels_are_blank() {
+        let slack = "https://hooks.slack.com/services/T024BE7LD/B0ABC1234/aBcDeFgHiJkLmNoPqRsTuVwX";
+        let text =
+            format!(r#"{{"kind": "slack", "url": "{slack}", "routing_key": "0123456789abcdef0123456789abcdef"}}"#);
+        assert_eq!(
+            shown("application/json", &text),
+            r#"{"kind":"slack","routing_key":"***","url":"https://hooks.slack.com/services/T024BE7LD/B0ABC1234/***"}"#
+        );
+        let plain = "https://host/items/0190a5e0-0000-7000-8123-456789abcdef/invoices";
+        assert_eq!(words(plain), plain);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Benchmarks: the `bench` crate in a release build, next to its own durable PostgreSQL.
+//! Benchmarks: the `bench` crate, built like a package, next to its own durable PostgreSQL.
 //!
 //! Separate from the tests: its report is for people, not a judgment. Other job queues are fetched and built here for
 //! the benchmark only; one that is unavailable is named in the report, and the run continues.
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use crate::{
     paths,
     setup::{self, Need},
-    step::{self, cargo},
+    step::{self, OPTIMIZED, cargo},
 };
 
 /// Length of a run.
@@ -44,9 +44,12 @@ pub(crate) fn run(length: &Length) -> Result<()> {
     };
     setup::all(Need::Postgres)?;
     // The worker program is measured together with the server.
-    step::run("build the benchmark", cargo(["build", "--release", "--package", "bench", "--package", "client"]))?;
+    step::run(
+        "build the benchmark",
+        cargo(["build", "--profile", OPTIMIZED, "--package", "bench", "--package", "client"]),
+    )?;
     let target = paths::target()?;
-    let mut bench = Command::new(target.join("release").join("bench"));
+    let mut bench = Command::new(target.join(OPTIMIZED).join("bench"));
     bench.args(["--length", name]);
     let aside = options.statements || options.only.is_some();
     let docs = if aside { target.to_path_buf() } else { paths::root().join("docs") };

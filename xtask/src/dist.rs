@@ -21,7 +21,7 @@ use crate::{
     paths,
     setup::{self, Need},
     site,
-    step::{self, cargo},
+    step::{self, OPTIMIZED, cargo},
     supply,
 };
 
@@ -53,9 +53,9 @@ pub(crate) fn run(binaries: Option<&Path>, verify: bool) -> Result<()> {
 fn programs() -> Result<PathBuf> {
     setup::all(Need::Site)?;
     site::build(site::Kind::Release)?;
-    let parts = ["build", "--release", "--locked", "--package", "server", "--package", "client", "--bins"];
+    let parts = ["build", "--profile", OPTIMIZED, "--locked", "--package", "server", "--package", "client", "--bins"];
     step::run("build the programs", cargo(parts))?;
-    Ok(paths::target()?.join("release"))
+    Ok(paths::target()?.join(OPTIMIZED))
 }
 
 struct Dist {

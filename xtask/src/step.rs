@@ -14,6 +14,9 @@ use anyhow::{Context, Result, bail};
 
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
+/// Profile of Cargo for packages and benchmarks.
+pub(crate) const OPTIMIZED: &str = "optimized";
+
 /// Cargo command that uses the committed `.sqlx` instead of a database.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("cargo");

@@ -25,8 +25,8 @@ pub(super) struct RetryOptions {
     /// Item: forget the steps it has reached.
     #[arg(long)]
     restart: bool,
-    /// Job: states of the items that are retried: dead, expired, cancelled; several with commas.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', default_value = "dead", value_parser = items::state)]
+    /// Job: states of the items that are retried: dead, expired, cancelled; several with commas; by default dead.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = items::state)]
     state: Vec<ItemState>,
     /// Job: fingerprint of the error group whose items are retried; by default all.
     #[arg(long, value_name = "FINGERPRINT")]
@@ -83,24 +83,39 @@ impl Subject {
     }
 }
 
+impl RetryOptions {
+    /// First option that applies to jobs only, if one is given.
+    fn for_a_job(&self) -> Option<&'static str> {
+        let given = [
+            ("--dry-run", self.dry_run),
+            ("--rate", self.rate.is_some()),
+            ("--error", self.error.is_some()),
+            ("--state", !self.state.is_empty()),
+        ];
+        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+    }
+}
+
 pub(super) async fn retry(client: &Client, options: RetryOptions, json: bool) -> anyhow::Result<Exit> {
-    match Subject::of(client, options.id).await? {
-        Subject::Item(item) => {
+    match (Subject::of(client, options.id).await?, options.for_a_job()) {
+        (Subject::Item(_), Some(name)) => anyhow::bail!("{name} is for a job, and {} is an item", options.id),
+        (Subject::Item(item), None) => {
             let payload = options.payload.as_deref().map(input::payload).transpose()?;
             let body = RetryBody { payload, restart: options.restart, reason: options.reason, ..RetryBody::default() };
             item_line(&client.retry_item(item.id, &body).await?, json);
             Ok(Exit::Done)
         }
-        Subject::Job(_) if options.payload.is_some() || options.restart => {
+        (Subject::Job(_), _) if options.payload.is_some() || options.restart => {
             anyhow::bail!("--payload and --restart are for one item, and {} is a job", options.id)
         }
-        Subject::Job(job) => retry_job(client, &job, options, json).await,
+        (Subject::Job(job), _) => retry_job(client, &job, options, json).await,
     }
 }
 
 /// Retries items of a job as a bulk operation.
 async fn retry_job(client: &Client, job: &Job, options: RetryOptions, json: bool) -> anyhow::Result<Exit> {
-    let states: Vec<&str> = options.state.iter().map(|state| state.as_str()).collect();
+    let states = if options.state.is_empty() { vec![ItemState::Dead] } else { options.state };
+    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let place = if job.parent_id.is_none() { "root" } else { "job" };
     let mut filter = json!({ place: job.id, "state": states.join(",") });
     if let Some(error) = &options.error {

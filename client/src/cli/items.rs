@@ -20,9 +20,11 @@ pub(super) struct Options {
     /// Items of this tree.
     #[arg(long, value_name = "ID")]
     root: Option<Uuid>,
+    /// Items of this job type.
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<String>,
-    /// available, running, retryable, scheduled, blocked, succeeded, dead, cancelled, expired; several with commas.
+    /// available, running, retryable, scheduled, blocked, waiting_for_event, succeeded, dead, cancelled, expired; several
+    /// with commas.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::items::state)]
     state: Vec<ItemState>,
     /// Fingerprint of an error group.

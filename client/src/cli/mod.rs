@@ -21,7 +21,13 @@ mod types;
 mod upload;
 mod work;
 
-use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Args as Options, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
@@ -165,6 +171,7 @@ struct JobsOptions {
     /// succeeded, partial, failed or cancelled
     #[arg(long)]
     outcome: Option<String>,
+    /// Jobs of this type.
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<String>,
     /// Text in name, key or metadata.
@@ -230,30 +237,47 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let server = contexts::Server::chosen(args.url, args.token, args.context.as_deref())?;
     let client = Client::new(&server.url, server.token.as_deref())?.with_retry_timeout(RETRY_TIMEOUT);
-    match args.command {
-        Command::Work(options) => work::work(client, options, args.json).await,
-        Command::Upload(options) => upload::upload(&client, options, args.json).await,
-        Command::Jobs(options) => jobs::list(&client, options, args.json).await,
-        Command::Job { id, watch: false } => jobs::show(&client, id, args.json).await,
-        Command::Job { id, watch: true } => show::bar(&client, id, args.json).await,
-        Command::Tail { id } => show::tail(&client, id, args.json).await,
-        Command::Items(options) => items::list(&client, options, args.json).await,
-        Command::Item { id } => items::show(&client, id, args.json).await,
-        Command::Logs(options) => item_logs::print(&client, &options, args.json).await,
-        Command::Retry(options) => actions::retry(&client, options, args.json).await,
-        Command::Cancel(options) => actions::cancel(&client, &options, args.json).await,
-        Command::Replay(options) => actions::replay(&client, options, args.json).await,
-        Command::Search { text } => search::search(&client, &text, args.json).await,
-        Command::Types(options) => types::run(&client, options, args.json).await,
-        Command::Tokens(options) => tokens::run(&client, options, args.json).await,
-        Command::Schedules(options) => schedules::run(&client, options, args.json).await,
+    perform(args.command, client, args.json).await.map_err(|error| {
+        let cannot_connect = error
+            .downcast_ref()
+            .is_some_and(|error| matches!(error, client::Error::Transport { cause, .. } if cause.is_connect()));
+        if cannot_connect {
+            let hint = "--url, TREELINE_URL, or `treeline login` names another one";
+            error.context(format!("no server answers at {}; {hint}", server.url))
+        } else {
+            error
+        }
+    })
+}
+
+async fn perform(command: Command, client: Client, json: bool) -> anyhow::Result<Exit> {
+    match command {
+        Command::Work(options) => work::work(client, options, json).await,
+        Command::Upload(options) => upload::upload(&client, options, json).await,
+        Command::Jobs(options) => jobs::list(&client, options, json).await,
+        Command::Job { id, watch: false } => jobs::show(&client, id, json).await,
+        Command::Job { id, watch: true } => show::bar(&client, id, json).await,
+        Command::Tail { id } => show::tail(&client, id, json).await,
+        Command::Items(options) => items::list(&client, options, json).await,
+        Command::Item { id } => items::show(&client, id, json).await,
+        Command::Logs(options) => item_logs::print(&client, &options, json).await,
+        Command::Retry(options) => actions::retry(&client, options, json).await,
+        Command::Cancel(options) => actions::cancel(&client, &options, json).await,
+        Command::Replay(options) => actions::replay(&client, options, json).await,
+        Command::Search { text } => search::search(&client, &text, json).await,
+        Command::Types(options) => types::run(&client, options, json).await,
+        Command::Tokens(options) => tokens::run(&client, options, json).await,
+        Command::Schedules(options) => schedules::run(&client, options, json).await,
         Command::Login(_) | Command::Context(_) | Command::Completion { .. } => Ok(Exit::Done),
     }
 }
 
 /// Prints the completion script of a shell.
 fn complete(shell: Shell) -> Exit {
-    clap_complete::generate(shell, &mut Args::command(), "treeline", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "treeline", &mut script);
+    // A reader that has seen enough, such as `head`, is no failure.
+    let _ = std::io::stdout().write_all(&script);
     Exit::Done
 }
 

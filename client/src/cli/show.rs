@@ -70,12 +70,13 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// `1,204 of 5,000 · 3 failed · 8 running`
+/// `1,204 of 5,000 · 3 failed · 1 canceled · 8 running`
 pub(super) fn counts(job: &Job) -> String {
     let counts = &job.tree.counts;
     let whole = counts.total().max(job.expected_count.unwrap_or(0));
     let mut text = format!("{} of {}", grouped(counts.finished()), grouped(whole));
-    for (count, word) in [(counts.unsuccessful(), "failed"), (counts.running, "running")] {
+    let failed = counts.unsuccessful() - counts.cancelled;
+    for (count, word) in [(failed, "failed"), (counts.cancelled, "canceled"), (counts.running, "running")] {
         if count > 0 {
             text = format!("{text} · {} {word}", grouped(count));
         }

@@ -161,6 +161,9 @@ async fn failed_items_are_found_retried_and_replayed() {
 
     assert!(terminal.run(&["search", "no paper"]).await.contains("Errors"));
 
+    let for_jobs = terminal.run_with_input(&["retry", id(&dead[0]), "--dry-run"], "").await;
+    assert!(text(&for_jobs.stderr).contains("--dry-run is for a job"), "{}", text(&for_jobs.stderr));
+    assert_eq!(terminal.json(&["item", id(&dead[0])]).await[0]["item"]["state"], "dead", "nothing was retried");
     let item = terminal.json(&["retry", id(&dead[0]), "--payload", "{\"n\": 7}"]).await.remove(0);
     assert_eq!((&item["state"], &item["payload"]), (&json!("available"), &json!({"n": 7})));
     let counted = terminal.run(&["retry", &job_id, "--dry-run"]).await;

@@ -52,11 +52,11 @@ impl WaitingReason {
         let (reason, detail) = match self {
             Self::Paused => ("paused", format!("The job type {name} is paused.")),
             Self::AtConcurrencyLimit { open, cap } => {
-                ("concurrency", format!("{open} of at most {cap} items of {name} are running."))
+                ("concurrency", format!("{open} of at most {}.", running(*cap, name)))
             }
             Self::AtKeyLimit { pointer, limit } => (
                 "concurrency_key",
-                format!("{limit} of at most {limit} items of {name} with its value of {pointer} are running."),
+                format!("{limit} of at most {}.", running(*limit, &format!("{name} with its value of {pointer}"))),
             ),
             Self::RateLimited { rate, .. } => ("rate_limit", rate_sentence(name, rate)),
             Self::BuiltinExecutor => ("not_claimed", "Treeline itself takes it when its turn comes.".to_owned()),
@@ -76,10 +76,18 @@ impl WaitingReason {
     }
 }
 
+/// `5 items of mail are running`
+fn running(limit: i64, what: &str) -> String {
+    let (items, are) = if limit == 1 { ("item", "is") } else { ("items", "are") };
+    format!("{limit} {items} of {what} {are} running")
+}
+
 /// `At most 5 items of mail start in 60 seconds.`
 fn rate_sentence(name: &str, rate: &RateLimit) -> String {
     let key = rate.key.as_ref().map(|key| format!(" with one value of {key}")).unwrap_or_default();
-    format!("At most {} items of {name}{key} start in {} seconds.", rate.count, rate.per_seconds)
+    let (items, start) = if rate.count == 1 { ("item", "starts") } else { ("items", "start") };
+    let seconds = if rate.per_seconds == 1 { "second" } else { "seconds" };
+    format!("At most {} {items} of {name}{key} {start} in {} {seconds}.", rate.count, rate.per_seconds)
 }
 
 /// Available items of one type in a tree, and what holds them.

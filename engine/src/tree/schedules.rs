@@ -7,7 +7,7 @@ mod run; // ticks
 mod ticks; // times of a cron expression
 
 use domain::{
-    Document, Problem, Time,
+    Code, Document, Problem, Time,
     api::{
         CATCH_UP_SECONDS, CatchUp, LARGEST_SCHEDULED_JOB, LONGEST_CATCH_UP_SECONDS, LONGEST_SCHEDULE_NAME, NEXT_RUNS,
         NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun,
@@ -242,8 +242,11 @@ impl Engine {
 
 /// Moves the pointers of a job's problem into the schedule's body.
 fn in_the_job(problem: Problem) -> Problem {
-    let inside = |fault: FieldProblem| FieldProblem { pointer: format!("/job{}", fault.pointer), ..fault };
-    Problem { errors: problem.errors.into_iter().map(inside).collect(), ..problem }
+    let inside = |fault: FieldProblem| (format!("/job{}", fault.pointer), fault.detail);
+    let moved = Problem::invalid_body(problem.errors.into_iter().map(inside));
+    // The detail of an invalid body names the first pointer.
+    let detail = if problem.code == Code::InvalidBody { moved.detail } else { problem.detail };
+    Problem { errors: moved.errors, detail, ..problem }
 }
 
 fn apply(row: &mut ScheduleRow, patch: SchedulePatch, job: Option<String>) {

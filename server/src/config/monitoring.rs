@@ -22,14 +22,17 @@ pub struct Monitoring {
     /// Whole URL for traces, instead of the one below the base URL
     #[arg(long = "otlp-traces-endpoint", env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", hide_env_values = true)]
     pub otlp_traces_endpoint: Option<Secret>,
+
+    /// Protocol of the traces: only `http/protobuf`
+    #[arg(long = "otlp-protocol", env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
+    pub otlp_protocol: Option<String>,
 }
 
 impl Monitoring {
     /// URL that traces are sent to, if any. An empty variable counts as not set, as OpenTelemetry says.
     pub fn traces_url(&self) -> anyhow::Result<Option<Url>> {
-        let given = |secret: &'_ Option<Secret>| {
-            secret.as_ref().map(|secret| secret.reveal().trim().to_owned()).filter(|text| !text.is_empty())
-        };
+        let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let given = |secret: &'_ Option<Secret>| secret.as_ref().and_then(|secret| filled(secret.reveal()));
         let (name, text) = match (given(&self.otlp_traces_endpoint), given(&self.otlp_endpoint)) {
             (Some(whole), _) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", whole),
             (None, Some(base)) => ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/v1/traces", base.trim_end_matches('/'))),
@@ -37,6 +40,11 @@ impl Monitoring {
         };
         let url = Url::parse(&text).with_context(|| format!("{name} is not a URL"))?;
         ensure!(matches!(url.scheme(), "http" | "https"), "{name} is not a URL of http or https");
+        let protocol = self.otlp_protocol.as_deref().and_then(filled);
+        ensure!(
+            protocol.as_deref().is_none_or(|protocol| protocol == "http/protobuf"),
+            "OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf, the only one that is sent"
+        );
         Ok(Some(url))
     }
 }

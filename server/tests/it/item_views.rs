@@ -36,7 +36,7 @@ async fn item_shows_waiting_reason() {
     let capped = waits(1).await;
     assert_eq!(
         (&capped["reason"], &capped["detail"]),
-        (&json!("concurrency"), &json!("1 of at most 1 items of a are running."))
+        (&json!("concurrency"), &json!("1 of at most 1 item of a is running."))
     );
     server.post("/api/v1/job-types/a/pause", json!({})).await.expect(200);
     assert_eq!(waits(1).await["reason"], "paused");

@@ -189,7 +189,7 @@ async fn waiting_item_names_its_limit() {
     assert_eq!(claimed.len(), 2, "one of the key, and the one without a key");
     let parked = waits(1).await;
     assert_eq!((&parked["reason"], &parked["until"]), (&json!("concurrency_key"), &Value::Null));
-    assert_eq!(parked["detail"], "1 of at most 1 items of a with its value of /customer are running.");
+    assert_eq!(parked["detail"], "1 of at most 1 item of a with its value of /customer is running.");
     for assignment in &claimed {
         succeed(&server, assignment).await;
     }
@@ -201,7 +201,7 @@ async fn waiting_item_names_its_limit() {
     job_of(&server, [customer("x")]).await;
     let waiting = server.get("/api/v1/items?state=available").await.expect(200)["data"][0]["waiting_for"].clone();
     assert_eq!(waiting["reason"], "rate_limit");
-    assert_eq!(waiting["detail"], "At most 1 items of a start in 600 seconds.");
+    assert_eq!(waiting["detail"], "At most 1 item of a starts in 600 seconds.");
     assert!(waiting["until"].is_string(), "{waiting}");
     assert_eq!(claim(&server, 1, 0).await.len(), 0);
     server.stop().await;

@@ -55,8 +55,12 @@ impl Ticks {
         if !shaped {
             return Err(fault("cron", expected.to_owned()));
         }
+        let cron = if cron.trim().eq_ignore_ascii_case("@midnight") { "@daily" } else { cron };
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(cron).map_err(|error| fault("cron", format!("{expected}: {error}")))?;
+        let cron = parser.parse(cron).map_err(|error| {
+            let reason = error.to_string();
+            fault("cron", format!("{expected}: {}", reason.trim_end_matches('.')))
+        })?;
         Ok(Self { cron, zone, every_hour })
     }
 
@@ -170,6 +174,7 @@ mod tests {
         let from = "2026-11-23T10:00:00.25Z";
         assert_eq!(next("* * * * * *", "UTC", from, 2), ["2026-11-23T10:00:01Z", "2026-11-23T10:00:02Z"]);
         assert_eq!(next("@daily", "Asia/Tokyo", from, 1), ["2026-11-23T15:00:00Z"]);
+        assert_eq!(next("@midnight", "Asia/Tokyo", from, 1), ["2026-11-23T15:00:00Z"]);
         assert_eq!(next("0 9 * * MON-FRI", "UTC", "2026-11-20T10:00:00Z", 1), ["2026-11-23T09:00:00Z"]);
     }
 
