@@ -14,7 +14,7 @@ use crate::{
     step::{self, cargo},
 };
 
-/// Yes if tests leave pictures of pages in `end2end/screenshots` for review, which takes a fifth of their time.
+/// Yes if tests leave pictures of pages in `end2end/screenshots` for review.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pictures {
     Yes,

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     paths,
     postgres::throwaway::Throwaway,
+    programs,
     rabbit::Rabbit,
     setup,
     step::{self, cargo},
@@ -154,7 +155,7 @@ pub(crate) fn hostile(postgres: &Throwaway, seconds: Option<u32>) -> Result<()> 
 
 /// Builds the server program, writes its description to files, and installs npm packages.
 fn prepare() -> Result<()> {
-    crate::test::build()?;
+    programs::build()?;
     setup::npm_parts_of(&folder())?;
     let generated = folder().join("generated");
     std::fs::create_dir_all(&generated)?;

@@ -4,7 +4,7 @@
 
 mod old_server; // the server of an earlier revision
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -84,30 +84,25 @@ pub(crate) fn run(length: &Length) -> Result<()> {
 /// connections, forged requests, an aborted upload, and deliberately broken servers, which test the checker itself.
 const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6";
 
-/// Runs the faults of every build with the programs of the tests; the table stays unchanged. Build machines are shared:
-/// being too slow twice is only reported; a broken promise fails the build.
-pub(crate) fn of_every_build() -> Result<()> {
-    play(&paths::target()?.join("debug"), "quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
+/// Runs the faults of every build; the table stays unchanged. Build machines are shared: being too slow twice is only
+/// reported; a broken promise fails the build.
+pub(crate) fn quick() -> Result<()> {
+    run_faults("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
 }
 
-/// Builds a server that can crash, and the faults, as a release; runs them.
 fn run_faults(length: &str, more: &[String]) -> Result<()> {
     // Together, so that the server is compiled once.
     let parts = ["--package", "faults", "--package", "server", "--features", "server/failpoints"];
     let mut build = cargo(["build", "--release"]);
     build.args(parts);
     step::run("build a server that can crash, and the faults", build)?;
-    play(&paths::target()?.join("release"), length, more)
-}
-
-/// Runs faults with the programs of this folder.
-fn play(programs: &Path, length: &str, more: &[String]) -> Result<()> {
+    let target = paths::target()?.join("release");
     // The next ordinary build replaces the program; this copy stays.
-    let server = programs.join("treeline-server-failpoints");
-    std::fs::copy(programs.join("treeline-server"), &server)?;
+    let server = target.join("treeline-server-failpoints");
+    std::fs::copy(target.join("treeline-server"), &server)?;
     // A build leaves gigabytes to write, and commits would wait behind them for longer than a lease.
     step::run("write the build to disk", Command::new("sync"))?;
-    let mut faults = Command::new(programs.join("faults"));
+    let mut faults = Command::new(target.join("faults"));
     faults.arg(length).arg("--server").arg(server).args(more);
     step::show("play", faults)
 }

@@ -12,6 +12,7 @@ mod dist;
 mod faults;
 mod paths;
 mod prepare;
+mod programs;
 mod quick;
 mod rabbit;
 mod release;
@@ -168,7 +169,7 @@ fn run(verb: Verb) -> Result<()> {
             setup::all(Need::Everything)?;
             let postgres = test::postgres()?;
             site::build(site::Kind::Release)?;
-            test::build()?;
+            programs::build()?;
             browser::test(&postgres, filter.as_deref(), Pictures::Yes)
         }
         Verb::Clients => {

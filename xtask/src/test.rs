@@ -3,8 +3,6 @@
 //! All tests share one throwaway PostgreSQL; each creates its own database in it. Continuous integration runs exactly
 //! this.
 
-use std::{num::NonZero, thread::available_parallelism};
-
 use anyhow::Result;
 
 use crate::{
@@ -12,7 +10,7 @@ use crate::{
     clients, faults,
     paths::TEST_POSTGRES,
     postgres::throwaway::Throwaway,
-    prepare,
+    prepare, programs,
     setup::{self, Need},
     site,
     step::{self, cargo},
@@ -28,29 +26,14 @@ pub(crate) fn all() -> Result<()> {
     prepare::check(&postgres)?;
     lint()?;
     site::build(site::Kind::Release)?;
-    build()?;
+    programs::build()?;
     let mut tests = cargo(["test", "--no-fail-fast"]);
-    tests.args(WORKSPACE).env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
-    // Many tests wait, for a lease to expire or a server to stop.
-    let threads = 2 * available_parallelism().map_or(2, NonZero::get);
-    tests.env("RUST_TEST_THREADS", threads.to_string());
+    tests.args(programs::WORKSPACE).env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
     step::show("test", tests)?;
     browser::test(&postgres, None, Pictures::No)?;
     clients::test(&postgres)?;
     drop(postgres);
-    faults::of_every_build()
-}
-
-/// All programs and tests are built together as one set of crates with failpoints: a single crate would be built with
-/// other features, and all of its dependencies twice.
-const WORKSPACE: [&str; 7] =
-    ["--workspace", "--exclude", "frontend", "--exclude", "xtask", "--features", "server/failpoints"];
-
-/// Builds all tests, and the programs that browser tests, clients, and faults start.
-pub(crate) fn build() -> Result<()> {
-    let mut build = cargo(["build", "--bins", "--tests"]);
-    build.args(WORKSPACE).env_remove("DATABASE_URL");
-    step::run("build the programs and tests", build)
+    faults::quick()
 }
 
 /// Runs the lints. The frontend is linted separately for the browser: together with the server, both feature sets of
