@@ -82,7 +82,7 @@ use crate::{
 };
 
 pub use cache::TypeCache;
-pub use dispatch::workers::WorkerPosition;
+pub use dispatch::{heartbeat_batch::check_progress, workers::WorkerPosition};
 pub use ended_attempts::{EndedAttempt, EndedAttempts};
 pub use ending_batch::EndingKind;
 pub use enqueue::{

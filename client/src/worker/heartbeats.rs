@@ -86,7 +86,8 @@ impl Loop {
     }
 
     fn heartbeat_answered(&mut self, sent: Instant, answer: &HeartbeatAnswer) {
-        let (id, now) = (answer.assignment_id.id, Instant::now());
+        let Some(id) = answer.assignment_id.uuid() else { return };
+        let now = Instant::now();
         let grace = self.worker.stop_grace;
         let Some(active) = self.active.get_mut(&id) else { return };
         match answer.status {

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 
 use domain::{
     Code, Document,
-    api::{Assignment, Claim, Ending, FinishBody, Finished, ReleaseBody, WorkError},
+    api::{Assignment, Claim, Ending, EndingAnswer, FinishBody, Finished, ReleaseBody, WorkError},
     event_wait::WaitBody,
     id::Uuid,
 };
@@ -128,8 +128,8 @@ async fn send(client: &Client, body: &FinishBody) -> Result<Finished> {
 }
 
 fn read(endings: &[Ending], finished: Finished) -> (Vec<ReportOutcome>, Vec<Assignment>) {
-    let answers: HashMap<Uuid, (u16, Option<Code>)> =
-        finished.endings.into_iter().map(|answer| (answer.assignment_id.id, (answer.status, answer.code))).collect();
+    let by_id = |answer: EndingAnswer| Some((answer.assignment_id.uuid()?, (answer.status, answer.code)));
+    let answers: HashMap<Uuid, (u16, Option<Code>)> = finished.endings.into_iter().filter_map(by_id).collect();
     let outcomes = endings.iter().map(|ending| match answers.get(&ending.assignment_id.id) {
         Some((200..=299, _)) => ReportOutcome::Accepted,
         Some((404 | 409 | 410, code)) => ReportOutcome::Closed(*code),
@@ -180,7 +180,6 @@ pub(super) async fn wait(client: Client, assignment: Uuid, body: WaitBody) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::api::EndingAnswer;
 
     fn ending(text: &str) -> Ending {
         result(Uuid::now_v7(), Document::of(&text))
@@ -199,7 +198,12 @@ mod tests {
     #[test]
     fn every_ending_gets_its_own_verdict() {
         let endings: Vec<Ending> = (0..5).map(|_| ending("x")).collect();
-        let answer = |at: usize, status, code| EndingAnswer { assignment_id: endings[at].assignment_id, status, code };
+        let answer = |at: usize, status, code| EndingAnswer {
+            assignment_id: endings[at].assignment_id.into(),
+            status,
+            code,
+            errors: Vec::new(),
+        };
         let finished = Finished {
             endings: vec![
                 answer(0, 200, None),

@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Document, ItemState, Time,
-    dispatch::{assignment::AssignmentId, traceparent::Traceparent},
+    dispatch::{
+        assignment::{AssignmentId, NamedAssignment},
+        traceparent::Traceparent,
+    },
     event_wait::ReceivedEvent,
     id::Uuid,
     item::{EndedAs, ItemProgress, MaxFailures, Step},
-    problem::Code,
+    problem::{Code, FieldProblem, Problem},
 };
 
 /// `POST /assignments`: a claim.
@@ -253,16 +256,28 @@ pub struct Heartbeats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatAnswer {
+    /// As the request gave it; empty if it gave none.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub assignment_id: AssignmentId,
-    /// 200, 404 or 409.
+    pub assignment_id: NamedAssignment,
+    /// Status that the single request would have returned.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
+    /// Of an `invalid_body`: the places, as pointers into the request, and what was expected there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldProblem>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_expires_at: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
+}
+
+impl HeartbeatAnswer {
+    /// Answer to a heartbeat that was refused.
+    pub fn refused(assignment_id: NamedAssignment, problem: Problem) -> Self {
+        let (status, code, errors) = (problem.status, Some(problem.code), problem.errors);
+        Self { assignment_id, status, code, errors, lease_expires_at: None, cancel: None }
+    }
 }
 
 /// `POST /assignments/finish`: endings, and the next claim with them.
@@ -307,12 +322,28 @@ pub struct Finished {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndingAnswer {
+    /// As the request gave it; empty if it gave none.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub assignment_id: AssignmentId,
-    /// Status that the single call would have returned.
+    pub assignment_id: NamedAssignment,
+    /// Status that the single request would have returned.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
+    /// Of an `invalid_body`: the places, as pointers into the request, and what was expected there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldProblem>,
+}
+
+impl EndingAnswer {
+    /// Answer to an ending that was accepted.
+    pub fn accepted(assignment_id: AssignmentId) -> Self {
+        Self { assignment_id: assignment_id.into(), status: 200, code: None, errors: Vec::new() }
+    }
+
+    /// Answer to an ending that was refused.
+    pub fn refused(assignment_id: NamedAssignment, problem: Problem) -> Self {
+        Self { assignment_id, status: problem.status, code: Some(problem.code), errors: problem.errors }
+    }
 }
 
 /// Answer to a single ending: where the item stands now.

@@ -119,6 +119,31 @@ impl<'de> Deserialize<'de> for AssignmentId {
     }
 }
 
+/// Id of an assignment in the answer to a list: repeats what the request gave, also where that is the id of nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum NamedAssignment {
+    Id(AssignmentId),
+    /// Other text; empty where the request gave none.
+    Text(String),
+}
+
+impl NamedAssignment {
+    /// The UUID, if the request gave one.
+    pub fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Id(id) => Some(id.id),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+impl From<AssignmentId> for NamedAssignment {
+    fn from(id: AssignmentId) -> Self {
+        Self::Id(id)
+    }
+}
+
 /// Reads the id without copying its text: heartbeats and results of busy workers hold thousands.
 struct IdVisitor;
 

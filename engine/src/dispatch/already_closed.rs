@@ -3,7 +3,10 @@
 
 use std::collections::HashMap;
 
-use domain::{Code, ItemState, Problem, Time, api::Ended, dispatch::assignment::AssignmentId, item::EndedAs};
+use domain::{
+    Code, ItemState, Problem, Time, api::Ended, dispatch::assignment::AssignmentId, document::canonical::is_same_value,
+    item::EndedAs,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -48,12 +51,12 @@ pub(crate) fn repeated_answer(
     closed_row: Option<&ClosedAssignmentRow>,
 ) -> Result<Ended, Problem> {
     let Some(closed_row) = closed_row else { return Err(Problem::not_found("assignment")) };
-    let ended_as = EndedAs::from_code(closed_row.ended_as).unwrap_or(EndedAs::Cancelled);
-    let state = closed_row.state.and_then(ItemState::from_code);
-    let item_state = state.unwrap_or_else(|| state_after(ended_as, closed_row.retry_at.is_some()));
+    let (ended_as, item_state) = (ended_as(closed_row), first_state(closed_row));
     let same = match (&command.kind, ended_as) {
         (EndingKind::Result(_), EndedAs::Cancelled) => return Err(too_late()),
-        (EndingKind::Result(document), EndedAs::Succeeded) => closed_row.result.as_deref() == Some(document.text()),
+        (EndingKind::Result(document), EndedAs::Succeeded) => {
+            closed_row.result.as_deref().is_some_and(|result| is_same_value(result, document.text()))
+        }
         (EndingKind::Failure(body), EndedAs::Failed) => {
             closed_row.error_message.as_deref() == Some(&body.error.message)
                 && (closed_row.error_kind == body.error.kind
@@ -77,8 +80,19 @@ pub(crate) fn repeated_answer(
     Err(assignment_closed(item_state, ended_as))
 }
 
+/// Way in which an assignment ended.
+pub(crate) fn ended_as(closed_row: &ClosedAssignmentRow) -> EndedAs {
+    EndedAs::from_code(closed_row.ended_as).unwrap_or(EndedAs::Cancelled)
+}
+
+/// State of an item directly after this assignment.
+pub(crate) fn first_state(closed_row: &ClosedAssignmentRow) -> ItemState {
+    let state = closed_row.state.and_then(ItemState::from_code);
+    state.unwrap_or_else(|| state_after(ended_as(closed_row), closed_row.retry_at.is_some()))
+}
+
 /// State of an item directly after an attempt that did not make it final; `deferred`: it was due at a later time.
-pub(crate) fn state_after(ended_as: EndedAs, deferred: bool) -> ItemState {
+fn state_after(ended_as: EndedAs, deferred: bool) -> ItemState {
     match ended_as {
         EndedAs::Waiting => ItemState::WaitingForEvent,
         _ if deferred => ItemState::Retryable,

@@ -61,14 +61,26 @@ impl Engine {
 }
 
 /// Kind of one ending in a list: a failure if it has an error, else a result.
-pub(crate) fn kind_of(ending: Ending) -> EndingKind {
-    match ending.error {
-        Some(error) => EndingKind::Failure(FailureBody {
-            error,
-            retryable: ending.retryable,
-            retry_after_seconds: ending.retry_after_seconds,
-            cancel_tree: ending.cancel_tree,
-        }),
-        None => EndingKind::Result(ending.result.unwrap_or_else(Document::empty_object)),
+///
+/// `invalid_body` if it has both, or if a result has a field that only a failure has: which one was meant?
+pub(crate) fn kind_of(ending: Ending) -> Result<EndingKind, Problem> {
+    let fault = |field: &str, detail: &str| Err(Problem::invalid_body([(field.to_owned(), detail.to_owned())]));
+    let Some(error) = ending.error else {
+        let only_of_failure = "expected only beside error";
+        return match ending {
+            Ending { retryable: false, .. } => fault("/retryable", only_of_failure),
+            Ending { retry_after_seconds: Some(_), .. } => fault("/retry_after_seconds", only_of_failure),
+            Ending { cancel_tree: true, .. } => fault("/cancel_tree", only_of_failure),
+            Ending { result, .. } => Ok(EndingKind::Result(result.unwrap_or_else(Document::empty_object))),
+        };
+    };
+    if ending.result.is_some() {
+        return fault("/error", "expected either result or error");
     }
+    Ok(EndingKind::Failure(FailureBody {
+        error,
+        retryable: ending.retryable,
+        retry_after_seconds: ending.retry_after_seconds,
+        cancel_tree: ending.cancel_tree,
+    }))
 }

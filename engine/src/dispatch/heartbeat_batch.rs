@@ -6,10 +6,11 @@ use std::{
 };
 
 use domain::{
-    Code, Document, ItemState, Problem, Time,
+    Code, Document, Problem, Time,
     api::{HeartbeatAnswer, HeartbeatOf, StepBody},
     dispatch::assignment::AssignmentId,
-    item::{EndedAs, Step},
+    document::canonical::is_same_value,
+    item::{ItemProgress, Step},
     limits,
 };
 use uuid::Uuid;
@@ -22,9 +23,13 @@ use crate::{
     },
     error::{Error, Result},
     flush::Batch,
-    store::dispatch::{
-        endings::{self, ClosedAssignmentRow},
-        leases::{self, Heartbeat, RenewedLease},
+    query::item_state,
+    store::{
+        dispatch::{
+            endings::{self, ClosedAssignmentRow},
+            leases::{self, Heartbeat, RenewedLease},
+        },
+        query::item_views,
     },
     task::in_task,
 };
@@ -127,12 +132,18 @@ impl Batch for HeartbeatBatch {
 }
 
 impl Engine {
-    /// Renews leases and records progress if given; answers are in request order (`lease-expiry`).
+    /// Renews leases and records progress if given; answers are in request order (`lease-expiry`). Progress that is not
+    /// valid refuses only its own heartbeat; the pointers of its errors begin at the heartbeat.
     pub async fn heartbeats(&self, caller: &Caller, heartbeats: Vec<HeartbeatOf>) -> Result<Vec<HeartbeatAnswer>> {
         caller.require(Scope::Work)?;
-        for (at, heartbeat) in heartbeats.iter().enumerate() {
-            check_progress(at, heartbeat)?;
-        }
+        let refused: Vec<Option<HeartbeatAnswer>> = heartbeats.iter().map(refuse_progress).collect();
+        let is_valid = |(heartbeat, refused): (HeartbeatOf, &Option<_>)| refused.is_none().then_some(heartbeat);
+        let heartbeats = heartbeats.into_iter().zip(&refused).filter_map(is_valid).collect();
+        let mut answers = self.valid_heartbeats(caller, heartbeats).await?.into_iter();
+        Ok(refused.into_iter().filter_map(|refused| refused.or_else(|| answers.next())).collect())
+    }
+
+    async fn valid_heartbeats(&self, caller: &Caller, heartbeats: Vec<HeartbeatOf>) -> Result<Vec<HeartbeatAnswer>> {
         let ids: Vec<AssignmentId> = heartbeats.iter().map(|heartbeat| heartbeat.assignment_id).collect();
         let holder = Holder::of(caller);
         let credential_id = caller.credential_id;
@@ -154,32 +165,31 @@ impl Engine {
         Ok(ids
             .into_iter()
             .map(|assignment_id| {
-                let mut answer =
-                    HeartbeatAnswer { assignment_id, status: 200, code: None, lease_expires_at: None, cancel: None };
-                if let Some(renewed) = renewed.get(&assignment_id.id) {
-                    answer.lease_expires_at = Some(Time(renewed.lease_expires_at));
-                    answer.cancel = Some(renewed.cancel);
-                } else {
-                    let code = if already_closed.contains_key(&assignment_id.id) {
-                        Code::AssignmentClosed
-                    } else {
-                        Code::NotFound
-                    };
-                    answer.status = code.status();
-                    answer.code = Some(code);
+                let renewed = renewed.get(&assignment_id.id);
+                let code = match renewed {
+                    Some(_) => None,
+                    None if already_closed.contains_key(&assignment_id.id) => Some(Code::AssignmentClosed),
+                    None => Some(Code::NotFound),
+                };
+                HeartbeatAnswer {
+                    assignment_id: assignment_id.into(),
+                    status: code.map_or(200, Code::status),
+                    code,
+                    errors: Vec::new(),
+                    lease_expires_at: renewed.map(|renewed| Time(renewed.lease_expires_at)),
+                    cancel: renewed.map(|renewed| renewed.cancel),
                 }
-                answer
             })
             .collect())
     }
 
-    /// Reason why an assignment is not open: `assignment_closed` or `not_found`.
+    /// Reason why an assignment is not open: `assignment_closed` with the state that the item has now, or `not_found`.
     pub async fn why_closed(&self, caller: &Caller, id: AssignmentId) -> Result<Problem> {
         let already_closed = self.already_closed(caller, vec![id]).await?;
-        Ok(already_closed.get(&id.id).map_or_else(
-            || Problem::not_found("assignment"),
-            |&(state, ended_as)| already_closed::assignment_closed(state, ended_as),
-        ))
+        let Some(closed_row) = already_closed.get(&id.id) else { return Ok(Problem::not_found("assignment")) };
+        let view = item_views::items(&self.0.core.pools.read, &[closed_row.item_id], false).await?.pop();
+        let state = view.map_or_else(|| already_closed::first_state(closed_row), |view| item_state(&view));
+        Ok(already_closed::assignment_closed(state, already_closed::ended_as(closed_row)))
     }
 
     /// Endings of these assignments, as far as they are visible to the caller.
@@ -187,26 +197,24 @@ impl Engine {
         &self,
         caller: &Caller,
         ids: Vec<AssignmentId>,
-    ) -> Result<HashMap<Uuid, (ItemState, EndedAs)>> {
-        let (core, assignment_ids) = (Arc::clone(&self.0.core), ids.iter().map(|id| id.id).collect::<Vec<_>>());
+    ) -> Result<HashMap<Uuid, ClosedAssignmentRow>> {
+        let core = &self.0.core;
+        let (pools, assignment_ids) = (core.pools.clone(), ids.iter().map(|id| id.id).collect::<Vec<_>>());
         let read_rows = async move {
-            let mut tx = crate::store::begin(&core.pools.hot).await?;
+            let mut tx = crate::store::begin(&pools.hot).await?;
             let rows = endings::closed_assignments(&mut tx, &assignment_ids).await?;
             crate::store::commit(tx).await?;
             Ok::<_, Error>(rows)
         };
         // In its own task: a client may abort a heartbeat and would leave the transaction open.
         let rows = in_task("reading closed assignments", read_rows).await?;
-        let rows: HashMap<Uuid, ClosedAssignmentRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
-        let ended = |id: AssignmentId| {
-            let row = rows.get(&id.id)?;
-            let ended_as = EndedAs::from_code(row.ended_as).unwrap_or(EndedAs::Cancelled);
-            let after = || already_closed::state_after(ended_as, row.retry_at.is_some());
-            let state = row.state.and_then(ItemState::from_code).unwrap_or_else(after);
-            let is_visible = self.0.core.may_see_outcome(row.pushed, id, caller.credential_id);
-            is_visible.then_some((id.id, (state, ended_as)))
+        let mut rows: HashMap<Uuid, ClosedAssignmentRow> = rows.into_iter().map(|row| (row.lease_id, row)).collect();
+        let is_visible = |id: &&AssignmentId| {
+            rows.get(&id.id).is_some_and(|row| core.may_see_outcome(row.pushed, **id, caller.credential_id))
         };
-        Ok(ids.into_iter().filter_map(ended).collect())
+        let visible: HashSet<Uuid> = ids.iter().filter(is_visible).map(|id| id.id).collect();
+        rows.retain(|id, _| visible.contains(id));
+        Ok(rows)
     }
 
     /// Records a step of an item atomically; steps only move forward (`steps`).
@@ -249,7 +257,7 @@ async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> 
         return Err(Error::refuse(Code::UnknownStep, format!("The job type declares these steps: {step_names}.")));
     };
     if let Some((_, name, data)) = leases::steps(&mut tx, &[lease.item_id]).await?.pop() {
-        if name == step.name && data == step.data.text() {
+        if name == step.name && is_same_value(&data, step.data.text()) {
             return Ok(Some(step));
         }
         if position_of(&name) >= Some(new) {
@@ -261,11 +269,16 @@ async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> 
     Ok(Some(step))
 }
 
-fn check_progress(at: usize, heartbeat: &HeartbeatOf) -> Result<(), Problem> {
-    let Some(progress) = &heartbeat.progress else { return Ok(()) };
-    let fault = |field: &str, detail: &str| {
-        Err(Problem::invalid_body([(format!("/heartbeats/{at}/progress/{field}"), detail.to_owned())]))
-    };
+/// Answer to a heartbeat whose progress is not valid.
+fn refuse_progress(heartbeat: &HeartbeatOf) -> Option<HeartbeatAnswer> {
+    let problem = check_progress(heartbeat.progress.as_ref()?).err()?;
+    Some(HeartbeatAnswer::refused(heartbeat.assignment_id.into(), problem))
+}
+
+/// Checks the progress of a heartbeat: counts from 0, and a message of limited length. `invalid_body` otherwise.
+pub fn check_progress(progress: &ItemProgress) -> Result<(), Problem> {
+    let fault =
+        |field: &str, detail: &str| Err(Problem::invalid_body([(format!("/progress/{field}"), detail.to_owned())]));
     if progress.done.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
         return fault("done", "expected a whole number from 0");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
-    Problem,
+    Code, Problem,
     api::{Claimed, Ended, EndingAnswer, FinishBody, Finished},
     dispatch::assignment::AssignmentId,
     limits,
@@ -141,16 +141,21 @@ impl Engine {
     pub async fn end(&self, caller: &Caller, id: impl Into<AssignmentId>, kind: EndingKind) -> Result<Ended> {
         caller.require(Scope::Work)?;
         let kind = self.check_ending(kind, "")?;
-        let AssignmentId { id: assignment_id, capability } = id.into();
+        let id: AssignmentId = id.into();
+        let AssignmentId { id: assignment_id, capability } = id;
         let command = EndCommand { assignment_id, capability, holder: Holder::of(caller), kind };
         let mut done = self.0.work.run(WorkCommand { endings: vec![command], claim: None }).await?;
         match done.endings.pop() {
+            Some(Err(problem)) if problem.code == Code::AssignmentClosed => {
+                Err(self.why_closed(caller, id).await?.into())
+            }
             Some(ended) => Ok(ended?),
             None => Err(Error::Broken("an ending without an answer".to_owned())),
         }
     }
 
-    /// Ends many assignments and claims the next ones. One invalid ending does not affect the others.
+    /// Ends many assignments and claims the next ones. One invalid ending does not affect the others; the pointers of its
+    /// errors begin at the ending.
     pub async fn finish(&self, caller: &Caller, body: FinishBody) -> Result<Finished> {
         caller.require(Scope::Work)?;
         if body.endings.len() > limits::MOST_ENDINGS {
@@ -170,26 +175,22 @@ impl Engine {
         let mut ids = Vec::with_capacity(body.endings.len());
         for ending in body.endings {
             let id = ending.assignment_id;
-            match self.check_ending(ending_validation::kind_of(ending), "") {
+            match ending_validation::kind_of(ending).and_then(|kind| self.check_ending(kind, "")) {
                 Ok(kind) => {
                     let AssignmentId { id: assignment_id, capability } = id;
                     endings.push(EndCommand { assignment_id, capability, holder: holder.clone(), kind });
                     ids.push(id);
                     answers.push(None);
                 }
-                Err(problem) => answers.push(Some(answer(id, Err(&problem)))),
+                Err(problem) => answers.push(Some(EndingAnswer::refused(id.into(), problem))),
             }
         }
         let done = self.0.work.run(WorkCommand { endings, claim }).await?;
-        let mut ended = ids.iter().zip(&done.endings).map(|(&id, r)| answer(id, r.as_ref().map(|_| ())));
+        let mut ended = ids.into_iter().zip(done.endings).map(|(id, ended)| match ended {
+            Ok(_) => EndingAnswer::accepted(id),
+            Err(problem) => EndingAnswer::refused(id.into(), problem),
+        });
         let endings = answers.into_iter().filter_map(|slot| slot.or_else(|| ended.next())).collect();
         Ok(Finished { endings, assignments: done.claimed.assignments })
-    }
-}
-
-fn answer(assignment_id: AssignmentId, result: Result<(), &Problem>) -> EndingAnswer {
-    match result {
-        Ok(()) => EndingAnswer { assignment_id, status: 200, code: None },
-        Err(problem) => EndingAnswer { assignment_id, status: problem.status, code: Some(problem.code) },
     }
 }

@@ -73,7 +73,7 @@ def test_a_job_is_created_once_and_its_items_are_worked_on(server: Server, clien
 
 
 def test_failures_have_their_kinds_and_retries(server: Server, client: Client, job_type: str) -> None:
-    items = [{"payload": word} for word in ("broken", "flaky", "bad", "given back")]
+    items = [{"payload": word} for word in ("broken", "flaky", "bad", "nul", "given back")]
     job = client.create_job({"type": job_type, "sealed": True, "items": items})
     seen: list[tuple[str, int]] = []
 
@@ -86,17 +86,23 @@ def test_failures_have_their_kinds_and_retries(server: Server, client: Client, j
                 raise ValueError("not now")
             case "bad":
                 return {"not": object()}  # type: ignore[dict-item]
+            case "nul":
+                task.progress(-1)
+                while task._progress is not None and not task.is_stopped:
+                    await asyncio.sleep(0.05)  # until the server has refused it, which must not cost the lease
+                return {"text": "\0"}
             case "given back" if task.attempt == 1:
                 raise Release()
         return {"word": task.payload}
 
     summary = work(server, job_type, handle, complete(job["id"]))
     failed = {line["payload"]: line["error"] for line in client.failures(job["id"])}
-    assert set(failed) == {"broken", "bad"}
+    assert set(failed) == {"broken", "bad", "nul"}
     assert (failed["broken"]["kind"], failed["broken"]["detail"]) == ("contract", {"missing": ["x"]})
     assert "result was refused" in failed["bad"]["message"]
+    assert "result was refused: 422 invalid_body at /endings/" in failed["nul"]["message"]
     assert ("flaky", 2) in seen and ("given back", 2) in seen and ("broken", 2) not in seen
-    assert summary == Summary(succeeded=2, failed=3, released=1)
+    assert summary == Summary(succeeded=2, failed=4, released=1)
 
 
 def test_a_handler_waits_for_an_event_and_gets_it(server: Server, client: Client, job_type: str) -> None:

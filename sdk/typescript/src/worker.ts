@@ -373,23 +373,27 @@ export class Worker<Payload = unknown> {
           idempotent: true,
         });
         const answer = endings[0];
-        if (answer?.status !== 200) {
+        const status = answer?.status ?? 0;
+        if (status === 0 || status === 429 || status >= 500) {
+          failures += 1;
+          await sleep(backoff(failures));
+          continue;
+        }
+        if (![200, 404, 409, 410].includes(status)) {
+          const [error] = answer?.errors ?? [];
+          const why = `${status} ${answer?.code}${error === undefined ? '' : ` at ${error.pointer}: ${error.detail}`}`;
+          if (this.#refuse(ending, why)) continue;
+          return;
+        }
+        if (status !== 200) {
           this.#options.warn(`assignment ${ending.assignment_id} was over: ${answer?.code}`);
           this.summary.lost += 1;
         } else if ('error' in ending) this.summary.failed += 1;
         else this.summary.succeeded += 1;
         return;
       } catch (cause) {
-        const refused = cause instanceof ApiError || cause instanceof TypeError;
-        if (refused && 'result' in ending) {
-          // A result that cannot be sent is a failure that no retry heals.
-          const message = `The result was refused: ${messageOf(cause)}`.slice(0, 1_000);
-          delete ending['result'];
-          Object.assign(ending, { error: { message }, retryable: false });
-        } else if (refused) {
-          this.#options.warn(messageOf(cause));
-          this.summary.lost += 1;
-          return;
+        if (cause instanceof ApiError || cause instanceof TypeError) {
+          if (!this.#refuse(ending, messageOf(cause))) return;
         } else {
           failures += 1;
           this.#options.warn(messageOf(cause));
@@ -397,6 +401,18 @@ export class Worker<Payload = unknown> {
         }
       }
     }
+  }
+
+  /** Makes a result that the server does not take a failure, which no retry heals. False: it was one already. */
+  #refuse(ending: Ending, why: string): boolean {
+    this.#options.warn(`a result was refused: ${why}`);
+    if (!('result' in ending)) {
+      this.summary.lost += 1;
+      return false;
+    }
+    delete ending['result'];
+    Object.assign(ending, { error: { message: `The result was refused: ${why}`.slice(0, 1_000) }, retryable: false });
+    return true;
   }
 
   async #beat(over: AbortSignal): Promise<void> {
@@ -434,9 +450,16 @@ export class Worker<Payload = unknown> {
       answer.heartbeats.forEach((beat, place) => {
         const held = due[place];
         if (held === undefined) return;
+        if ([404, 409, 410].includes(beat.status)) return this.#lose(held);
+        if (beat.status !== 200) {
+          // Progress that the server does not take must not cost the lease: the next heartbeat goes without it.
+          this.#options.warn(`progress of item ${held.assignment.item.id} was refused: ${JSON.stringify(beat.errors)}`);
+          if (held.progress === progress[place]) held.progress = undefined;
+          [held.due, held.sent] = [at + Math.min(1, held.interval / 4), held.progress];
+          return;
+        }
         [held.due, held.answered, held.sent] = [at + held.interval, at, progress[place]];
-        if (beat.status !== 200) this.#lose(held);
-        else if (beat.cancel === true) held.stop.abort();
+        if (beat.cancel === true) held.stop.abort();
       });
     } catch (cause) {
       this.#options.warn(messageOf(cause));

@@ -56,21 +56,23 @@ test('a job is created once and its items are worked on', async () => {
 
 test('failures have their kinds and retries', async () => {
   const type = await jobType();
-  const items = ['broken', 'flaky', 'bad', 'given back'].map((payload) => ({ payload }));
+  const items = ['broken', 'flaky', 'bad', 'nul', 'given back'].map((payload) => ({ payload }));
   const { id } = await client.createJob({ type, sealed: true, items });
   const handle = async (task) => {
     if (task.payload === 'broken') throw new Failure('never', { kind: 'contract', detail: { missing: ['x'] }, retryable: false });
     if (task.payload === 'flaky' && task.attempt === 1) throw new RangeError('not now');
     if (task.payload === 'bad') return { not: 1n };
+    if (task.payload === 'nul') return { text: '\0' };
     if (task.payload === 'given back' && task.attempt === 1) throw new Release();
     return { word: task.payload };
   };
   const summary = await work(type, handle, client.wait(id));
-  assert.deepEqual(summary, { succeeded: 2, failed: 3, released: 1, lost: 0 });
+  assert.deepEqual(summary, { succeeded: 2, failed: 4, released: 1, lost: 0 });
   const failed = new Map((await collect(client.failures(id))).map((line) => [line.payload, line.error]));
-  assert.deepEqual([...failed.keys()].sort(), ['bad', 'broken']);
+  assert.deepEqual([...failed.keys()].sort(), ['bad', 'broken', 'nul']);
   assert.deepEqual([failed.get('broken').kind, failed.get('broken').detail], ['contract', { missing: ['x'] }]);
   assert.match(failed.get('bad').message, /result was refused/);
+  assert.match(failed.get('nul').message, /result was refused: 422 invalid_body at \/endings\//);
 });
 
 test('a handler waits for an event and gets it', async () => {

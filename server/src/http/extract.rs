@@ -5,6 +5,7 @@
 //! type, in which an array never stands for an object. Documents inside keep their text. No handler uses axum's own
 //! `Json`, `Query` or `Path`.
 
+mod parts; // lists of independent requests
 mod reason; // reason for an action
 mod request_body; // body of a request, bounded in size and time
 
@@ -22,6 +23,7 @@ use crate::{
     json_body,
 };
 
+pub use parts::{AssignmentList, JsonParts, complete, read_parts};
 pub use reason::{Reason, ReasonParameter};
 pub use request_body::{BodyTimeout, body, chunks, drain, hold};
 

@@ -11,6 +11,7 @@ mod alert_mail; // alerts by mail
 mod alerts;
 mod api_reference; // pages of operations, and requests sent from them
 mod assignment_capabilities;
+mod assignment_lists;
 mod audit;
 mod audit_exports;
 mod audit_trail;

@@ -90,7 +90,7 @@ async fn lease_expiry_returns_item_to_queue_and_refuses_late_result() {
 
     let late = format!("/api/v1/assignments/{}/result", id(&lost));
     let refused = server.post(&late, json!({"result": {"late": true}})).await.expect_problem(409, "assignment_closed");
-    assert_eq!((&refused["ended_as"], &refused["item_state"]), (&json!("lease_lost"), &json!("available")));
+    assert_eq!((&refused["ended_as"], &refused["item_state"]), (&json!("lease_lost"), &json!("running")));
     end(&server, &again, "result", json!({"result": {"by": "second"}})).await;
     server.post(&late, json!({"result": {"late": true}})).await.expect_problem(409, "assignment_closed");
 

@@ -57,9 +57,9 @@ async fn array_instead_of_object_is_refused() {
         ("POST", assignment_path("result"), json!([1]), ""),
         ("POST", assignment_path("failure"), json!({"error": ["message"]}), "/error"),
         ("POST", assignment_path("release"), json!([5]), ""),
-        ("POST", "/api/v1/assignments/finish".into(), json!({"endings": [[upload, 1]]}), "/endings/0"),
+        ("POST", "/api/v1/assignments/finish".into(), json!({"endings": ["a"], "claim": null, "a": 1}), "/a"),
         ("POST", "/api/v1/assignments/finish".into(), json!({"endings": [], "claim": ["w"]}), "/claim"),
-        ("POST", "/api/v1/assignments/heartbeat".into(), json!({"heartbeats": [[upload]]}), "/heartbeats/0"),
+        ("POST", "/api/v1/assignments/heartbeat".into(), json!({"heartbeats": {}}), "/heartbeats"),
         (
             "POST",
             "/api/v1/bulk-operations".into(),

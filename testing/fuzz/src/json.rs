@@ -2,7 +2,7 @@
 
 use domain::{
     Document,
-    api::{NewItem, NewJob},
+    api::{FinishBody, HeartbeatsBody, NewItem, NewJob},
     document::{
         canonical::canonical,
         pointer::{Pointer, elements, find, members},
@@ -16,6 +16,7 @@ use domain::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
+use server::http::extract::{AssignmentList, read_parts};
 
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
@@ -97,6 +98,8 @@ pub fn body(data: &[u8]) {
         || server::json_body::read::<NewSavedView>(data).is_ok()
         || server::json_body::read::<NoticeSettingsPatch>(data).is_ok();
     assert!(is_object || !is_taken, "an array was taken for an object");
+    list_of_assignments::<FinishBody>(data);
+    list_of_assignments::<HeartbeatsBody>(data);
     if let Ok(text) = std::str::from_utf8(data)
         && Document::parse(text.to_owned()).is_ok()
     {
@@ -105,6 +108,13 @@ pub fn body(data: &[u8]) {
         assert_eq!(chained([0; 32], text), chained([0; 32], &canonical(text)));
         fingerprint_without_id(text);
     }
+}
+
+/// A list of endings or heartbeats: elements are left out only if the body is refused with them.
+fn list_of_assignments<T: AssignmentList>(data: &[u8]) {
+    let Ok(parts) = read_parts::<T>(data) else { return };
+    assert_eq!(parts.malformed.is_empty(), server::json_body::read::<T>(data).is_ok(), "left out for no reason");
+    assert!(parts.malformed.is_sorted_by(|one, next| one.at < next.at), "the same place twice");
 }
 
 /// A feed rule, a payload and a result, each on its own line.

@@ -462,16 +462,19 @@ class Worker:
                     for ending in endings:
                         await self._finish([ending])
                     return
-                log.error("a result was refused: %s", error)
-                message = f"The result was refused: {error}"[:1_000]
-                failed = {"assignment_id": endings[0]["assignment_id"], "error": {"message": message}}
-                if "error" in endings[0]:
-                    self.summary.lost += 1
-                    self._forget(failed["assignment_id"])
-                    return
-                endings = [failed | {"retryable": False}]
+                await self._finish_refused(endings[0], str(error))
+                return
         for ending, answer in zip(endings, answers, strict=True):
-            if answer["status"] != 200:
+            status = answer["status"]
+            if status == 429 or status >= 500:
+                await asyncio.sleep(backoff(1))
+                await self._endings.put(ending)
+                continue
+            if status not in (200, 404, 409, 410):
+                at = "".join(f" at {error['pointer']}: {error['detail']}" for error in answer.get("errors", [])[:1])
+                await self._finish_refused(ending, f"{status} {answer.get('code')}{at}")
+                continue
+            if status != 200:
                 log.warning("assignment %s was over: %s", ending["assignment_id"], answer.get("code"))
                 self.summary.lost += 1
             elif "error" in ending:
@@ -479,6 +482,17 @@ class Worker:
             else:
                 self.summary.succeeded += 1
             self._forget(ending["assignment_id"])
+
+    async def _finish_refused(self, ending: dict[str, Any], why: str) -> None:
+        """Makes a result that the server does not take a failure: it would be refused every time."""
+        log.error("a result was refused: %s", why)
+        if "error" in ending:
+            self.summary.lost += 1
+            self._forget(ending["assignment_id"])
+            return
+        message = f"The result was refused: {why}"[:1_000]
+        failed = {"assignment_id": ending["assignment_id"], "error": {"message": message}, "retryable": False}
+        await self._finish([failed])
 
     # Heartbeats
 
@@ -519,13 +533,20 @@ class Worker:
             for held in due.values():
                 held.due = time.monotonic() + min(1.0, held.interval / 4)
             return
-        for answer in answers:
-            held = due[answer["assignment_id"]]
-            held.due, held.answered = now + held.interval, now
-            held.sent_progress = progress[answer["assignment_id"]]
-            if answer["status"] != 200:
+        for (name, held), answer in zip(due.items(), answers, strict=True):
+            if answer["status"] in (404, 409, 410):
                 self._lose(held)
-            elif answer.get("cancel"):
+                continue
+            if answer["status"] != 200:
+                # Progress that the server does not take must not cost the lease: the next heartbeat goes without it.
+                log.warning("progress of item %s was refused: %s", held.task.item_id, answer.get("errors"))
+                if held.task._progress is progress[name]:
+                    held.task._progress = None
+                held.due, held.sent_progress = now + min(1.0, held.interval / 4), held.task._progress
+                continue
+            held.due, held.answered = now + held.interval, now
+            held.sent_progress = progress[name]
+            if answer.get("cancel"):
                 held.task._stopped.set()
                 self._stop_later(held)
 

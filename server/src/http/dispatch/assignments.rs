@@ -16,7 +16,7 @@ use domain::{
 };
 
 use crate::http::{
-    extract::{Json, JsonOrDefault, Path, is_null},
+    extract::{Json, JsonOrDefault, JsonParts, Path, complete, is_null},
     trace::Trace,
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         error::{Error, Result},
     },
 };
-use engine::EndingKind;
+use engine::{EndingKind, check_progress};
 
 /// Claim items
 ///
@@ -63,6 +63,7 @@ pub async fn heartbeat_assignment(
     Path(id): Path<AssignmentId>,
     JsonOrDefault(body): JsonOrDefault<HeartbeatBody>,
 ) -> Result<Answer<Heartbeat>> {
+    body.progress.as_ref().map_or(Ok(()), check_progress)?;
     let heartbeat = HeartbeatOf { assignment_id: id, progress: body.progress };
     let answer = app.engine.heartbeats(&caller, vec![heartbeat]).await?.pop();
     let alive = answer.and_then(|answer| Some((answer.lease_expires_at?, answer.cancel.unwrap_or(false))));
@@ -140,15 +141,17 @@ pub async fn release_assignment(
 
 /// End many assignments and claim the next items
 ///
-/// Returns results in request order; a refused one does not affect the others. All endings and the claim share one
-/// transaction, which makes this the cheapest way to process many items. The claim takes no `wait_seconds`.
+/// Returns results in request order; a refused one does not affect the others, even one that is malformed: its result is
+/// 422 `invalid_body` with `errors`. An ending has a `result`, an `error`, or neither, which is the result `{}`. All
+/// endings and the claim share one transaction, which makes this the cheapest way to process many items. The claim takes
+/// no `wait_seconds`.
 #[utoipa::path(post, path = "/assignments/finish", tag = "assignments", request_body = FinishBody,
     responses((status = 200, body = Finished)))]
 pub async fn finish_assignments(
     State(app): State<App>,
     Worker(caller): Worker,
     Trace(trace): Trace,
-    Json(body): Json<FinishBody>,
+    JsonParts { body, malformed }: JsonParts<FinishBody>,
 ) -> Result<Answer<Finished>> {
     let began = SystemTime::now();
     if let Some(claim) = &body.claim {
@@ -156,22 +159,25 @@ pub async fn finish_assignments(
     }
     let mut finished = app.engine.finish(&caller, body).await?;
     finished.assignments.iter_mut().for_each(|assignment| app.traces.handed_out(assignment, began, trace));
+    complete::<FinishBody>(&mut finished.endings, malformed);
     Ok(Answer(finished))
 }
 
 /// Extend the leases of many assignments
 ///
 /// One request for all items that a worker holds. Returns results in request order, each with the status of the single
-/// request: 200, 404 or 409.
+/// request: 200, 404, 409 or 422. A refused one, even one that is malformed, does not affect the others.
 #[utoipa::path(post, path = "/assignments/heartbeat", tag = "assignments", request_body = HeartbeatsBody,
     responses((status = 200, body = Heartbeats)))]
 pub async fn heartbeat_assignments(
     State(app): State<App>,
     Worker(caller): Worker,
-    Json(body): Json<HeartbeatsBody>,
+    JsonParts { body, malformed }: JsonParts<HeartbeatsBody>,
 ) -> Result<Answer<Heartbeats>> {
-    if body.heartbeats.len() > MOST_HEARTBEATS {
+    if body.heartbeats.len() + malformed.len() > MOST_HEARTBEATS {
         return Err(Error::refuse(Code::TooLarge, format!("At most {MOST_HEARTBEATS} heartbeats a request.")));
     }
-    Ok(Answer(Heartbeats { heartbeats: app.engine.heartbeats(&caller, body.heartbeats).await? }))
+    let mut heartbeats = app.engine.heartbeats(&caller, body.heartbeats).await?;
+    complete::<HeartbeatsBody>(&mut heartbeats, malformed);
+    Ok(Answer(Heartbeats { heartbeats }))
 }
