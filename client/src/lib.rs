@@ -31,6 +31,7 @@
 //! ```
 
 mod admin;
+mod alert_channels;
 mod api;
 mod bulk;
 mod client;

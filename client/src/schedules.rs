@@ -1,7 +1,7 @@
 //! Schedules (`schedules`), and search.
 
 use domain::{
-    api::{NewSchedule, Page, Schedule, ScheduleRun, SearchResults},
+    api::{NewSchedule, Page, Schedule, SchedulePatch, ScheduleRun, SearchResults},
     id::Uuid,
 };
 use reqwest::Method;
@@ -29,6 +29,11 @@ impl Client {
     /// Ticks of a schedule, newest first.
     pub async fn schedule_runs(&self, id: Uuid, page: &PageQuery) -> Result<Page<ScheduleRun>> {
         self.list(self.get(&["schedules", &id.to_string(), "runs"]), page).await
+    }
+
+    /// Changes the given fields of a schedule. After a change by its owner, it has the rights of this token.
+    pub async fn patch_schedule(&self, id: Uuid, patch: &SchedulePatch) -> Result<Schedule> {
+        self.fetch(self.call(Method::PATCH, &["schedules", &id.to_string()]).json(patch)).await
     }
 
     /// Deletes a schedule; its trees stay.

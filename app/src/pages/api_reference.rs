@@ -4,6 +4,7 @@
 //! The form sends the request with the session of its reader, so it does what the reader may do. What deletes, ends, or
 //! stops something is shown first and sent after a confirmation. No scripts are needed.
 
+mod methods; // methods of the clients
 mod operation; // page of one operation
 mod snippets; // requests in programs
 mod try_it; // form that sends an operation, and its response

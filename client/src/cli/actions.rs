@@ -1,4 +1,5 @@
 //! `treeline retry`, `cancel` and `replay`: the id decides if one item is meant, or a job with everything below it.
+//! `treeline event` sends an item the event that it waits for.
 
 use std::io::IsTerminal as _;
 
@@ -7,6 +8,7 @@ use domain::{
     Code, Document, Item, ItemState, Job,
     api::{BulkAction, BulkOperation, BulkState, BulkTarget, NewBulk, ReplayBody, RetryBody},
     dispatch::progress::grouped,
+    event_wait::EventBody,
     id::Uuid,
     query::topic::Topic,
 };
@@ -63,6 +65,20 @@ pub(super) struct ReplayOptions {
     reason: Option<String>,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct EventOptions {
+    /// ID of an item that is waiting_for_event.
+    id: Uuid,
+    /// Name of the event.
+    name: String,
+    /// Data for the next attempt, as JSON, @FILE, or @- for standard input; must fit the form if the item has one.
+    #[arg(long, value_name = "JSON")]
+    data: Option<String>,
+    /// Stored in the audit log.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
 /// Subject of an action.
 enum Subject {
     Job(Box<Job>),
@@ -100,7 +116,7 @@ pub(super) async fn retry(client: &Client, options: RetryOptions, json: bool) ->
     match (Subject::of(client, options.id).await?, options.for_a_job()) {
         (Subject::Item(_), Some(name)) => anyhow::bail!("{name} is for a job, and {} is an item", options.id),
         (Subject::Item(item), None) => {
-            let payload = options.payload.as_deref().map(input::payload).transpose()?;
+            let payload = options.payload.as_deref().map(|text| input::document("payload", text)).transpose()?;
             let body = RetryBody { payload, restart: options.restart, reason: options.reason, ..RetryBody::default() };
             item_line(&client.retry_item(item.id, &body).await?, json);
             Ok(Exit::Done)
@@ -201,7 +217,7 @@ pub(super) async fn cancel(client: &Client, options: &CancelOptions, json: bool)
 pub(super) async fn replay(client: &Client, options: ReplayOptions, json: bool) -> anyhow::Result<Exit> {
     let new = match Subject::of(client, options.id).await? {
         Subject::Item(item) => {
-            let payload = options.payload.as_deref().map(input::payload).transpose()?;
+            let payload = options.payload.as_deref().map(|text| input::document("payload", text)).transpose()?;
             let body = ReplayBody { payload, reason: options.reason, ..ReplayBody::default() };
             client.replay_item(item.id, &body).await?
         }
@@ -211,6 +227,13 @@ pub(super) async fn replay(client: &Client, options: ReplayOptions, json: bool) 
         Subject::Job(job) => client.replay_job(job.id, options.reason.as_deref()).await?,
     };
     job_line(client, &new, json);
+    Ok(Exit::Done)
+}
+
+pub(super) async fn event(client: &Client, options: EventOptions, json: bool) -> anyhow::Result<Exit> {
+    let data = options.data.as_deref().map(|text| input::document("data", text)).transpose()?;
+    let body = EventBody { name: options.name, data, reason: options.reason };
+    item_line(&client.send_event(options.id, &body).await?, json);
     Ok(Exit::Done)
 }
 

@@ -21,13 +21,13 @@ pub(super) fn body<T: DeserializeOwned>(path: &str) -> anyhow::Result<T> {
     serde_json::from_str(&file(path)?).with_context(|| path.to_owned())
 }
 
-/// Reads a payload: JSON, or `@FILE`, or `@-` for standard input.
-pub(super) fn payload(text: &str) -> anyhow::Result<Document> {
+/// Reads a document: JSON, or `@FILE`, or `@-` for standard input. `what` names it in an error.
+pub(super) fn document(what: &str, text: &str) -> anyhow::Result<Document> {
     let text = match text.strip_prefix('@') {
         Some(path) => file(path)?,
         None => text.to_owned(),
     };
-    Document::parse(text).map_err(|error| anyhow!("the payload is not JSON: {error}"))
+    Document::parse(text).map_err(|error| anyhow!("the {what} is not JSON: {error}"))
 }
 
 #[cfg(test)]
@@ -35,7 +35,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_json_or_a_file_of_it() {
+    fn a_document_is_json_or_a_file_of_it() {
+        let payload = |text: &str| document("payload", text);
         assert_eq!(payload(r#"{"a": 1}"#).expect("JSON").text(), r#"{"a": 1}"#);
         assert!(payload("{a: 1}").is_err());
         assert!(payload("@/no/such/file").expect_err("no file").to_string().contains("/no/such/file"));

@@ -4,6 +4,7 @@
 //! The commands use only the library.
 
 mod actions;
+mod alerts;
 mod child;
 mod contexts;
 mod input;
@@ -89,6 +90,8 @@ enum Command {
     Cancel(actions::CancelOptions),
     /// Replay a complete tree, or an item, as a new tree.
     Replay(actions::ReplayOptions),
+    /// Send an item the event that it waits for, such as an approval.
+    Event(actions::EventOptions),
     /// Find jobs, items, errors, files, workers and job types by id, name, key or text.
     Search { text: String },
     /// List job types, or manage one.
@@ -97,6 +100,10 @@ enum Command {
     Tokens(tokens::Options),
     /// List schedules, or manage one.
     Schedules(schedules::Options),
+    /// List open alerts, newest first.
+    Alerts,
+    /// List alert channels, or manage one.
+    AlertChannels(alerts::ChannelOptions),
     /// Check a token, read from standard input, and store it with its server as a context.
     Login(login::Options),
     /// List the stored servers, or choose the one in use.
@@ -264,10 +271,13 @@ async fn perform(command: Command, client: Client, json: bool) -> anyhow::Result
         Command::Retry(options) => actions::retry(&client, options, json).await,
         Command::Cancel(options) => actions::cancel(&client, &options, json).await,
         Command::Replay(options) => actions::replay(&client, options, json).await,
+        Command::Event(options) => actions::event(&client, options, json).await,
         Command::Search { text } => search::search(&client, &text, json).await,
         Command::Types(options) => types::run(&client, options, json).await,
         Command::Tokens(options) => tokens::run(&client, options, json).await,
         Command::Schedules(options) => schedules::run(&client, options, json).await,
+        Command::Alerts => alerts::list(&client, json).await,
+        Command::AlertChannels(options) => alerts::channels(&client, options, json).await,
         Command::Login(_) | Command::Context(_) | Command::Completion { .. } => Ok(Exit::Done),
     }
 }

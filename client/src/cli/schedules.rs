@@ -2,7 +2,8 @@
 
 use client::{Client, PageQuery};
 use domain::{
-    api::{NewSchedule, Schedule, ScheduleRun},
+    Time,
+    api::{CatchUp, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun},
     id::Uuid,
 };
 
@@ -24,6 +25,8 @@ enum Command {
     Runs { id: Uuid },
     /// Create a schedule from a JSON file, the body of `POST /schedules`; `-` reads standard input.
     Create { file: String },
+    /// Change the given fields of a schedule. Its ticks and trees so far stay.
+    Edit(Edit),
     /// Create a tree now.
     Run(Change),
     /// Skip all ticks until the schedule is resumed.
@@ -42,6 +45,87 @@ struct Change {
     reason: Option<String>,
 }
 
+#[derive(Debug, clap::Args)]
+#[group(id = "fields", required = true, multiple = true)]
+struct Fields {
+    /// Display name.
+    #[arg(long)]
+    name: Option<String>,
+    /// Cron expression of five or six fields, or a form such as @daily.
+    #[arg(long, value_name = "EXPRESSION")]
+    cron: Option<String>,
+    /// IANA time zone, such as Europe/Berlin.
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// JSON file with the job of a tick, the body of `POST /jobs`; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    job: Option<String>,
+    /// What a tick does while the previous tree is not complete: skip, queue or cancel_previous.
+    #[arg(long, value_name = "RULE", value_parser = overlap)]
+    overlap: Option<Overlap>,
+    /// Missed ticks that create a tree: none, last or all.
+    #[arg(long, value_name = "RULE", value_parser = catch_up)]
+    catch_up: Option<CatchUp>,
+    /// Age up to which a missed tick creates a tree.
+    #[arg(long, value_name = "SECONDS")]
+    catch_up_window_seconds: Option<i64>,
+    /// Time before which there are no ticks, such as 2027-01-31T00:00:00Z, or none.
+    #[arg(long, value_name = "TIME", value_parser = bound)]
+    starts_at: Option<Bound>,
+    /// Time after which there are no ticks, or none.
+    #[arg(long, value_name = "TIME", value_parser = bound)]
+    ends_at: Option<Bound>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Edit {
+    id: Uuid,
+    #[command(flatten)]
+    fields: Fields,
+    /// Required on someone else's schedule; stored in the audit log.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+/// First or last time of a schedule; `None` removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bound(Option<Time>);
+
+fn bound(text: &str) -> Result<Bound, String> {
+    match (text, Time::parse(text)) {
+        ("none", _) => Ok(Bound(None)),
+        (_, Some(time)) => Ok(Bound(Some(time))),
+        (_, None) => Err("expected a time such as 2027-01-31T00:00:00Z, or none".to_owned()),
+    }
+}
+
+fn overlap(text: &str) -> Result<Overlap, String> {
+    Overlap::parse(text).ok_or_else(|| "expected skip, queue or cancel_previous".to_owned())
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    CatchUp::parse(text).ok_or_else(|| "expected none, last or all".to_owned())
+}
+
+impl Edit {
+    fn patch(self) -> anyhow::Result<SchedulePatch> {
+        let fields = self.fields;
+        Ok(SchedulePatch {
+            name: fields.name,
+            cron: fields.cron,
+            time_zone: fields.time_zone,
+            job: fields.job.as_deref().map(input::body).transpose()?,
+            overlap: fields.overlap,
+            catch_up: fields.catch_up,
+            catch_up_window_seconds: fields.catch_up_window_seconds,
+            starts_at: fields.starts_at.map(|Bound(time)| time),
+            ends_at: fields.ends_at.map(|Bound(time)| time),
+            paused: None,
+            reason: self.reason,
+        })
+    }
+}
+
 pub(super) async fn run(client: &Client, options: Options, json: bool) -> anyhow::Result<Exit> {
     match options.command.unwrap_or(Command::List) {
         Command::List => print(&all(async |page: &PageQuery| client.schedules(page).await).await?, json),
@@ -54,6 +138,7 @@ pub(super) async fn run(client: &Client, options: Options, json: bool) -> anyhow
             let new: NewSchedule = input::body(&file)?;
             print(&[client.create_schedule(&new).await?], json);
         }
+        Command::Edit(edit) => print(&[client.patch_schedule(edit.id, &edit.patch()?).await?], json),
         Command::Run(Change { id, reason }) => {
             let schedule = client.run_schedule(id, reason.as_deref()).await?;
             if json {

@@ -1,5 +1,6 @@
 //! The commands of `treeline`, as a person or a script runs them, each test against a server of its own.
 
+mod management;
 #[path = "../../../examples/tests/scenarios/support.rs"]
 mod support;
 mod tutorial; // docs/tutorials/developer.md

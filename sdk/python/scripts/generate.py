@@ -1,4 +1,4 @@
-"""Generates `types.py` from the API description and the synchronous client from the asynchronous one.
+"""Generates `types.py` from the API description, and the files of the synchronous client from the asynchronous ones.
 
     python scripts/generate.py openapi.json [--check]
 
@@ -39,10 +39,12 @@ def types(description: str) -> str:
     return HEAD + text
 
 
-def client() -> str:
+def synchronous(name: str) -> str:
     words = {
         "AsyncClient": "Client",
         "AsyncIterator": "Iterator",
+        "AsyncManagement": "Management",
+        "_aio_management": "_management",
         "aclose": "close",
         "aiter_lines": "iter_lines",
         "aiter_bytes": "iter_bytes",
@@ -52,22 +54,25 @@ def client() -> str:
     with tempfile.TemporaryDirectory() as folder:
         source, target = pathlib.Path(folder) / "aio", pathlib.Path(folder) / "sync"
         source.mkdir()
-        (source / "client.py").write_text((PACKAGE / "aio.py").read_text())
+        (source / name).write_text((PACKAGE / name).read_text())
         rule = unasync.Rule(fromdir="/aio/", todir="/sync/", additional_replacements=words)
-        unasync.unasync_files([str(source / "client.py")], [rule])
-        text = (target / "client.py").read_text()
+        unasync.unasync_files([str(source / name)], [rule])
+        text = (target / name).read_text()
     text = text.replace("import time\nimport json", "import json", 1)
-    return text.replace(
-        "Asynchronous client of the Treeline API.",
-        "Synchronous client of the Treeline API, generated from `aio.py` by scripts/generate.py.",
-        1,
-    )
+    title, rest = text.split("\n", 1)
+    title = title.replace('"""Asynchronous', '"""Synchronous', 1).removesuffix('."""')
+    return f'{title}, generated from `{name}` by scripts/generate.py."""\n{rest}'
 
 
 def main() -> int:
     description, check = sys.argv[1], "--check" in sys.argv[2:]
     differ = False
-    for name, text in (("types.py", types(description)), ("client.py", client())):
+    files = {
+        "types.py": types(description),
+        "client.py": synchronous("aio.py"),
+        "_management.py": synchronous("_aio_management.py"),
+    }
+    for name, text in files.items():
         path = PACKAGE / name
         if path.exists() and path.read_text() == text:
             continue

@@ -1,4 +1,6 @@
 import { ApiError, ConnectionFailed, type Problem } from './errors.js';
+import { Management } from './management.js';
+import type { Filters, NewItem, NewJob, RequestOptions } from './options.js';
 import { backoff, mayRepeat, retryAfter, sleep } from './retry.js';
 import type * as t from './schema.js';
 import { eventsOf, linesOf } from './sse.js';
@@ -22,26 +24,9 @@ export interface ClientOptions {
   readonly fetch?: typeof fetch;
 }
 
-export interface RequestOptions {
-  readonly body?: unknown;
-  readonly params?: Readonly<Record<string, string | number | boolean | undefined>>;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** True if the request may be sent twice. Default: GET, PUT, DELETE, and requests with an `Idempotency-Key`. */
-  readonly idempotent?: boolean;
-  readonly retryTimeout?: number;
-  readonly signal?: AbortSignal | undefined;
-}
-
 interface Sent extends RequestOptions {
   readonly raw?: Blob | undefined;
 }
-
-type Filters = Readonly<Record<string, string | number | boolean | undefined>>;
-
-/** New job; `type` is its job type. */
-export type NewJob = Partial<t.NewJob> & { readonly type: string };
-/** New item. */
-export type NewItem = Partial<t.NewItem>;
 
 const variable = (name: string): string | undefined =>
   (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name];
@@ -50,7 +35,7 @@ const variable = (name: string): string | undefined =>
  * Client of one server, with one token. Calls that can be repeated without doing anything twice are sent again while
  * the server is busy or away; other calls only if the server surely did nothing.
  */
-export class Client {
+export class Client extends Management {
   readonly url: string;
   readonly #retryTimeout: number;
   readonly #chunk: number;
@@ -58,6 +43,7 @@ export class Client {
   readonly #fetch: typeof fetch;
 
   constructor(options: ClientOptions = {}) {
+    super();
     this.url = (options.url ?? variable('TREELINE_URL') ?? 'http://127.0.0.1:3000').replace(/\/+$/, '');
     const token = options.token ?? variable('TREELINE_TOKEN');
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -159,11 +145,6 @@ export class Client {
   /** Owner of the token, and its scopes. */
   me(): Promise<t.CurrentCaller> {
     return this.request('GET', '/me');
-  }
-
-  /** Creates or replaces a job type. Omitted fields get their defaults. */
-  putJobType(name: string, fields: Readonly<Record<string, unknown>> = {}): Promise<t.JobType> {
-    return this.request('PUT', `/job-types/${name}`, { body: { name, ...fields } });
   }
 
   /**

@@ -1,8 +1,10 @@
 //! A request as a program sends it: with curl, the SDKs, the Rust client, and the command line.
 //!
-//! Operations for which a client has a method are in [`METHODS`]; a test finds every method in the client's source.
+//! Operations for which a client has a method are in [`methods`](super::methods).
 
 use domain::Document;
+
+use super::methods::{is_many, methods_of};
 
 /// Parts of a request, with a value for everything that is needed.
 #[derive(Clone, Debug, Default)]
@@ -24,101 +26,6 @@ pub(super) struct Snippet {
     pub text: String,
 }
 
-/// Methods of the clients for one operation: `{0}` and `{1}` are values of the path, `{body}` the body, `{query}` the
-/// query as named arguments. Empty where a client has none.
-struct Methods {
-    operation: &'static str,
-    python: &'static str,
-    typescript: &'static str,
-    rust: &'static str,
-    cli: &'static str,
-}
-
-const fn methods(
-    operation: &'static str,
-    [python, typescript]: [&'static str; 2],
-    rust: &'static str,
-    cli: &'static str,
-) -> Methods {
-    Methods { operation, python, typescript, rust, cli }
-}
-
-/// Neither SDK has a method of its own.
-const NONE: [&str; 2] = ["", ""];
-
-#[rustfmt::skip]
-const METHODS: &[Methods] = &[
-    methods("get_me", ["me()", "me()"], "me()", ""),
-    methods("list_job_types", NONE, "job_types()", "types list"),
-    methods("get_job_type", NONE, "job_type({0})", "types show {0}"),
-    methods("create_job_type", NONE, "create_job_type(&body)", ""),
-    methods("delete_job_type", NONE, "delete_job_type({0})", "types delete {0}"),
-    methods("pause_job_type", NONE, "pause_job_type({0})", "types pause {0}"),
-    methods("resume_job_type", NONE, "resume_job_type({0})", "types resume {0}"),
-    methods("create_job", ["create_job({body})", "createJob({body})"], "create_job(&body)", ""),
-    methods("list_jobs", ["jobs({query})", "jobs({query})"], "jobs(&JobFilter::default())", "jobs"),
-    methods("get_job", ["job({0})", "job({0})"], "job({0}.parse()?)", "job {0}"),
-    methods("put_job", NONE, "put_job({0}.parse()?, &body)", ""),
-    methods("delete_job", NONE, "delete_job({0}.parse()?, None)", ""),
-    methods("seal_job", ["seal({0})", "seal({0})"], "seal({0}.parse()?)", ""),
-    methods("cancel_job", ["cancel({0})", "cancel({0})"], "cancel_job({0}.parse()?, None)", "cancel {0}"),
-    methods("replay_job", NONE, "replay_job({0}.parse()?, None)", "replay {0}"),
-    methods("add_items", ["add_items({0}, {body})", "addItems({0}, {body})"], "add_items({0}.parse()?, &body, false)", ""),
-    methods("list_job_results", ["results({0})", "results({0})"], "results({0}.parse()?, None)", ""),
-    methods("list_job_failures", ["failures({0})", "failures({0})"], "failures({0}.parse()?, None)", ""),
-    methods("watch_job", ["watch({0})", "watch({0})"], "events({0}.parse()?)", "tail {0}"),
-    methods("list_items", ["items({query})", "items({query})"], "items(&ItemFilter::default())", "items"),
-    methods("get_item", ["item({0})", "item({0})"], "item({0}.parse()?)", "item {0}"),
-    methods("list_attempts", NONE, "attempts({0}.parse()?)", ""),
-    methods("list_item_logs", NONE, "logs({0}.parse()?, None, &PageQuery::default())", "logs {0}"),
-    methods("cancel_item", NONE, "cancel_item({0}.parse()?, None)", "cancel {0}"),
-    methods("retry_item", NONE, "retry_item({0}.parse()?, &body)", "retry {0}"),
-    methods("replay_item", NONE, "replay_item({0}.parse()?, &body)", "replay {0}"),
-    methods("send_event", ["", "sendEvent({0}, {body})"], "send_event({0}.parse()?, &body)", ""),
-    methods("create_bulk_operation", NONE, "create_bulk(&body)", ""),
-    methods("get_bulk_operation", NONE, "bulk({0}.parse()?)", ""),
-    methods("list_bulk_operations", NONE, "bulks(&PageQuery::default())", ""),
-    methods("cancel_bulk_operation", NONE, "cancel_bulk({0}.parse()?)", ""),
-    methods("create_schedule", NONE, "create_schedule(&body)", "schedules create FILE"),
-    methods("list_schedules", NONE, "schedules(&PageQuery::default())", "schedules list"),
-    methods("get_schedule", NONE, "schedule({0}.parse()?)", "schedules show {0}"),
-    methods("list_schedule_runs", NONE, "schedule_runs({0}.parse()?, &PageQuery::default())", "schedules runs {0}"),
-    methods("run_schedule", NONE, "run_schedule({0}.parse()?, None)", "schedules run {0}"),
-    methods("pause_schedule", NONE, "pause_schedule({0}.parse()?, None)", "schedules pause {0}"),
-    methods("resume_schedule", NONE, "resume_schedule({0}.parse()?, None)", "schedules resume {0}"),
-    methods("delete_schedule", NONE, "delete_schedule({0}.parse()?, None)", "schedules delete {0}"),
-    methods("search", NONE, "", "search TEXT"),
-    methods("get_stats", NONE, "stats()", ""),
-    methods("list_workers", NONE, "workers(&PageQuery::default())", ""),
-    methods("list_alerts", NONE, "alerts(&PageQuery::default())", ""),
-    methods("list_deliveries", NONE, "deliveries(&PageQuery::default())", ""),
-    methods("list_job_deliveries", NONE, "deliveries_of({0}.parse()?, &PageQuery::default())", ""),
-    methods("resend_delivery", NONE, "resend_delivery({0}.parse()?, None)", ""),
-    methods("list_audit", NONE, "audit(&AuditFilter::default())", ""),
-    methods("share_job", NONE, "share_job({0}.parse()?, &body)", ""),
-    methods("list_shares", NONE, "shares({0}.parse()?, &PageQuery::default())", ""),
-    methods("list_all_shares", NONE, "all_shares(&PageQuery::default())", ""),
-    methods("delete_share", NONE, "revoke_share({0}.parse()?, None)", ""),
-    methods("create_user", NONE, "create_user(&body)", ""),
-    methods("list_users", NONE, "users(&PageQuery::default())", ""),
-    methods("get_user", NONE, "user({0}.parse()?)", ""),
-    methods("patch_user", NONE, "patch_user({0}.parse()?, &body)", ""),
-    methods("create_sign_in_link", NONE, "create_sign_in_link({0}.parse()?)", ""),
-    methods("create_service", NONE, "create_service(&body)", ""),
-    methods("list_services", NONE, "services(&PageQuery::default())", ""),
-    methods("get_service", NONE, "service({0}.parse()?)", ""),
-    methods("patch_service", NONE, "patch_service({0}.parse()?, &body)", ""),
-    methods("create_token", NONE, "create_token(&body)", "tokens create"),
-    methods("list_tokens", NONE, "tokens(&PageQuery::default())", "tokens list"),
-    methods("delete_token", NONE, "revoke_token({0}.parse()?)", "tokens revoke {0}"),
-    methods("get_upload", NONE, "stored_upload({0}.parse()?)", ""),
-    methods("get_upload_content", NONE, "content({0}.parse()?)", ""),
-    methods("delete_upload", NONE, "delete_upload({0}.parse()?)", ""),
-    methods("create_upload", NONE, "upload(Path::new(\"FILE\"), |_| ())", "upload FILE"),
-    methods("claim_items", NONE, "claim(&body)", "work TYPE COMMAND"),
-    methods("finish_assignments", NONE, "finish(&body)", ""),
-];
-
 impl RequestParts {
     /// Path below the server, with the query.
     pub fn target(&self) -> String {
@@ -128,8 +35,7 @@ impl RequestParts {
 
     /// The request in every language that has it.
     pub(super) fn snippets(&self, operation: &str) -> Vec<Snippet> {
-        let none = methods("", NONE, "", "");
-        let methods = METHODS.iter().find(|it| it.operation == operation).unwrap_or(&none);
+        let methods = methods_of(operation);
         let mut all = vec![
             Snippet { id: "curl", name: "curl", text: self.curl() },
             Snippet { id: "python", name: "Python", text: self.python(methods.python) },
@@ -251,11 +157,6 @@ impl RequestParts {
     }
 }
 
-/// Methods of the SDKs that return one row after the other.
-fn is_many(method: &str) -> bool {
-    ["jobs(", "items(", "results(", "failures(", "watch("].iter().any(|name| method.starts_with(name))
-}
-
 /// Argument of a shell in double quotes, in which only `$TREELINE_URL` at the beginning is a variable.
 fn shell(text: &str) -> String {
     let (variable, rest) = text.strip_prefix("$TREELINE_URL").map_or(("", text), |rest| ("$TREELINE_URL", rest));
@@ -331,8 +232,6 @@ fn end_of_string(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
     use super::*;
 
     fn request() -> RequestParts {
@@ -378,44 +277,22 @@ mod tests {
         assert_eq!(raw("a\"#b"), "r##\"a\"#b\"##");
     }
 
-    /// Text of all files below a folder.
-    fn sources(folder: &Path) -> String {
-        let mut text = String::new();
-        for entry in fs::read_dir(folder).expect("a folder").flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                text.push_str(&sources(&path));
-            } else {
-                text.push_str(&fs::read_to_string(path).unwrap_or_default());
-            }
-        }
-        text
-    }
-
     #[test]
-    fn every_method_exists_in_its_client() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let python = sources(&root.join("sdk/python/src/treeline"));
-        let typescript = sources(&root.join("sdk/typescript/src"));
-        let (rust, cli) = (sources(&root.join("client/src")), sources(&root.join("client/src/cli")).to_lowercase());
-        for methods in METHODS {
-            let name = |call: &str| call.split('(').next().unwrap_or_default().to_owned();
-            for (call, source, before) in [
-                (methods.python, &python, "    def "),
-                (methods.typescript, &typescript, ""),
-                (methods.rust, &rust, "pub async fn "),
-            ] {
-                let wanted = format!("{before}{}(", name(call));
-                assert!(call.is_empty() || source.contains(&wanted), "{}: {call}", methods.operation);
-            }
-            for word in methods.cli.split(' ').filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
-                assert!(
-                    word.is_empty() || cli.contains(&format!("    {word}")),
-                    "{}: {}",
-                    methods.operation,
-                    methods.cli
-                );
-            }
-        }
+    fn snippets_read_lists_row_by_row_and_name_the_fields_of_a_change() {
+        let text = |operation: &str, id: &str, body: Option<&str>| {
+            let values = vec!["a".to_owned()];
+            let body = body.map(|body| Document::parse(body.to_owned()).expect("JSON"));
+            let request = RequestParts { values, body, ..RequestParts::default() };
+            request.snippets(operation).into_iter().find(|it| it.id == id).map(|it| it.text).unwrap_or_default()
+        };
+        assert!(text("list_schedule_runs", "python", None).contains("for one in client.schedule_runs(\"a\"):"));
+        assert!(
+            text("list_alert_channels", "typescript", None).contains("for await (const one of client.alertChannels(")
+        );
+        assert!(text("get_schedule", "python", None).contains("print(client.schedule(\"a\"))"));
+        let change = Some(r#"{"ends_at": null}"#);
+        assert!(text("patch_schedule", "python", change).contains(r#"patch_schedule("a", **{"ends_at": None})"#));
+        assert!(text("patch_schedule", "typescript", change).contains(r#"patchSchedule("a", {"ends_at": null})"#));
+        assert_eq!(text("patch_schedule", "cli", change), "treeline schedules edit a");
     }
 }

@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 import httpx
 
 from . import types as t
+from ._aio_management import AsyncManagement, Json
 from ._retry import backoff, may_repeat, retry_after
 from ._sse import Parser
 from .errors import ApiError, ConnectionFailed
@@ -26,10 +27,8 @@ SILENCE = 45.0
 #: Seconds of one long poll.
 POLL = 25
 
-Json = Mapping[str, Any] | Sequence[Any]
 
-
-class AsyncClient:
+class AsyncClient(AsyncManagement):
     """Client of one server, with one token.
 
     `url` and `token` default to the environment variables `TREELINE_URL` and `TREELINE_TOKEN`. Calls that can be
@@ -179,10 +178,6 @@ class AsyncClient:
     async def me(self) -> t.CurrentCaller:
         """Owner of the token, and its scopes."""
         return cast(t.CurrentCaller, await self.request("GET", "/me"))
-
-    async def put_job_type(self, name: str, **fields: Any) -> t.JobType:
-        """Creates or replaces a job type. Omitted fields get their defaults."""
-        return cast(t.JobType, await self.request("PUT", f"/job-types/{name}", body={"name": name, **fields}))
 
     async def create_job(self, job: t.NewJob | Mapping[str, Any], *, key: str | None = None) -> t.Job:
         """Creates a tree of jobs. With `key` (Idempotency-Key), the same call again returns the same tree.
