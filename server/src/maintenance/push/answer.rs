@@ -6,6 +6,7 @@
 use domain::{
     Document,
     api::{FailureBody, WorkError},
+    limits::LONGEST_RETRY_AFTER_SECONDS,
 };
 use reqwest::StatusCode;
 use serde::Serialize;
@@ -74,7 +75,7 @@ pub(super) fn of_reply(
         message,
         Some(detail(status, body)),
         status != StatusCode::GONE,
-        retry_after.filter(|_| is_busy),
+        retry_after.filter(|_| is_busy).map(|seconds| seconds.min(LONGEST_RETRY_AFTER_SECONDS)),
     );
     Answer { outcome, answered: !status.is_server_error() }
 }
