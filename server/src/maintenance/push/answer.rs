@@ -166,6 +166,9 @@ mod tests {
             let (kind, _, may, wait, there) = failed(of(status, ""));
             assert_eq!((kind, may, wait, there), (format!("http_{status}"), retryable, after, answered));
         }
+        // Longer than the engine accepts: the failure must not be refused for it.
+        let long = of_reply(StatusCode::SERVICE_UNAVAILABLE, Some(4e9), b"", false, true);
+        assert_eq!(failed(long).3, Some(LONGEST_RETRY_AFTER_SECONDS));
     }
 
     #[test]
