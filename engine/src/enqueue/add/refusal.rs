@@ -74,8 +74,8 @@ pub(super) async fn refuse_early_seals(
     Ok(refused)
 }
 
-/// Refuses items for sealed or canceled jobs (`sealing`, `cancellation`), even if there are none. Sealing twice is allowed,
-/// and the end of a file that has no more rows.
+/// Refuses items for sealed or canceled jobs (`sealing`, `cancellation`), even if there are none. Sealing twice is
+/// allowed, and the end of a file that has no more rows.
 pub(super) fn refusal(job_state: &job_states::LockedJobState, command: &AddCommand) -> Option<Problem> {
     let adds = !command.items.is_empty() || !(command.seal || command.cursor_move.is_some());
     if job_state.deleted {
