@@ -139,6 +139,14 @@ pub struct FieldProblem {
     pub detail: String,
 }
 
+impl FieldProblem {
+    /// A sentence with the place and what was expected.
+    fn sentence(&self) -> String {
+        let place = if self.pointer.is_empty() { "the body" } else { &self.pointer };
+        format!("At {place}: {}.", self.detail)
+    }
+}
+
 /// A problem document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -163,10 +171,10 @@ pub struct Problem {
     /// `assignment_closed`: how this assignment ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_as: Option<EndedAs>,
-    /// A bad line of an NDJSON stream, from 1.
+    /// The line of an NDJSON stream that was refused, from 1; where the job refuses all, the first that was not added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<i64>,
-    /// Items of an NDJSON stream that were committed before the bad line.
+    /// Items of an NDJSON stream that were added before it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<i64>,
     /// Time after which to try again, if known.
@@ -211,14 +219,26 @@ impl Problem {
     pub fn invalid_body(faults: impl IntoIterator<Item = (String, String)>) -> Self {
         let errors: Vec<FieldProblem> =
             faults.into_iter().map(|(pointer, detail)| FieldProblem { pointer, detail }).collect();
-        let detail = errors.first().map_or_else(
-            || "The body is not valid.".to_owned(),
-            |first| {
-                let place = if first.pointer.is_empty() { "the body" } else { &first.pointer };
-                format!("At {place}: {}.", first.detail)
-            },
-        );
+        let detail = errors.first().map_or_else(|| "The body is not valid.".to_owned(), FieldProblem::sentence);
         Self { errors, ..Self::new(Code::InvalidBody, detail) }
+    }
+
+    /// A problem at one place of the body.
+    pub fn at(code: Code, pointer: String, detail: String) -> Self {
+        let fault = FieldProblem { pointer, detail };
+        let problem = Self::new(code, fault.sentence());
+        Self { errors: vec![fault], ..problem }
+    }
+
+    /// The same problem with its faults at other places, and without those that `place` drops. A detail that names the
+    /// first fault follows.
+    #[must_use]
+    pub fn moved(self, place: impl Fn(&str) -> Option<String>) -> Self {
+        let is_named = self.errors.first().is_some_and(|first| self.detail == first.sentence());
+        let moved = |fault: FieldProblem| Some(FieldProblem { pointer: place(&fault.pointer)?, detail: fault.detail });
+        let errors: Vec<FieldProblem> = self.errors.into_iter().filter_map(moved).collect();
+        let detail = errors.first().filter(|_| is_named).map_or(self.detail, FieldProblem::sentence);
+        Self { errors, detail, ..self }
     }
 
     /// `invalid_parameter`, naming the parameter.
@@ -255,5 +275,18 @@ mod tests {
         let problem = Problem::invalid_body([("/type".to_owned(), "expected a name".to_owned())]);
         assert_eq!(problem.detail, "At /type: expected a name.");
         assert_eq!(problem.status, 422);
+    }
+
+    #[test]
+    fn moved_problem_names_its_new_place() {
+        let faults = [("/3/payload", "expected a name"), ("/4/payload", "expected a number")];
+        let faults = faults.map(|(pointer, detail)| (pointer.to_owned(), detail.to_owned()));
+        let moved = Problem::invalid_body(faults).moved(|pointer| pointer.strip_prefix("/3").map(str::to_owned));
+        assert_eq!((moved.detail.as_str(), moved.errors.len()), ("At /payload: expected a name.", 1));
+        let named = Problem::at(Code::TooLarge, "/0/payload".to_owned(), "over the limit of 9 bytes".to_owned());
+        let moved = named.moved(|pointer| Some(format!("/items{pointer}")));
+        assert_eq!(moved.detail, "At /items/0/payload: over the limit of 9 bytes.");
+        let other = Problem { detail: "Elsewhere.".to_owned(), ..moved };
+        assert_eq!(other.moved(|_| None).detail, "Elsewhere.");
     }
 }

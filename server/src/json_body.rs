@@ -1,6 +1,6 @@
 //! Reading of JSON documents whose errors name the place and what was expected.
 
-use domain::{Code, Problem, document, strict_json};
+use domain::{Code, Problem, bounded::TOO_MANY_ELEMENTS, document, strict_json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -29,6 +29,9 @@ fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
         Err(error) => (pointer(error.path()), without_position(error.inner())),
         Ok(_) => (String::new(), "not of the shape that is expected".to_owned()),
     };
+    if error == TOO_MANY_ELEMENTS {
+        return Problem::at(Code::TooLarge, pointer, error);
+    }
     // Typed nesting, such as jobs in jobs, ends at serde_json's own recursion limit.
     let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { error };
     Problem::invalid_body([(pointer, detail)])

@@ -181,6 +181,7 @@ pub struct FailureBody {
     pub error: WorkError,
     #[serde(default = "yes")]
     pub retryable: bool,
+    /// Seconds until the next attempt, at most ten years, in place of the backoff of the type.
     #[serde(default)]
     pub retry_after_seconds: Option<f64>,
     #[serde(default)]
@@ -196,6 +197,7 @@ const fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReleaseBody {
+    /// Seconds until the item is available again, at most ten years; without them, it is at once.
     #[serde(default)]
     pub retry_after_seconds: Option<f64>,
 }
@@ -305,6 +307,7 @@ pub struct Ending {
     pub error: Option<WorkError>,
     #[serde(default = "yes")]
     pub retryable: bool,
+    /// Seconds until the next attempt, at most ten years, in place of the backoff of the type.
     #[serde(default)]
     pub retry_after_seconds: Option<f64>,
     #[serde(default)]

@@ -41,11 +41,11 @@ impl Engine {
                     return fault("error/kind", "expected 1 to 255 characters");
                 }
                 if !seconds(body.retry_after_seconds) {
-                    return fault("retry_after_seconds", "expected null or a number of seconds from 0");
+                    return fault("retry_after_seconds", "expected null or a number of seconds from 0 to 315360000");
                 }
             }
             EndingKind::Release(body) if !seconds(body.retry_after_seconds) => {
-                return fault("retry_after_seconds", "expected null or a number of seconds from 0");
+                return fault("retry_after_seconds", "expected null or a number of seconds from 0 to 315360000");
             }
             EndingKind::Wait(body) => {
                 let faults = body.faults();

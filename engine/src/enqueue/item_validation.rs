@@ -45,7 +45,7 @@ impl Core {
         if document.is_none_or(|document| document.text().len() <= limit) {
             return Ok(());
         }
-        Err(Problem::new(Code::TooLarge, format!("{}: over the limit of {limit} bytes.", pointer())))
+        Err(Problem::at(Code::TooLarge, pointer(), format!("over the limit of {limit} bytes")))
     }
 
     /// Same as `fits`, for the documents of items.

@@ -7,14 +7,13 @@ mod run; // ticks
 mod ticks; // times of a cron expression
 
 use domain::{
-    Code, Document, Problem, Time,
+    Document, Problem, Time,
     api::{
         CATCH_UP_SECONDS, CatchUp, LARGEST_SCHEDULED_JOB, LONGEST_CATCH_UP_SECONDS, LONGEST_SCHEDULE_NAME, NEXT_RUNS,
         NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun,
     },
     job::{Owner, OwnerKind},
     limits::is_text,
-    problem::FieldProblem,
     query::topic::Topic,
 };
 use time::{Duration, OffsetDateTime};
@@ -242,11 +241,7 @@ impl Engine {
 
 /// Moves the pointers of a job's problem into the schedule's body.
 fn in_the_job(problem: Problem) -> Problem {
-    let inside = |fault: FieldProblem| (format!("/job{}", fault.pointer), fault.detail);
-    let moved = Problem::invalid_body(problem.errors.into_iter().map(inside));
-    // The detail of an invalid body names the first pointer.
-    let detail = if problem.code == Code::InvalidBody { moved.detail } else { problem.detail };
-    Problem { errors: moved.errors, detail, ..problem }
+    problem.moved(|pointer| Some(format!("/job{pointer}")))
 }
 
 fn apply(row: &mut ScheduleRow, patch: SchedulePatch, job: Option<String>) {

@@ -248,7 +248,10 @@ export interface components {
             cancel_tree?: boolean;
             error?: components["schemas"]["WorkError"] | null;
             result?: components["schemas"]["JsonValue"];
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Seconds until the next attempt, at most ten years, in place of the backoff of the type.
+             */
             retry_after_seconds?: number | null;
             retryable?: boolean;
         };
@@ -889,7 +892,10 @@ export interface components {
         FailureBody: {
             cancel_tree?: boolean;
             error: components["schemas"]["WorkError"];
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Seconds until the next attempt, at most ten years, in place of the backoff of the type.
+             */
             retry_after_seconds?: number | null;
             retryable?: boolean;
         };
@@ -1994,7 +2000,7 @@ export interface components {
         Problem: {
             /**
              * Format: int64
-             * @description Items of an NDJSON stream that were committed before the bad line.
+             * @description Items of an NDJSON stream that were added before it was stopped.
              */
             accepted?: number | null;
             code: components["schemas"]["ProblemCode"];
@@ -2009,7 +2015,7 @@ export interface components {
             item_state?: components["schemas"]["ItemState"] | null;
             /**
              * Format: int64
-             * @description A bad line of an NDJSON stream, from 1.
+             * @description The line of an NDJSON stream that was refused, from 1; where the job refuses all, the first that was not added.
              */
             line?: number | null;
             /** @description `mfa_required`, `step_up_required`: what would be accepted: `totp`, `passkey`, `recovery_code`, `password`. */
@@ -2135,7 +2141,10 @@ export interface components {
         };
         /** @description `POST /assignments/{id}/release`. */
         ReleaseBody: {
-            /** Format: double */
+            /**
+             * Format: double
+             * @description Seconds until the item is available again, at most ten years; without them, it is at once.
+             */
             retry_after_seconds?: number | null;
         };
         /** @description `POST /items/{id}/replay` (`replay`). */

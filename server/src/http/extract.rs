@@ -25,7 +25,7 @@ use crate::{
 
 pub use parts::{AssignmentList, JsonParts, complete, read_parts};
 pub use reason::{Reason, ReasonParameter};
-pub use request_body::{BodyTimeout, body, chunks, drain, hold};
+pub use request_body::{BodyTimeout, body, chunks, hold};
 
 /// JSON body.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +168,11 @@ impl FromRequestParts<App> for IfMatch {
 /// Parses a query. Unknown parameters are refused if the type denies unknown fields.
 pub fn read_query<T: DeserializeOwned>(query: &str) -> Result<T> {
     if query.contains("%00") {
-        return Err(Problem::parameter("?", "expected text without NUL").into());
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let holder = pairs.find(|(name, value)| name.contains('\0') || value.contains('\0'));
+        // A name with NUL is shown with a replacement character.
+        let name = holder.map(|(name, _)| name.replace('\0', "\u{fffd}")).unwrap_or_default();
+        return Err(Problem::parameter(&name, "expected text without NUL").into());
     }
     let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
     serde_path_to_error::deserialize(pairs).map_err(|error| {
@@ -272,5 +276,7 @@ mod tests {
         assert_eq!(named("limit=many"), "?limit");
         assert_eq!(named("colour=red"), "?colour");
         assert_eq!(named("limit=1&limit=2"), "?limit");
+        assert_eq!(named("limit=1&colour=a%00b"), "?colour");
+        assert_eq!(named("%00"), "?\u{fffd}");
     }
 }

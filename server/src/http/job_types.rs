@@ -7,6 +7,7 @@ use domain::{JobType, api::Page, job_type::JobTypeSpec};
 
 use super::extract::{IfMatch, Json, Path, Query};
 use crate::http::{
+    callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     query::{
         cursor::Paged as _,
@@ -18,7 +19,7 @@ use crate::{
     http::error::Result,
     job_types::{self, Fields},
 };
-use engine::access::caller::{Caller, Scope};
+use engine::access::caller::Caller;
 
 plain_list!(JobTypes, NamedList, "job-types");
 
@@ -32,11 +33,10 @@ plain_list!(JobTypes, NamedList, "job-types");
     responses((status = 201, body = JobType)))]
 pub async fn create_job_type(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     key: Key,
     Text { value: spec, text }: Text<JobTypeSpec>,
 ) -> Result<Response> {
-    caller.require(Scope::Admin)?;
     job_types::check_size(&app, &spec)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
     let make = |response_slot| async move { job_types::create(&inner, &caller, spec, response_slot).await };
@@ -76,7 +76,7 @@ pub async fn get_job_type(State(app): State<App>, caller: Caller, Path(name): Pa
     responses((status = 200, body = JobType), (status = 201, description = "It is new", body = JobType)))]
 pub async fn put_job_type(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(name): Path<String>,
     IfMatch(version): IfMatch,
     Json(fields): Json<Fields>,
@@ -95,7 +95,7 @@ pub async fn put_job_type(
     responses((status = 200, body = JobType)))]
 pub async fn patch_job_type(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(name): Path<String>,
     IfMatch(version): IfMatch,
     Json(fields): Json<Fields>,
@@ -111,7 +111,7 @@ pub async fn patch_job_type(
     responses((status = 204, description = "Gone")))]
 pub async fn delete_job_type(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(name): Path<String>,
     IfMatch(version): IfMatch,
 ) -> Result<StatusCode> {
@@ -126,7 +126,7 @@ pub async fn delete_job_type(
     responses((status = 200, body = JobType)))]
 pub async fn pause_job_type(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(name): Path<String>,
 ) -> Result<Answer<JobType>> {
     Ok(Answer(job_types::set_paused(&app, &caller, &name, true).await?))
@@ -139,7 +139,7 @@ pub async fn pause_job_type(
     responses((status = 200, body = JobType)))]
 pub async fn resume_job_type(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(name): Path<String>,
 ) -> Result<Answer<JobType>> {
     Ok(Answer(job_types::set_paused(&app, &caller, &name, false).await?))

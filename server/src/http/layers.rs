@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::{admission::Admission, extract::BodyTimeout, trace};
-use crate::http::connection::body_log;
+use crate::http::connection::{body_log, refused_body};
 use crate::{App, auth::ClientAddress, config::log_http::LogHttp, http::error::problem_response};
 
 /// Header with a request's id, in both directions.
@@ -32,9 +32,10 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// Gives every request an id (the client's own, if it is valid), adds it to the response and to problem documents, and
-/// logs the request if `TREELINE_LOG_HTTP` is on.
-pub async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
+/// Gives every request an id (the client's own, if it is valid), adds it to the response and to problem documents, logs
+/// the request if `TREELINE_LOG_HTTP` is on, and discards what its handler leaves of its body.
+pub async fn identify(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut request = refused_body::discard_rest(request);
     let id = request
         .headers()
         .get(REQUEST_ID)

@@ -9,12 +9,12 @@ use domain::{
 use uuid::Uuid;
 
 use super::extract::{Json, JsonOrDefault, Path, Query};
+use crate::http::callers::Person;
 use crate::http::query::{
     cursor::Paged,
     plain_list::{PlainList, plain_list},
 };
 use crate::{App, http::error::Result, notices};
-use engine::access::caller::Caller;
 
 plain_list!(Notices, PlainList, "notices");
 
@@ -26,7 +26,7 @@ plain_list!(Notices, PlainList, "notices");
     responses((status = 200, body = Page<Notice>)))]
 pub async fn list_notices(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Notice>>> {
     let list = Notices(&query);
@@ -42,7 +42,7 @@ pub async fn list_notices(
     responses((status = 204, description = "Read")))]
 pub async fn read_notices(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     JsonOrDefault(body): JsonOrDefault<ReadNotices>,
 ) -> Result<StatusCode> {
     if body.ids.as_ref().is_some_and(|ids| ids.len() > MOST_READ_IDS) {
@@ -57,7 +57,7 @@ pub async fn read_notices(
 ///
 /// People only.
 #[utoipa::path(get, path = "/me/notice-settings", tag = "watch", responses((status = 200, body = NoticeSettings)))]
-pub async fn get_notice_settings(State(app): State<App>, caller: Caller) -> Result<Answer<NoticeSettings>> {
+pub async fn get_notice_settings(State(app): State<App>, Person(caller): Person) -> Result<Answer<NoticeSettings>> {
     Ok(Answer(notices::settings(&app, &caller).await?))
 }
 
@@ -70,7 +70,7 @@ pub async fn get_notice_settings(State(app): State<App>, caller: Caller) -> Resu
     responses((status = 200, body = NoticeSettings)))]
 pub async fn patch_notice_settings(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     Json(patch): Json<NoticeSettingsPatch>,
 ) -> Result<Answer<NoticeSettings>> {
     Ok(Answer(notices::change(&app, &caller, patch).await?))
@@ -81,7 +81,11 @@ pub async fn patch_notice_settings(
 /// People only.
 #[utoipa::path(get, path = "/jobs/{id}/watch", tag = "watch", params(("id" = Uuid, Path)),
     responses((status = 200, body = JobWatch)))]
-pub async fn get_job_watch(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<JobWatch>> {
+pub async fn get_job_watch(
+    State(app): State<App>,
+    Person(caller): Person,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<JobWatch>> {
     Ok(Answer(app.engine.job_watch(&caller, id).await?))
 }
 
@@ -91,7 +95,11 @@ pub async fn get_job_watch(State(app): State<App>, caller: Caller, Path(id): Pat
 /// starts an import watches it. Repeating the call has no effect.
 #[utoipa::path(post, path = "/jobs/{id}/watch", tag = "watch", params(("id" = Uuid, Path)),
     responses((status = 200, body = JobWatch)))]
-pub async fn start_job_watch(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<JobWatch>> {
+pub async fn start_job_watch(
+    State(app): State<App>,
+    Person(caller): Person,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<JobWatch>> {
     Ok(Answer(app.engine.watch_job(&caller, id, true).await?))
 }
 
@@ -100,6 +108,10 @@ pub async fn start_job_watch(State(app): State<App>, caller: Caller, Path(id): P
 /// People only. Repeating the call has no effect.
 #[utoipa::path(delete, path = "/jobs/{id}/watch", tag = "watch", params(("id" = Uuid, Path)),
     responses((status = 200, body = JobWatch)))]
-pub async fn stop_job_watch(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<JobWatch>> {
+pub async fn stop_job_watch(
+    State(app): State<App>,
+    Person(caller): Person,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<JobWatch>> {
     Ok(Answer(app.engine.watch_job(&caller, id, false).await?))
 }

@@ -14,9 +14,8 @@ use pprof::{ProfilerGuardBuilder, Report};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use engine::access::caller::{Caller, Scope};
-
 use super::extract::Query;
+use crate::http::callers::Admin;
 use crate::http::error::{Error, Result};
 
 /// Samples per second. Not a divisor of common intervals, so that periodic work is not always or never hit.
@@ -41,8 +40,7 @@ pub struct ProfileQuery {
 
 /// `GET /debug/pprof/profile`: samples the process for `seconds`. Each line is a stack, outermost function first, and its
 /// number of samples: the folded format of flame graph programs.
-pub async fn get_cpu_profile(caller: Caller, Query(query): Query<ProfileQuery>) -> Result<Response> {
-    caller.require(Scope::Admin)?;
+pub async fn get_cpu_profile(_: Admin, Query(query): Query<ProfileQuery>) -> Result<Response> {
     let seconds = query.seconds.unwrap_or(DEFAULT_SECONDS);
     if !(1..=MAX_SECONDS).contains(&seconds) {
         return Err(Problem::parameter("seconds", "a number from 1 to 60").into());
@@ -62,8 +60,7 @@ pub async fn get_cpu_profile(caller: Caller, Query(query): Query<ProfileQuery>) 
 
 /// `GET /debug/pprof/heap`: memory in use by the stacks that requested it, as a gzipped pprof file. The allocator samples
 /// only in a process that was started with `_RJEM_MALLOC_CONF=prof:true,prof_active:true`.
-pub async fn get_heap_profile(caller: Caller) -> Result<Response> {
-    caller.require(Scope::Admin)?;
+pub async fn get_heap_profile(_: Admin) -> Result<Response> {
     let turn = turn()?;
     let Some(control) = PROF_CTL.as_ref() else {
         let how = "Start the server with _RJEM_MALLOC_CONF=prof:true,prof_active:true to get heap profiles.";

@@ -165,7 +165,7 @@ async fn lists_and_forms_are_counted_before_allocation() {
     api.post("/api/v1/jobs", json!({"type": "a", "items": [{}]})).await.expect(201);
     let before = peak_kib(program.process);
     for (path, body) in bodies {
-        let refused = api.post_text(path, JSON, body).await.expect_problem(422, "invalid_body");
+        let refused = api.post_text(path, JSON, body).await.expect_problem(413, "too_large");
         assert!(refused["detail"].as_str().expect("text").contains("at most 20000 elements"), "{refused}");
         // The kernel counts in batches: a second look may show a little less than the first.
         let grown = peak_kib(program.process).saturating_sub(before);
@@ -176,6 +176,32 @@ async fn lists_and_forms_are_counted_before_allocation() {
     let answer = person.post_text("/services", FORM, "name=x&".repeat(1_000)).await;
     assert_eq!(answer.status, 422, "{}", answer.text);
     assert!(answer.text.contains("at most 1000 fields"), "{}", answer.text);
+    server.stop().await;
+}
+
+/// A client that sends its whole body before it reads is answered, although nobody reads the body of a caller without rights.
+#[tokio::test]
+async fn refused_caller_can_finish_sending() {
+    let server = Server::start().await;
+    let reader = server.service("reader", &["jobs:read"]).await;
+    let token =
+        reader.request(reqwest::Method::GET, "/").build().expect("a request").headers()["authorization"].clone();
+    let token = format!("authorization: {}\r\n", token.to_str().expect("text"));
+    for (credential, status) in [(token.as_str(), 403), ("", 401)] {
+        let mut stream = TcpStream::connect(server.running.addr).await.expect("a connection");
+        let body = vec![b'x'; 9 << 20];
+        let head = format!(
+            "POST /api/v1/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\n{credential}content-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.expect("its head");
+        stream.write_all(&body).await.expect("its body");
+        let mut answer = vec![0; 4_096];
+        let n = tokio::time::timeout(Duration::from_mins(1), stream.read(&mut answer)).await.expect("in time");
+        let answer = String::from_utf8_lossy(&answer[..n.expect("an answer")]).into_owned();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
     server.stop().await;
 }
 

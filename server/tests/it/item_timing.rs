@@ -69,6 +69,10 @@ async fn scheduled_item_is_claimed_on_time() {
     let since = at(&server.get(&path).await.expect(200)["assignment"]["since"]);
     on_time(due, since);
 
+    let too_late = json!({"error": {"message": "later"}, "retry_after_seconds": 315_360_001});
+    let refused = server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), too_late).await;
+    let refused = refused.expect_problem(422, "invalid_body");
+    assert!(refused["errors"][0]["detail"].as_str().is_some_and(|it| it.ends_with("from 0 to 315360000")), "{refused}");
     let failure = json!({"error": {"message": "later"}, "retry_after_seconds": 1.5});
     let failed = server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), failure).await.expect(200);
     assert_eq!(claim(&server, "a", 0).await, None);

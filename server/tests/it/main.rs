@@ -49,6 +49,7 @@ mod import_samples;
 mod import_templates;
 mod import_types;
 mod imports;
+mod item_streams; // lines that are refused, requests without items
 mod item_timing;
 mod item_views;
 mod job_and_item_edits;

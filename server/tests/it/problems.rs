@@ -70,6 +70,10 @@ async fn unknown_paths_methods_and_parameters_are_refused() {
 
     let problem = server.get("/api/v1/job-types?colour=red").await.expect_problem(400, "invalid_parameter");
     assert_eq!(problem["errors"][0]["pointer"], "?colour");
+    for (query, pointer) in [("jobs?limit=5&type=a%00b", "?type"), ("jobs?metadata.team=%00", "?metadata.team")] {
+        let problem = server.get(&format!("/api/v1/{query}")).await.expect_problem(400, "invalid_parameter");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
     for query in
         ["limit=0", "limit=1001", "limit=many", "limit=1&limit=2", "cursor=rubbish", "cursor=%00", "cursor=%ff"]
     {

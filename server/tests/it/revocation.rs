@@ -65,6 +65,34 @@ async fn revoked_token_stops_item_stream_before_next_commit() {
     server.stop().await;
 }
 
+/// The response does not wait for what the client still sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn revoked_token_that_keeps_sending_is_answered_at_once() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (ci, revoke) = token(&server, "ci", &["jobs:read", "jobs:write"]).await;
+    let path = format!("/api/v1/jobs/{}", id(&ci.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)));
+    let (sender, body) = endless();
+    let request = ci.request(Method::POST, &format!("{path}/items")).header("content-type", "application/x-ndjson");
+    let receiving = tokio::spawn(Answer::of(request.body(body)));
+    // The second is taken when the first was read.
+    for _ in 0..2 {
+        sender.send(Ok(Bytes::from("{}\n"))).await.expect("it is taken");
+    }
+    let sending = tokio::spawn(async move {
+        while sender.send(Ok(Bytes::from("{}\n"))).await.is_ok() {
+            crate::support::moment().await;
+        }
+    });
+    server.delete(&revoke).await.expect(204);
+    // Half of the time for which the server reads what nobody wants.
+    let answer = timeout(Duration::from_secs(5), receiving).await.expect("an answer at once").expect("the task");
+    assert_eq!(answer.expect_problem(401, "unauthenticated")["accepted"], 0);
+    sending.abort();
+    assert_eq!(server.get(&path).await.expect(200)["item_count"], 0);
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn revoked_token_stops_upload() {
     let server = Server::start().await;

@@ -40,10 +40,10 @@ pub(super) async fn refuse_duplicates(
         let holder = dedupe::holder(tx, command.job.job_key, key).await?;
         // A duplicate within one request has no existing item to name.
         let is_own = holder.is_some_and(|id| command.items.iter().any(|item| item.id == id));
-        let detail =
-            format!("Item {position} of the request: the job has an item with the dedupe key {key:?} already.");
-        let problem = Problem { id: holder.filter(|_| !is_own), ..Problem::new(Code::Duplicate, detail) };
-        refused.push((at, problem));
+        let (place, detail) =
+            (format!("/{position}/dedupe_key"), format!("the job has an item with the key {key:?} already"));
+        let problem = Problem::at(Code::Duplicate, place, detail);
+        refused.push((at, Problem { id: holder.filter(|_| !is_own), ..problem }));
     }
     Ok(refused)
 }
@@ -74,13 +74,15 @@ pub(super) async fn refuse_early_seals(
     Ok(refused)
 }
 
-/// Refuses items for sealed or canceled jobs (`sealing`, `cancellation`). Sealing twice is allowed.
+/// Refuses items for sealed or canceled jobs (`sealing`, `cancellation`), even if there are none. Sealing twice is
+/// allowed, and the end of a file that has no more rows.
 pub(super) fn refusal(job_state: &job_states::LockedJobState, command: &AddCommand) -> Option<Problem> {
+    let adds = !command.items.is_empty() || !(command.seal || command.cursor_move.is_some());
     if job_state.deleted {
         Some(removed())
     } else if job_state.cancelled {
         Some(Problem::new(Code::JobCancelled, "The job is cancelled and takes no more items."))
-    } else if job_state.sealed && !command.items.is_empty() {
+    } else if job_state.sealed && adds {
         Some(Problem::new(Code::JobSealed, "The job is sealed and takes no more items. Create another job for them."))
     } else {
         None

@@ -97,12 +97,8 @@ impl Core {
     /// the item.
     pub(crate) fn checked_payload(&self, job: &JobInfo, payload: domain::Document) -> Result<String, Problem> {
         let item = NewItem { payload: Some(payload), ..NewItem::default() };
-        let checked = self.prepare(job, vec![item], "").map_err(|mut problem| {
-            for fault in &mut problem.errors {
-                fault.pointer = fault.pointer.trim_start_matches("/0").to_owned();
-            }
-            problem
-        })?;
+        let of_item = |pointer: &str| Some(pointer.strip_prefix("/0").unwrap_or(pointer).to_owned());
+        let checked = self.prepare(job, vec![item], "").map_err(|problem| problem.moved(of_item))?;
         Ok(checked.into_iter().next().map(|item| item.payload).unwrap_or_default())
     }
 }

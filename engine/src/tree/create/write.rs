@@ -355,12 +355,13 @@ async fn add_items(
         return Ok(Written::All(None, infos, vec![0; commands.len()]));
     }
     let mut refused = Vec::new();
-    let mut adding: Vec<(usize, AddCommand)> = Vec::with_capacity(wanted.len());
+    let mut adding: Vec<(usize, &Node, AddCommand)> = Vec::with_capacity(wanted.len());
     for (at, job_key, node) in wanted {
         let job = infos.get(&job_key).cloned().ok_or_else(|| Error::Broken("a new job is not there".to_owned()))?;
         match core.prepare(&job, node.new.items.clone(), &format!("{}/items", node.pointer)) {
             Ok(items) => adding.push((
                 at,
+                node,
                 AddCommand {
                     job,
                     items,
@@ -377,14 +378,18 @@ async fn add_items(
     if !refused.is_empty() {
         return Ok(Written::Refused(refused));
     }
-    let adding_all: Vec<&AddCommand> = adding.iter().map(|(_, command)| command).collect();
+    let adding_all: Vec<&AddCommand> = adding.iter().map(|(.., command)| command).collect();
     let mut added = add::add(core, tx, &adding_all, JobStateLocking::New(job_states)).await?;
     let answers = std::mem::take(&mut added.answers);
     let mut merged = vec![0; commands.len()];
-    for ((at, _), answer) in adding.iter().zip(answers) {
+    for ((at, node, _), answer) in adding.iter().zip(answers) {
         match answer {
             Ok(answer) => merged[*at] += answer.merged,
-            Err(problem) => refused.push((*at, Err(problem))),
+            Err(Error::Problem(problem)) => {
+                let problem = problem.moved(|pointer| Some(format!("{}/items{pointer}", node.pointer)));
+                refused.push((*at, Err(problem.into())));
+            }
+            Err(error) => refused.push((*at, Err(error))),
         }
     }
     Ok(if refused.is_empty() { Written::All(Some(added), infos, merged) } else { Written::Refused(refused) })

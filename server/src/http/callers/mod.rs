@@ -4,9 +4,9 @@
 
 mod extract;
 pub mod origin; // hosts and cross-site requests
+mod permitted; // callers with a permission
 mod viewer; // callers or share links
-mod worker; // callers with the scope work
 
 pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
+pub use permitted::{Admin, BulkWriter, Person, Reader, ReaderOrWorker, Staff, Worker, Writer};
 pub use viewer::{Viewer, record_share_use};
-pub use worker::Worker;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{App, audit, auth::ClientAddress};
 use engine::{
-    access::caller::Caller,
+    access::caller::{Caller, Scope},
     error::{Error, Result},
     tree::share_links::SharedTree,
 };
@@ -32,7 +32,10 @@ impl FromRequestParts<App> for Viewer {
         let share = share_of(&parts.headers, app).await?;
         let Ok(address) = ClientAddress::from_request_parts(parts, app).await;
         match Caller::from_request_parts(parts, app).await {
-            Ok(caller) => Ok(Self { caller: Some(caller), share, address }),
+            Ok(caller) => {
+                caller.require(Scope::JobsRead)?;
+                Ok(Self { caller: Some(caller), share, address })
+            }
             Err(crate::http::error::Error(Error::Problem(problem)))
                 if share.is_some() && problem.code == Code::Unauthenticated =>
             {

@@ -16,9 +16,12 @@ use crate::http::{
 };
 use crate::{
     App,
-    http::{callers::Worker, error::Result},
+    http::{
+        callers::{Worker, Writer},
+        error::Result,
+    },
 };
-use engine::{EndingKind, access::caller::Caller};
+use engine::EndingKind;
 
 /// End an assignment to wait for an event
 ///
@@ -46,7 +49,7 @@ pub async fn wait_assignment(
     request_body = EventBody, responses((status = 200, body = Item)))]
 pub async fn send_event(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     key: Key,
     Json(body): Json<EventBody>,

@@ -19,9 +19,11 @@ use crate::http::{
 };
 use crate::{
     App,
-    http::{callers::Worker, error::Result},
+    http::{
+        callers::{Reader, Worker},
+        error::Result,
+    },
 };
-use engine::access::caller::Caller;
 
 /// Add log lines to an assignment
 ///
@@ -67,7 +69,7 @@ paged!(LogList, "logs");
     responses((status = 200, body = Page<LogLine>)))]
 pub async fn list_logs(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(id): Path<Uuid>,
     Query(query): Query<LogList>,
 ) -> Result<Answer<Page<LogLine>>> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use crate::http::{
+    callers::ReaderOrWorker,
     extract::Query,
     query::{
         cursor::{Paged as _, paged},
@@ -13,7 +14,6 @@ use crate::http::{
     },
 };
 use crate::{App, http::error::Result};
-use engine::access::caller::Caller;
 
 /// Query parameters of the list of workers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -42,7 +42,7 @@ paged!(WorkerList, "workers");
     responses((status = 200, body = Page<Worker>)))]
 pub async fn list_workers(
     State(app): State<App>,
-    caller: Caller,
+    ReaderOrWorker(caller): ReaderOrWorker,
     Query(query): Query<WorkerList>,
 ) -> Result<Answer<Page<Worker>>> {
     let found = app.engine.workers(&caller, query.sort.into(), query.place()?, query.rows_to_read()?).await?;

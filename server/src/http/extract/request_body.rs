@@ -1,5 +1,4 @@
-//! Reading of request bodies: limited in size and time, and counted against the memory that all bodies share. Refused
-//! bodies are drained.
+//! Reading of request bodies: limited in size and time, and counted against the memory that all bodies share.
 
 use std::time::Duration;
 
@@ -32,11 +31,6 @@ impl Default for BodyTimeout {
 
 /// Timeout for the small body of a request without a known caller.
 const ANONYMOUS_BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Limits, in bytes and time, for draining a refused body, so that the client receives the refusal before the
-/// connection closes.
-const DRAIN_BYTES: usize = 64 << 20;
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sets the number of bytes that a request's body occupies in memory, replacing the previous value. 503 `busy` if all
 /// requests together occupy too much.
@@ -82,35 +76,11 @@ pub async fn body(request: Request, limit: usize) -> Result<Bytes> {
     let arrived = tokio::time::timeout(timeout, arriving)
         .await
         .map_err(|_| Error::refuse(Code::InvalidJson, "The body took too long to arrive."))?;
-    if let Err(refused) = arrived {
-        drop(whole);
-        if matches!(&refused, Error(engine::error::Error::Problem(problem)) if problem.code == Code::Busy) {
-            drain(chunks).await;
-        }
-        return Err(refused);
-    }
+    arrived?;
     if too_large {
-        drain(chunks).await;
         return Err(Error::refuse(Code::TooLarge, format!("The body may have at most {limit} bytes.")));
     }
     Ok(whole.into())
-}
-
-/// Pause after which a sender is assumed to wait for the response.
-const DRAIN_PAUSE: Duration = Duration::from_millis(500);
-
-/// Discards the rest of a refused body, within limits: a client that is still sending would otherwise see a broken
-/// connection in place of the response.
-pub async fn drain(mut chunks: axum::body::BodyDataStream) {
-    let rest = async {
-        let mut seen = 0;
-        while seen < DRAIN_BYTES
-            && let Ok(Some(Ok(chunk))) = tokio::time::timeout(DRAIN_PAUSE, chunks.next()).await
-        {
-            seen += chunk.len();
-        }
-    };
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
 }
 
 /// Body as a stream, for handlers that read it chunk by chunk.

@@ -8,6 +8,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::http::{
+    callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, Path, Query},
     query::{
@@ -16,7 +17,6 @@ use crate::http::{
     },
 };
 use crate::{App, auth::tokens, http::error::Result};
-use engine::access::caller::{Caller, Scope};
 
 plain_list!(Services, NamedList, "services");
 plain_list!(Tokens, PlainList, "tokens");
@@ -29,11 +29,10 @@ plain_list!(Tokens, PlainList, "tokens");
     responses((status = 201, body = Service)))]
 pub async fn create_service(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     key: Key,
     Text { value: body, text }: Text<NewService>,
 ) -> Result<Response> {
-    caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
     let make = |response_slot| async move { tokens::create_service(&inner, &caller, body, response_slot).await };
     once(&app, name, ResponseStorage::Plain, "POST /services", fingerprint, make).await.map(idempotency::answer)
@@ -46,7 +45,7 @@ pub async fn create_service(
     responses((status = 200, body = Page<Service>)))]
 pub async fn list_services(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<Service>>> {
     let list = Services(&query);
@@ -59,7 +58,11 @@ pub async fn list_services(
 /// Includes the time at which it was disabled, if it is disabled. Admins only.
 #[utoipa::path(get, path = "/services/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = Service)))]
-pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Service>> {
+pub async fn get_service(
+    State(app): State<App>,
+    Admin(caller): Admin,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<Service>> {
     Ok(Answer(tokens::find_service(&app, &caller, id).await?))
 }
 
@@ -70,7 +73,7 @@ pub async fn get_service(State(app): State<App>, caller: Caller, Path(id): Path<
     request_body = ServicePatch, responses((status = 200, body = Service)))]
 pub async fn patch_service(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
     Json(patch): Json<ServicePatch>,
 ) -> Result<Answer<Service>> {
@@ -86,11 +89,10 @@ pub async fn patch_service(
     responses((status = 201, body = TokenMade)))]
 pub async fn create_token(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     key: Key,
     Text { value: body, text }: Text<NewToken>,
 ) -> Result<Response> {
-    caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
     let make = |response_slot| async move { tokens::create_token(&inner, &caller, body, response_slot).await };
     once(&app, name, ResponseStorage::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)
@@ -103,7 +105,7 @@ pub async fn create_token(
     responses((status = 200, body = Page<Token>)))]
 pub async fn list_tokens(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Token>>> {
     let list = Tokens(&query);
@@ -116,7 +118,7 @@ pub async fn list_tokens(
 /// Takes effect at once on this server and within a second on others. Open requests with the token end. Idempotent.
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Revoked, or was so before")))]
-pub async fn delete_token(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+pub async fn delete_token(State(app): State<App>, Admin(caller): Admin, Path(id): Path<Uuid>) -> Result<StatusCode> {
     tokens::revoke_token(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -10,6 +10,7 @@ use domain::identity::{
 };
 use uuid::Uuid;
 
+use crate::http::callers::{Admin, Person};
 use crate::http::extract::{Json, JsonOrDefault, Path};
 use crate::{
     App,
@@ -19,13 +20,12 @@ use crate::{
     },
     http::error::Result,
 };
-use engine::access::caller::Caller;
 
 /// List the caller's second factors
 ///
 /// With the authenticator app, the passkeys, the number of recovery codes left, and if the role requires a factor.
 #[utoipa::path(get, path = "/me/factors", tag = "people", responses((status = 200, body = Factors)))]
-pub async fn get_factors(State(app): State<App>, caller: Caller) -> Result<Answer<Factors>> {
+pub async fn get_factors(State(app): State<App>, Person(caller): Person) -> Result<Answer<Factors>> {
     Ok(Answer(factors::list(&app, &caller).await?))
 }
 
@@ -34,7 +34,7 @@ pub async fn get_factors(State(app): State<App>, caller: Caller) -> Result<Answe
 /// Needs a recent sign-in like every change of factors: 403 `step_up_required`. 409 `duplicate` if an authenticator app
 /// exists already.
 #[utoipa::path(post, path = "/me/totp", tag = "people", responses((status = 201, body = TotpStarted)))]
-pub async fn start_totp(State(app): State<App>, caller: Caller) -> Result<(StatusCode, Answer<TotpStarted>)> {
+pub async fn start_totp(State(app): State<App>, Person(caller): Person) -> Result<(StatusCode, Answer<TotpStarted>)> {
     Ok((StatusCode::CREATED, Answer(totp::start(&app, &caller).await?)))
 }
 
@@ -43,7 +43,7 @@ pub async fn start_totp(State(app): State<App>, caller: Caller) -> Result<(Statu
 /// If no second factor is left, the first factor alone signs in and the recovery codes stop working.
 #[utoipa::path(delete, path = "/me/totp", tag = "people",
     responses((status = 204, description = "Removed, or there was none")))]
-pub async fn delete_totp(State(app): State<App>, caller: Caller) -> Result<StatusCode> {
+pub async fn delete_totp(State(app): State<App>, Person(caller): Person) -> Result<StatusCode> {
     totp::remove(&app, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -53,7 +53,11 @@ pub async fn delete_totp(State(app): State<App>, caller: Caller) -> Result<Statu
 /// The name is only shown in the account; the app itself does not change.
 #[utoipa::path(patch, path = "/me/totp", tag = "people", request_body = TotpPatch,
     responses((status = 204, description = "Renamed")))]
-pub async fn patch_totp(State(app): State<App>, caller: Caller, Json(body): Json<TotpPatch>) -> Result<StatusCode> {
+pub async fn patch_totp(
+    State(app): State<App>,
+    Person(caller): Person,
+    Json(body): Json<TotpPatch>,
+) -> Result<StatusCode> {
     totp::rename(&app, &caller, &body.name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -62,7 +66,7 @@ pub async fn patch_totp(State(app): State<App>, caller: Caller, Json(body): Json
 ///
 /// A provider is connected on the account page, with a sign-in at the provider.
 #[utoipa::path(get, path = "/me/connections", tag = "people", responses((status = 200, body = Connections)))]
-pub async fn list_connections(State(app): State<App>, caller: Caller) -> Result<Answer<Connections>> {
+pub async fn list_connections(State(app): State<App>, Person(caller): Person) -> Result<Answer<Connections>> {
     Ok(Answer(oidc::list(&app, &caller).await?))
 }
 
@@ -71,7 +75,11 @@ pub async fn list_connections(State(app): State<App>, caller: Caller) -> Result<
 /// Needs a recent sign-in: 403 `step_up_required`. 409 `last_sign_in_method` if it is the only way to sign in.
 #[utoipa::path(delete, path = "/me/connections/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Disconnected, or there was no such connection")))]
-pub async fn delete_connection(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+pub async fn delete_connection(
+    State(app): State<App>,
+    Person(caller): Person,
+    Path(id): Path<Uuid>,
+) -> Result<StatusCode> {
     oidc::disconnect(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -83,7 +91,7 @@ pub async fn delete_connection(State(app): State<App>, caller: Caller, Path(id):
     responses((status = 200, body = RecoveryCodes)))]
 pub async fn confirm_totp(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     Json(body): Json<TotpConfirm>,
 ) -> Result<Answer<RecoveryCodes>> {
     Ok(Answer(totp::confirm(&app, &caller, &body.code).await?))
@@ -95,7 +103,7 @@ pub async fn confirm_totp(
 #[utoipa::path(post, path = "/me/recovery-codes", tag = "people", responses((status = 201, body = RecoveryCodes)))]
 pub async fn create_recovery_codes(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
 ) -> Result<(StatusCode, Answer<RecoveryCodes>)> {
     Ok((StatusCode::CREATED, Answer(recovery::renew(&app, &caller).await?)))
 }
@@ -104,7 +112,7 @@ pub async fn create_recovery_codes(
 ///
 /// Options for `navigator.credentials.create`, valid for five minutes in this session. 422 at an IP address as host.
 #[utoipa::path(post, path = "/me/passkeys/options", tag = "people", responses((status = 200, body = PasskeyOptions)))]
-pub async fn start_passkey(State(app): State<App>, caller: Caller) -> Result<Answer<PasskeyOptions>> {
+pub async fn start_passkey(State(app): State<App>, Person(caller): Person) -> Result<Answer<PasskeyOptions>> {
     Ok(Answer(passkeys::start_registration(&app, &caller).await?))
 }
 
@@ -115,7 +123,7 @@ pub async fn start_passkey(State(app): State<App>, caller: Caller) -> Result<Ans
     responses((status = 201, body = PasskeyMade)))]
 pub async fn create_passkey(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     Json(body): Json<NewPasskey>,
 ) -> Result<(StatusCode, Answer<PasskeyMade>)> {
     Ok((StatusCode::CREATED, Answer(passkeys::finish_registration(&app, &caller, body).await?)))
@@ -128,7 +136,7 @@ pub async fn create_passkey(
     request_body = PasskeyPatch, responses((status = 200, body = Passkey)))]
 pub async fn patch_passkey(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     Path(id): Path<Uuid>,
     Json(body): Json<PasskeyPatch>,
 ) -> Result<Answer<Passkey>> {
@@ -141,7 +149,11 @@ pub async fn patch_passkey(
 /// sign in.
 #[utoipa::path(delete, path = "/me/passkeys/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Removed, or there was none")))]
-pub async fn delete_passkey(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+pub async fn delete_passkey(
+    State(app): State<App>,
+    Person(caller): Person,
+    Path(id): Path<Uuid>,
+) -> Result<StatusCode> {
     passkeys::remove(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -153,7 +165,11 @@ pub async fn delete_passkey(State(app): State<App>, caller: Caller, Path(id): Pa
     responses((status = 204, description = "The session counts as recent"),
               (status = 422, description = "`invalid_body`: the proof is wrong", body = domain::Problem,
                content_type = "application/problem+json")))]
-pub async fn create_step_up(State(app): State<App>, caller: Caller, Json(body): Json<StepUp>) -> Result<StatusCode> {
+pub async fn create_step_up(
+    State(app): State<App>,
+    Person(caller): Person,
+    Json(body): Json<StepUp>,
+) -> Result<StatusCode> {
     step_up::perform(&app, &caller, body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -166,7 +182,7 @@ pub async fn create_step_up(State(app): State<App>, caller: Caller, Json(body): 
     request_body = Option<ReasonBody>, responses((status = 204, description = "Removed")))]
 pub async fn reset_factors(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<StatusCode> {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::{people::page_of_sessions, session::with_cookies};
 use crate::http::{
+    callers::Person,
     extract::{Json, Path, Query},
     query::plain_list::PlainList,
 };
@@ -22,7 +23,6 @@ use crate::{
     auth::{people, sessions},
     http::error::Result,
 };
-use engine::access::caller::Caller;
 
 /// List the caller's sessions
 ///
@@ -31,7 +31,7 @@ use engine::access::caller::Caller;
     responses((status = 200, body = Page<Session>)))]
 pub async fn list_sessions(
     State(app): State<App>,
-    caller: Caller,
+    Person(caller): Person,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Session>>> {
     page_of_sessions(&app, &caller, caller.owner_id, &query).await
@@ -41,7 +41,7 @@ pub async fn list_sessions(
 ///
 /// The session of this request continues.
 #[utoipa::path(delete, path = "/me/sessions", tag = "people", responses((status = 200, body = SessionsEnded)))]
-pub async fn end_other_sessions(State(app): State<App>, caller: Caller) -> Result<Answer<SessionsEnded>> {
+pub async fn end_other_sessions(State(app): State<App>, Person(caller): Person) -> Result<Answer<SessionsEnded>> {
     Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, caller.owner_id, None).await? }))
 }
 
@@ -50,7 +50,7 @@ pub async fn end_other_sessions(State(app): State<App>, caller: Caller) -> Resul
 /// Ending the session of this request signs out.
 #[utoipa::path(delete, path = "/me/sessions/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Ended, or was so before")))]
-pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+pub async fn end_session(State(app): State<App>, Person(caller): Person, Path(id): Path<Uuid>) -> Result<StatusCode> {
     sessions::end_some(&app, &caller, caller.owner_id, Some(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -61,7 +61,11 @@ pub async fn end_session(State(app): State<App>, caller: Caller, Path(id): Path<
 /// one-time link within the hour.
 #[utoipa::path(post, path = "/me/password", tag = "people", request_body = NewPassword,
     responses((status = 204, description = "It holds from now on; the cookie carries a new secret of the session")))]
-pub async fn set_password(State(app): State<App>, caller: Caller, Json(body): Json<NewPassword>) -> Result<Response> {
+pub async fn set_password(
+    State(app): State<App>,
+    Person(caller): Person,
+    Json(body): Json<NewPassword>,
+) -> Result<Response> {
     let cookies = people::set_password(&app, &caller, body).await?;
     Ok((StatusCode::NO_CONTENT, with_cookies(cookies)).into_response())
 }

@@ -12,6 +12,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::http::{
+    callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, JsonOrDefault, Path, Query},
     query::{
@@ -24,7 +25,7 @@ use crate::{
     auth::{people, sessions},
     http::error::Result,
 };
-use engine::access::caller::{Caller, Scope};
+use engine::access::caller::Caller;
 
 plain_list!(Users, NamedList, "users");
 plain_list!(Sessions, PlainList, "sessions");
@@ -37,11 +38,10 @@ plain_list!(Sessions, PlainList, "sessions");
     responses((status = 201, body = UserMade)))]
 pub async fn create_user(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     key: Key,
     Text { value: body, text }: Text<NewUser>,
 ) -> Result<Response> {
-    caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) =
         (key.name(&caller), idempotency::fingerprint_without(&text, "password"), app.clone());
     let make = |response_slot| async move { people::create(&inner, &caller, body, response_slot).await };
@@ -55,7 +55,7 @@ pub async fn create_user(
     responses((status = 200, body = Page<User>)))]
 pub async fn list_users(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Query(query): Query<NamedList>,
 ) -> Result<Answer<Page<User>>> {
     let list = Users(&query);
@@ -68,8 +68,7 @@ pub async fn list_users(
 /// Admins only, except for the caller's own account.
 #[utoipa::path(get, path = "/users/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 200, body = User)))]
-pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<User>> {
-    caller.require(Scope::Admin)?;
+pub async fn get_user(State(app): State<App>, Admin(caller): Admin, Path(id): Path<Uuid>) -> Result<Answer<User>> {
     Ok(Answer(people::find(&app, &caller, id).await?))
 }
 
@@ -81,7 +80,7 @@ pub async fn get_user(State(app): State<App>, caller: Caller, Path(id): Path<Uui
     responses((status = 200, body = User)))]
 pub async fn patch_user(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
     Json(patch): Json<UserPatch>,
 ) -> Result<Answer<User>> {
@@ -96,12 +95,11 @@ pub async fn patch_user(
     request_body = Option<ReasonBody>, responses((status = 201, body = LinkMade)))]
 pub async fn create_sign_in_link(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Response> {
-    caller.require(Scope::Admin)?;
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /users/{id}/sign-in-link");
@@ -118,11 +116,10 @@ pub async fn create_sign_in_link(
     responses((status = 200, body = Page<Session>)))]
 pub async fn list_user_sessions(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Session>>> {
-    caller.require(Scope::Admin)?;
     page_of_sessions(&app, &caller, id, &query).await
 }
 
@@ -133,10 +130,9 @@ pub async fn list_user_sessions(
     responses((status = 200, body = SessionsEnded)))]
 pub async fn end_user_sessions(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
 ) -> Result<Answer<SessionsEnded>> {
-    caller.require(Scope::Admin)?;
     Ok(Answer(SessionsEnded { ended: sessions::end_some(&app, &caller, id, None).await? }))
 }
 
@@ -148,10 +144,9 @@ pub async fn end_user_sessions(
     responses((status = 204, description = "Ended, or was so before")))]
 pub async fn end_user_session(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path((id, session)): Path<(Uuid, Uuid)>,
 ) -> Result<StatusCode> {
-    caller.require(Scope::Admin)?;
     sessions::end_some(&app, &caller, id, Some(session)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::uploads::attachment;
+use crate::http::callers::ReaderOrWorker;
 use crate::http::extract::{Json, Path, Query};
 use crate::{
     App,
@@ -59,7 +60,7 @@ pub struct Checking {
                body = Problem, content_type = "application/problem+json")))]
 pub async fn check_upload(
     State(app): State<App>,
-    caller: Caller,
+    ReaderOrWorker(caller): ReaderOrWorker,
     Path(id): Path<Uuid>,
     Query(checking): Query<Checking>,
     Json(body): Json<FileCheckBody>,

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use super::uploads::{Naming, announced, hold_piece, refuse_compressed, with_idle_timeout};
 use crate::http::{
+    callers::Writer,
     enqueue::idempotency::{self, Key, ResponseStorage, once},
     extract::{self, Path, Query},
 };
@@ -30,7 +31,7 @@ use crate::{
     http::error::{Error, Result},
     uploads::partial::{self, NewPartial},
 };
-use engine::access::caller::{Caller, Scope};
+use engine::access::caller::Caller;
 
 /// Protocol version in every response.
 const VERSION: &str = "1.0.0";
@@ -67,12 +68,11 @@ const PIECE: &str = "application/offset+octet-stream";
         headers(("Location" = String, description = "Where the pieces go")))))]
 pub async fn create_resumable_upload(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Query(naming): Query<Naming>,
     key: Key,
     headers: HeaderMap,
 ) -> Result<Response> {
-    caller.require(Scope::JobsWrite)?;
     check_version(&headers)?;
     if headers.contains_key(UPLOAD_CONCAT) {
         // Refused before anything is sent: a parallel client would otherwise learn of it after the last piece.
@@ -112,7 +112,7 @@ pub async fn create_resumable_upload(
                 ("Upload-Length" = i64, description = "What was announced")))))]
 pub async fn get_resumable_upload(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -142,7 +142,7 @@ pub async fn get_resumable_upload(
          body = Problem, content_type = "application/problem+json")))]
 pub async fn append_to_upload(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     request: Request,
 ) -> Result<Response> {
@@ -160,8 +160,7 @@ pub async fn append_to_upload(
     let whole = found.bytes;
     let left = (whole - found.received) as u64;
     if offset != found.received || announced.is_some_and(|bytes| bytes > left) {
-        // A client that is still sending would see a broken connection in place of the response.
-        extract::drain(body.into_data_stream()).await;
+        drop(body);
         return answer(&app, &caller, (id, whole), partial::append(&app, found, offset, announced, nothing()).await)
             .await;
     }
@@ -213,7 +212,11 @@ async fn answer(
 /// Bytes received so far are deleted from the store.
 #[utoipa::path(delete, path = "/uploads/resumable/{id}", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Gone")))]
-pub async fn delete_resumable_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Response> {
+pub async fn delete_resumable_upload(
+    State(app): State<App>,
+    Writer(caller): Writer,
+    Path(id): Path<Uuid>,
+) -> Result<Response> {
     partial::delete(&app, &caller, id).await?;
     Ok(speak(StatusCode::NO_CONTENT.into_response(), None, None))
 }
@@ -283,13 +286,18 @@ pub async fn describe_resumable_uploads(State(app): State<App>) -> Response {
 }
 
 /// `POST` to an upload with `X-HTTP-Method-Override`: for clients that cannot send `PATCH` or `DELETE`.
-pub async fn override_method(app: State<App>, caller: Caller, id: Path<Uuid>, request: Request) -> Result<Response> {
+pub async fn override_method(
+    app: State<App>,
+    Writer(caller): Writer,
+    id: Path<Uuid>,
+    request: Request,
+) -> Result<Response> {
     let override_name =
         request.headers().get(METHOD_OVERRIDE).and_then(|method| method.to_str().ok()).unwrap_or_default();
     match override_name.to_ascii_uppercase().as_str() {
-        "PATCH" => append_to_upload(app, caller, id, request).await,
-        "DELETE" => delete_resumable_upload(app, caller, id).await,
-        "HEAD" => get_resumable_upload(app, caller, id, request.headers().clone()).await,
+        "PATCH" => append_to_upload(app, Writer(caller), id, request).await,
+        "DELETE" => delete_resumable_upload(app, Writer(caller), id).await,
+        "HEAD" => get_resumable_upload(app, Writer(caller), id, request.headers().clone()).await,
         _ => {
             let detail = "An upload takes GET, HEAD, PATCH and DELETE, or POST with X-HTTP-Method-Override.";
             let mut response = Error::refuse(Code::MethodNotAllowed, detail).into_response();

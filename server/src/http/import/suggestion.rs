@@ -10,9 +10,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
+use crate::http::callers::ReaderOrWorker;
 use crate::http::extract::{Path, Query};
 use crate::{App, http::error::Result, uploads};
-use engine::access::caller::Caller;
 
 /// Query parameters of a suggestion: the job type, and how to read the file.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -45,7 +45,7 @@ pub struct Suggesting {
                body = Problem, content_type = "application/problem+json")))]
 pub async fn suggest_mapping(
     State(app): State<App>,
-    caller: Caller,
+    ReaderOrWorker(caller): ReaderOrWorker,
     Path(id): Path<Uuid>,
     Query(Suggesting { job_type, format, header_row, delimiter, encoding, sheet }): Query<Suggesting>,
 ) -> Result<Answer<MappingSuggestion>> {

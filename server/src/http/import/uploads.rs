@@ -29,6 +29,7 @@ use super::{
     multipart::Form,
 };
 use crate::http::{
+    callers::{ReaderOrWorker, Writer},
     enqueue::idempotency::{self, Key, ResponseSlot, ResponseStorage, once},
     extract::{self, Path, Query, Reason, ReasonParameter},
     security_headers::DOWNLOAD,
@@ -39,7 +40,7 @@ use crate::{
     http::error::{Error, Result},
     uploads,
 };
-use engine::access::caller::{Caller, Scope};
+use engine::access::caller::Caller;
 
 /// Idle timeout of a sender.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,12 +83,11 @@ struct FileForm {
     responses((status = 201, body = Upload)))]
 pub async fn create_upload(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Query(naming): Query<Naming>,
     key: Key,
     request: Request,
 ) -> Result<Response> {
-    caller.require(Scope::JobsWrite)?;
     refuse_compressed(request.headers())?;
     let media_type = extract::media_type(request.headers());
     let is_form = media_type.as_deref() == Some("multipart/form-data");
@@ -98,14 +98,10 @@ pub async fn create_upload(
     }
     let limit = app.config.upload_limit.bytes() as u64;
     if announced(request.headers()).is_some_and(|bytes| bytes > limit + AROUND_FILE) {
-        extract::drain(request.into_body().into_data_stream()).await;
         return Err(Error::refuse(Code::TooLarge, format!("A file may have at most {limit} bytes.")));
     }
     hold_piece(&app, &request)?;
-    if let Err(refused) = uploads::admit(&app, &caller, announced(request.headers()).unwrap_or(0)).await {
-        extract::drain(request.into_body().into_data_stream()).await;
-        return Err(refused.into());
-    }
+    uploads::admit(&app, &caller, announced(request.headers()).unwrap_or(0)).await?;
     let upload = if is_form {
         receive_form(&app, &caller, naming, request).await?
     } else {
@@ -226,7 +222,11 @@ pub(crate) fn refuse_compressed(headers: &HeaderMap) -> Result<()> {
 /// Its name, size, checksum and format.
 #[utoipa::path(get, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path)),
     responses((status = 200, body = Upload)))]
-pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Upload>> {
+pub async fn get_upload(
+    State(app): State<App>,
+    ReaderOrWorker(caller): ReaderOrWorker,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<Upload>> {
     Ok(Answer(uploads::find(&app.pool, &caller, id).await?))
 }
 
@@ -238,7 +238,7 @@ pub async fn get_upload(State(app): State<App>, caller: Caller, Path(id): Path<U
     request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
 pub async fn delete_upload(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<StatusCode> {
@@ -261,7 +261,7 @@ pub async fn delete_upload(
          body = Problem, content_type = "application/problem+json")))]
 pub async fn get_upload_content(
     State(app): State<App>,
-    caller: Caller,
+    ReaderOrWorker(caller): ReaderOrWorker,
     Path(id): Path<Uuid>,
     headers: HeaderMap,
 ) -> Result<Response> {
@@ -322,7 +322,7 @@ pub struct Reading {
                content_type = "application/problem+json")))]
 pub async fn preview_upload(
     State(app): State<App>,
-    caller: Caller,
+    ReaderOrWorker(caller): ReaderOrWorker,
     Path(id): Path<Uuid>,
     Query(Reading { format, header, header_row, delimiter, encoding, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     App,
-    http::{error::Result, extract::Query},
+    http::{callers::Reader, error::Result, extract::Query},
     live::{Next, RootsWatch},
 };
 use engine::access::caller::{Caller, Scope};
@@ -64,7 +64,7 @@ pub(crate) struct Events {
 )]
 pub(crate) async fn watch_roots(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<Events>,
     parts: Parts,
 ) -> Result<Response> {

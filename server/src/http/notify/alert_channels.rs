@@ -11,6 +11,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{Admin, Staff},
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, Path, Query},
     query::{
@@ -19,7 +20,6 @@ use crate::http::{
     },
 };
 use crate::{App, alert_channels, http::error::Result};
-use engine::access::caller::{Caller, Scope};
 
 plain_list!(AlertChannels, PlainList, "alert channels");
 
@@ -33,11 +33,10 @@ plain_list!(AlertChannels, PlainList, "alert channels");
     responses((status = 201, body = AlertChannel)))]
 pub async fn create_alert_channel(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     key: Key,
     Text { value: body, text }: Text<NewAlertChannel>,
 ) -> Result<Response> {
-    caller.require(Scope::Admin)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
     let make = |response_slot| async move { alert_channels::create(&inner, &caller, body, response_slot).await };
     once(&app, name, ResponseStorage::Plain, "POST /alert-channels", fingerprint, make).await.map(idempotency::answer)
@@ -50,7 +49,7 @@ pub async fn create_alert_channel(
     responses((status = 200, body = Page<AlertChannel>)))]
 pub async fn list_alert_channels(
     State(app): State<App>,
-    caller: Caller,
+    Staff(caller): Staff,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<AlertChannel>>> {
     let list = AlertChannels(&query);
@@ -65,7 +64,7 @@ pub async fn list_alert_channels(
     responses((status = 200, body = AlertChannel)))]
 pub async fn get_alert_channel(
     State(app): State<App>,
-    caller: Caller,
+    Staff(caller): Staff,
     Path(id): Path<Uuid>,
 ) -> Result<Answer<AlertChannel>> {
     Ok(Answer(alert_channels::find(&app, &caller, id).await?))
@@ -79,7 +78,7 @@ pub async fn get_alert_channel(
     params(("id" = Uuid, Path)), responses((status = 200, body = AlertChannel)))]
 pub async fn patch_alert_channel(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
     Json(patch): Json<AlertChannelPatch>,
 ) -> Result<Answer<AlertChannel>> {
@@ -91,7 +90,11 @@ pub async fn patch_alert_channel(
 /// Admins only. Its deliveries stay for 30 days; what has not arrived is not sent any more.
 #[utoipa::path(delete, path = "/alert-channels/{id}", tag = "watch", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Gone")))]
-pub async fn delete_alert_channel(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<StatusCode> {
+pub async fn delete_alert_channel(
+    State(app): State<App>,
+    Admin(caller): Admin,
+    Path(id): Path<Uuid>,
+) -> Result<StatusCode> {
     alert_channels::delete(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -104,7 +107,7 @@ pub async fn delete_alert_channel(State(app): State<App>, caller: Caller, Path(i
     responses((status = 202, body = Page<CallbackDelivery>)))]
 pub async fn test_alert_channel(
     State(app): State<App>,
-    caller: Caller,
+    Admin(caller): Admin,
     Path(id): Path<Uuid>,
 ) -> Result<(StatusCode, Answer<Page<CallbackDelivery>>)> {
     let deliveries = alert_channels::test(&app, &caller, id).await?;

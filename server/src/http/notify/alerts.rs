@@ -20,9 +20,12 @@ use crate::http::{
 };
 use crate::{
     App,
-    http::{callers::Worker, error::Result},
+    http::{
+        callers::{Reader, Worker},
+        error::Result,
+    },
 };
-use engine::{access::caller::Caller, store::notify::alerts::AlertQuery};
+use engine::store::notify::alerts::AlertQuery;
 
 /// Filters of the alert list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -54,7 +57,7 @@ paged!(AlertList, "alerts");
 #[utoipa::path(get, path = "/alerts", tag = "watch", params(AlertList), responses((status = 200, body = Page<Alert>)))]
 pub async fn list_alerts(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(list): Query<AlertList>,
 ) -> Result<Answer<Page<Alert>>> {
     let (rows, before) = (list.rows_to_read()?, list.place::<(Time, Uuid)>()?);

@@ -13,6 +13,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::http::{
+    callers::Reader,
     extract::Query,
     query::{
         cursor::{Paged as _, paged},
@@ -20,7 +21,7 @@ use crate::http::{
     },
 };
 use crate::{App, audit, http::error::Result};
-use engine::{access::caller::Caller, store::notify::audit::AuditQuery};
+use engine::store::notify::audit::AuditQuery;
 
 /// Filters of the audit log; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -77,7 +78,11 @@ paged!(AuditList, "audit");
 /// `after` and skips none.
 #[utoipa::path(get, path = "/audit", tag = "people", params(AuditList),
     responses((status = 200, content((Page<AuditEntry> = "application/json"), (String = "application/x-ndjson")))))]
-pub async fn list_audit(State(app): State<App>, caller: Caller, Query(list): Query<AuditList>) -> Result<Response> {
+pub async fn list_audit(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Query(list): Query<AuditList>,
+) -> Result<Response> {
     let streams = list.format == Some(Format::Ndjson);
     let odd = if streams { list.cursor.is_some() || list.limit.is_some() } else { list.after.is_some() };
     if odd {

@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{Reader, Writer},
     extract::{JsonOrDefault, Path, Query},
     query::{
         cursor::{Paged as _, paged},
@@ -18,7 +19,7 @@ use crate::http::{
     },
 };
 use crate::{App, http::error::Result};
-use engine::{access::caller::Caller, store::notify::deliveries::DeliveryQuery};
+use engine::store::notify::deliveries::DeliveryQuery;
 
 /// Filters of the delivery list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -90,7 +91,7 @@ pub(crate) fn states(words: Option<&str>) -> Result<Vec<DeliveryState>, Problem>
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_deliveries(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(list): Query<DeliveryList>,
 ) -> Result<Answer<Page<CallbackDelivery>>> {
     let found = app.engine.deliveries(&caller, list.query()?).await?;
@@ -123,7 +124,7 @@ paged!(JobDeliveryList, "deliveries of a job");
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_job_deliveries(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(id): Path<Uuid>,
     Query(list): Query<JobDeliveryList>,
 ) -> Result<Answer<Page<CallbackDelivery>>> {
@@ -146,7 +147,7 @@ pub async fn list_job_deliveries(
     request_body = Option<ReasonBody>, responses((status = 200, body = CallbackDelivery)))]
 pub async fn resend_delivery(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<CallbackDelivery>> {

@@ -10,11 +10,11 @@ use uuid::Uuid;
 use crate::{
     App,
     http::{
+        callers::Writer,
         error::Result,
         extract::{JsonOrDefault, Path},
     },
 };
-use engine::access::caller::Caller;
 
 /// Cancel a job and everything below it
 ///
@@ -24,7 +24,7 @@ use engine::access::caller::Caller;
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn cancel_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
@@ -40,7 +40,7 @@ pub async fn cancel_job(
     request_body = Option<ReasonBody>, responses((status = 200, body = Item)))]
 pub async fn cancel_item(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Item>> {
@@ -56,7 +56,7 @@ pub async fn cancel_item(
     request_body = Option<RetryBody>, responses((status = 200, body = Item)))]
 pub async fn retry_item(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<RetryBody>,
 ) -> Result<Answer<Item>> {

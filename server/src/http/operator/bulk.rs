@@ -17,6 +17,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{BulkWriter, Reader, Writer},
     enqueue::idempotency::{Key, Text, fingerprint},
     extract::{JsonOrDefault, Path, Query},
     query::{
@@ -30,7 +31,7 @@ use crate::{
     App,
     http::error::{Error, Result},
 };
-use engine::{BulkSelection, KeyedCall, access::caller::Caller};
+use engine::{BulkSelection, KeyedCall};
 
 /// Query parameters of the list of operations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -63,7 +64,7 @@ paged!(BulkList, "bulk operations");
               (status = 202, description = "Begun", body = BulkOperation, headers(("Location" = String)))))]
 pub async fn create_bulk(
     State(app): State<App>,
-    caller: Caller,
+    BulkWriter(caller): BulkWriter,
     key: Key,
     Text { value: new, text }: Text<NewBulk>,
 ) -> Result<Response> {
@@ -88,7 +89,7 @@ pub async fn create_bulk(
     responses((status = 200, body = Page<BulkOperation>)))]
 pub async fn list_bulk(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(list): Query<BulkList>,
 ) -> Result<Answer<Page<BulkOperation>>> {
     let found = app.engine.list_bulk(&caller, list.sort.part(list.place()?, list.rows_to_read()?)).await?;
@@ -100,7 +101,11 @@ pub async fn list_bulk(
 /// Progress of the operation, and some of its members as they were when they were selected.
 #[utoipa::path(get, path = "/bulk-operations/{id}", tag = "bulk", params(("id" = Uuid, Path)),
     responses((status = 200, body = BulkOperation)))]
-pub async fn get_bulk(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<BulkOperation>> {
+pub async fn get_bulk(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<BulkOperation>> {
     Ok(Answer(app.engine.bulk(&caller, id).await?))
 }
 
@@ -111,7 +116,7 @@ pub async fn get_bulk(State(app): State<App>, caller: Caller, Path(id): Path<Uui
     request_body = Option<ReasonBody>, responses((status = 200, body = BulkOperation)))]
 pub async fn cancel_bulk(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<BulkOperation>> {

@@ -7,9 +7,9 @@ use domain::{
 };
 use uuid::Uuid;
 
+use crate::http::callers::Writer;
 use crate::http::extract::{IfMatch, Json, Path};
 use crate::{App, http::error::Result};
-use engine::access::caller::Caller;
 
 /// Update a job
 ///
@@ -20,7 +20,7 @@ use engine::access::caller::Caller;
     responses((status = 200, body = Job, headers(("ETag" = String)))))]
 pub async fn patch_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     IfMatch(version): IfMatch,
     Json(body): Json<JobPatch>,
@@ -38,7 +38,7 @@ pub async fn patch_job(
     responses((status = 200, body = Item, headers(("ETag" = String)))))]
 pub async fn patch_item(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     IfMatch(version): IfMatch,
     Json(body): Json<ItemPatch>,

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::http::{
+    callers::Writer,
     enqueue::idempotency::{Key, fingerprint},
     extract::{JsonOrDefault, Path},
 };
@@ -37,7 +38,7 @@ use engine::{KeyedCall, access::caller::Caller};
                headers(("Location" = String), ("ETag" = String)))))]
 pub async fn replay_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
@@ -58,7 +59,7 @@ pub async fn replay_job(
                headers(("Location" = String), ("ETag" = String)))))]
 pub async fn replay_item(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ReplayBody>,

@@ -15,9 +15,10 @@ use super::{
     cursor::{Paged as _, paged},
     sort::{OfAttempts, OfGroups, OfItems},
 };
+use crate::http::callers::{Reader, Staff};
 use crate::http::extract::{Json, Path, Query, ids, read_query};
 use crate::{App, http::error::Result};
-use engine::{GroupFilter, ItemFilter, access::caller::Caller, store::query::item_list_scan::ItemOrder};
+use engine::{GroupFilter, ItemFilter, store::query::item_list_scan::ItemOrder};
 
 /// Filters of the item list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -121,7 +122,7 @@ impl ItemList {
 #[utoipa::path(get, path = "/items", tag = "items", params(ItemList), responses((status = 200, body = Page<Item>)))]
 pub async fn list_items(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<ItemList>,
 ) -> Result<Answer<Page<Item>>> {
     let (limit, after) = (query.rows()?, query.place::<(i64, i64)>()?);
@@ -134,7 +135,11 @@ pub async fn list_items(
 /// With its payload, result, progress, last error, and the reason why it is not running (`waiting_for`).
 #[utoipa::path(get, path = "/items/{id}", tag = "items", params(("id" = Uuid, Path)),
     responses((status = 200, body = Item, headers(("ETag" = String)))))]
-pub async fn get_item(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<impl IntoResponse> {
+pub async fn get_item(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Path(id): Path<Uuid>,
+) -> Result<impl IntoResponse> {
     let item = app.engine.item(&caller, id).await?;
     Ok(([(header::ETAG, format!("\"{}\"", item.version))], Answer(item)))
 }
@@ -166,7 +171,7 @@ paged!(AttemptList, "attempts");
     responses((status = 200, body = Page<Attempt>)))]
 pub async fn list_attempts(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(id): Path<Uuid>,
     Query(query): Query<AttemptList>,
 ) -> Result<Answer<Page<Attempt>>> {
@@ -182,13 +187,13 @@ pub async fn list_attempts(
     responses((status = 200, body = Page<Item>)))]
 pub async fn list_dead_letters(
     state: State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<ItemList>,
 ) -> Result<Answer<Page<Item>>> {
     if query.state.as_deref().is_some_and(|state| state != "dead") {
         return Err(Problem::parameter("state", "expected dead, or nothing").into());
     }
-    list_items(state, caller, Query(ItemList { state: Some("dead".into()), ..query })).await
+    list_items(state, Reader(caller), Query(ItemList { state: Some("dead".into()), ..query })).await
 }
 
 /// Filters of groups of dead letters; all given filters must match.
@@ -243,7 +248,7 @@ impl GroupList {
     responses((status = 200, body = Page<ErrorGroup>)))]
 pub async fn list_groups(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<GroupList>,
 ) -> Result<Answer<Page<ErrorGroup>>> {
     let limit = query.rows()?;
@@ -270,7 +275,7 @@ pub async fn list_groups(
     responses((status = 200, body = ErrorGroupDetail)))]
 pub async fn get_group(
     State(app): State<App>,
-    caller: Caller,
+    Staff(caller): Staff,
     Path((job_type, fingerprint)): Path<(String, String)>,
 ) -> Result<Answer<ErrorGroupDetail>> {
     Ok(Answer(app.engine.error_group(&caller, &job_type, &fingerprint).await?))
@@ -285,7 +290,7 @@ pub async fn get_group(
     responses((status = 200, body = ErrorGroup)))]
 pub async fn patch_group(
     State(app): State<App>,
-    caller: Caller,
+    Staff(caller): Staff,
     Path((job_type, fingerprint)): Path<(String, String)>,
     Json(patch): Json<ErrorGroupPatch>,
 ) -> Result<Answer<ErrorGroup>> {

@@ -5,9 +5,9 @@ use domain::api::SearchResults;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::http::callers::Reader;
 use crate::http::extract::Query;
 use crate::{App, http::error::Result};
-use engine::access::caller::Caller;
 
 /// Query parameters of a search.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -26,7 +26,7 @@ pub struct Search {
 #[utoipa::path(get, path = "/search", tag = "watch", params(Search), responses((status = 200, body = SearchResults)))]
 pub async fn search(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(search): Query<Search>,
 ) -> Result<Answer<SearchResults>> {
     Ok(Answer(app.engine.search(&caller, &search.q).await?))

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use utoipa::IntoParams;
 
+use crate::http::callers::Staff;
 use crate::http::extract::Query;
 use crate::{App, http::error::Result};
-use engine::{Span, access::caller::Caller};
+use engine::Span;
 
 /// Query parameters of a series.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -45,7 +46,7 @@ pub struct SeriesQuery {
     responses((status = 200, body = Series)))]
 pub async fn get_series(
     State(app): State<App>,
-    caller: Caller,
+    Staff(caller): Staff,
     Query(query): Query<SeriesQuery>,
 ) -> Result<Answer<Series>> {
     let (from, to) = (query.from.map(|at| at.0), query.to.map(|at| at.0));

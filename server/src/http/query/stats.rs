@@ -3,6 +3,7 @@
 use axum::{Json as Answer, extract::State};
 use domain::api::{BrokerStats, QueueStats, Stats};
 
+use crate::http::callers::Staff;
 use crate::{App, http::error::Result};
 use engine::access::caller::Caller;
 
@@ -10,7 +11,7 @@ use engine::access::caller::Caller;
 ///
 /// Items by state, oldest waiting item, rates and days. Counts are updated every few seconds, last at `counted_at`.
 #[utoipa::path(get, path = "/stats", tag = "watch", responses((status = 200, body = Stats)))]
-pub async fn get_stats(State(app): State<App>, caller: Caller) -> Result<Answer<Stats>> {
+pub async fn get_stats(State(app): State<App>, Staff(caller): Staff) -> Result<Answer<Stats>> {
     Ok(Answer(stats(&app, &caller).await?))
 }
 

@@ -11,12 +11,12 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{Reader, Writer},
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, Path, Query, Reason, ReasonParameter},
     query::{cursor::Paged, sort::ByAge},
 };
 use crate::{App, http::error::Result};
-use engine::access::caller::Caller;
 
 /// Filters of the list of views.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -57,7 +57,7 @@ impl Paged for Views {
     responses((status = 201, body = SavedView)))]
 pub async fn create_view(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     key: Key,
     Text { value: new, text }: Text<NewSavedView>,
 ) -> Result<Response> {
@@ -74,7 +74,7 @@ pub async fn create_view(
     responses((status = 200, body = Page<SavedView>)))]
 pub async fn list_views(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<Views>,
 ) -> Result<Answer<Page<SavedView>>> {
     let part = query.sort.part(query.place::<Uuid>()?, query.rows_to_read()?);
@@ -87,7 +87,11 @@ pub async fn list_views(
 /// One of the caller, or one that is shared.
 #[utoipa::path(get, path = "/views/{id}", tag = "views", params(("id" = Uuid, Path)),
     responses((status = 200, body = SavedView)))]
-pub async fn get_view(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<SavedView>> {
+pub async fn get_view(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<SavedView>> {
     Ok(Answer(app.engine.view(&caller, id).await?))
 }
 
@@ -99,7 +103,7 @@ pub async fn get_view(State(app): State<App>, caller: Caller, Path(id): Path<Uui
     params(("id" = Uuid, Path)), responses((status = 200, body = SavedView)))]
 pub async fn patch_view(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Json(patch): Json<SavedViewPatch>,
 ) -> Result<Answer<SavedView>> {
@@ -113,7 +117,7 @@ pub async fn patch_view(
     request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
 pub async fn delete_view(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<StatusCode> {

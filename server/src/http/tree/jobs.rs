@@ -19,6 +19,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{Reader, Writer},
     enqueue::idempotency::{self, Key, Text},
     extract::{Filters, Path, Query, Reason, ReasonParameter, ids, read_filters},
     query::{
@@ -28,7 +29,7 @@ use crate::http::{
     trace::Trace,
 };
 use crate::{App, http::error::Result};
-use engine::{Creation, CreationOutcome, JobFilter, access::caller::Caller, read_source::from_primary};
+use engine::{Creation, CreationOutcome, JobFilter, read_source::from_primary};
 
 /// Filters of the job list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -134,7 +135,7 @@ impl JobList {
                body = Problem, content_type = "application/problem+json")))]
 pub async fn create_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Key(key): Key,
     Trace(traceparent): Trace,
     Text { value: new, text }: Text<NewJob>,
@@ -156,7 +157,7 @@ pub async fn create_job(
               (status = 200, description = "The same request has made it", body = Job)))]
 pub async fn put_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Trace(traceparent): Trace,
     Text { value: new, text }: Text<NewJob>,
@@ -201,7 +202,7 @@ async fn created_response(app: &App, (created, tree): (CreationOutcome, Option<B
     responses((status = 200, body = Page<Job>)))]
 pub async fn list_jobs(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Filters(query, metadata): Filters<JobList>,
 ) -> Result<Answer<Page<Job>>> {
     let query = JobList { metadata, ..query };
@@ -232,7 +233,7 @@ pub struct JobReading {
               (status = 304, description = "It still has the version of `If-None-Match`")))]
 pub async fn get_job(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(id): Path<Uuid>,
     Query(reading): Query<JobReading>,
     headers: HeaderMap,
@@ -270,7 +271,7 @@ pub async fn get_job(
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn seal_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<Answer<Job>> {

@@ -4,9 +4,9 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use domain::{Job, identity::audit::ReasonBody};
 use uuid::Uuid;
 
+use crate::http::callers::Writer;
 use crate::http::extract::{JsonOrDefault, Path, Reason, ReasonParameter};
 use crate::{App, http::error::Result};
-use engine::access::caller::Caller;
 
 /// Delete a complete tree
 ///
@@ -15,7 +15,7 @@ use engine::access::caller::Caller;
     request_body = Option<ReasonBody>, responses((status = 204, description = "It is gone")))]
 pub async fn delete_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<StatusCode> {
@@ -30,7 +30,7 @@ pub async fn delete_job(
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn pin_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Answer<Job>> {
@@ -44,7 +44,7 @@ pub async fn pin_job(
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn unpin_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<Answer<Job>> {

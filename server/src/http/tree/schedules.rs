@@ -10,6 +10,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{Reader, Writer},
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Path, Query, Reason, ReasonParameter},
     query::{
@@ -19,7 +20,6 @@ use crate::http::{
     trace::Trace,
 };
 use crate::{App, http::error::Result};
-use engine::access::caller::Caller;
 
 plain_list!(Schedules, PlainList, "schedules");
 plain_list!(Runs, PlainList, "runs of a schedule");
@@ -48,7 +48,7 @@ impl JobText {
     responses((status = 201, body = Schedule)))]
 pub async fn create_schedule(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     key: Key,
     Text { value: new, text }: Text<NewSchedule>,
 ) -> Result<Response> {
@@ -66,7 +66,7 @@ pub async fn create_schedule(
     responses((status = 200, body = Page<Schedule>)))]
 pub async fn list_schedules(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Schedule>>> {
     let list = Schedules(&query);
@@ -79,7 +79,11 @@ pub async fn list_schedules(
 /// With its next five ticks and its last run.
 #[utoipa::path(get, path = "/schedules/{id}", tag = "schedules", params(("id" = Uuid, Path)),
     responses((status = 200, body = Schedule)))]
-pub async fn get_schedule(State(app): State<App>, caller: Caller, Path(id): Path<Uuid>) -> Result<Answer<Schedule>> {
+pub async fn get_schedule(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<Schedule>> {
     Ok(Answer(app.engine.schedule(&caller, id).await?))
 }
 
@@ -91,7 +95,7 @@ pub async fn get_schedule(State(app): State<App>, caller: Caller, Path(id): Path
     responses((status = 200, body = Page<ScheduleRun>)))]
 pub async fn list_schedule_runs(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(id): Path<Uuid>,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<ScheduleRun>>> {
@@ -108,7 +112,7 @@ pub async fn list_schedule_runs(
     params(("id" = Uuid, Path)), responses((status = 200, body = Schedule)))]
 pub async fn patch_schedule(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Text { value: patch, text }: Text<SchedulePatch>,
 ) -> Result<Answer<Schedule>> {
@@ -123,7 +127,7 @@ pub async fn patch_schedule(
     request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
 pub async fn delete_schedule(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<StatusCode> {
@@ -139,7 +143,7 @@ pub async fn delete_schedule(
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
 pub async fn run_schedule(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Trace(traceparent): Trace,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
@@ -155,7 +159,7 @@ pub async fn run_schedule(
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
 pub async fn pause_schedule(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<Answer<Schedule>> {
@@ -170,7 +174,7 @@ pub async fn pause_schedule(
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
 pub async fn resume_schedule(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<Answer<Schedule>> {

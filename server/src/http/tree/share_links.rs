@@ -10,6 +10,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::http::{
+    callers::{Reader, Writer},
     enqueue::idempotency::{self, Key, ResponseStorage, once},
     extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
     query::{
@@ -18,7 +19,6 @@ use crate::http::{
     },
 };
 use crate::{App, auth::look_for_changes, http::error::Result};
-use engine::access::caller::Caller;
 
 plain_list!(Shares, PlainList, "shares");
 plain_list!(AllShares, PlainList, "all shares");
@@ -32,7 +32,7 @@ plain_list!(AllShares, PlainList, "all shares");
     request_body = Option<ShareBody>, responses((status = 201, body = ShareMade)))]
 pub async fn share_job(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ShareBody>,
@@ -55,7 +55,7 @@ pub async fn share_job(
     responses((status = 200, body = Page<Share>)))]
 pub async fn list_shares(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Path(id): Path<Uuid>,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Share>>> {
@@ -71,7 +71,7 @@ pub async fn list_shares(
     responses((status = 200, body = Page<Share>)))]
 pub async fn list_all_shares(
     State(app): State<App>,
-    caller: Caller,
+    Reader(caller): Reader,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Share>>> {
     let list = AllShares(&query);
@@ -86,7 +86,7 @@ pub async fn list_all_shares(
     request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or was so before")))]
 pub async fn delete_share(
     State(app): State<App>,
-    caller: Caller,
+    Writer(caller): Writer,
     Path(id): Path<Uuid>,
     Reason(reason): Reason,
 ) -> Result<StatusCode> {

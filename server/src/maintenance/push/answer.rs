@@ -6,6 +6,7 @@
 use domain::{
     Document,
     api::{FailureBody, WorkError},
+    limits::LONGEST_RETRY_AFTER_SECONDS,
 };
 use reqwest::StatusCode;
 use serde::Serialize;
@@ -74,7 +75,7 @@ pub(super) fn of_reply(
         message,
         Some(detail(status, body)),
         status != StatusCode::GONE,
-        retry_after.filter(|_| is_busy),
+        retry_after.filter(|_| is_busy).map(|seconds| seconds.min(LONGEST_RETRY_AFTER_SECONDS)),
     );
     Answer { outcome, answered: !status.is_server_error() }
 }
@@ -165,6 +166,9 @@ mod tests {
             let (kind, _, may, wait, there) = failed(of(status, ""));
             assert_eq!((kind, may, wait, there), (format!("http_{status}"), retryable, after, answered));
         }
+        // Longer than the engine accepts: the failure must not be refused for it.
+        let long = of_reply(StatusCode::SERVICE_UNAVAILABLE, Some(4e9), b"", false, true);
+        assert_eq!(failed(long).3, Some(LONGEST_RETRY_AFTER_SECONDS));
     }
 
     #[test]
