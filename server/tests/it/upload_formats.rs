@@ -99,6 +99,31 @@ async fn csv_encoding_is_detected() {
 }
 
 #[tokio::test]
+async fn encoding_of_a_short_file_is_detected_from_one_letter() {
+    let server = Server::start().await;
+    let windows = b"name,sum\nM\xFCller,1\n".to_vec();
+    let latin = b"name;sum\nM\xFCller;5 \xA4\n".to_vec();
+    let utf16 = |unit: fn(u16) -> [u8; 2]| "name\tsum\r\nM\u{fc}ller\t1\r\n".encode_utf16().flat_map(unit).collect();
+    let (little, big): (Vec<u8>, Vec<u8>) = (utf16(u16::to_le_bytes), utf16(u16::to_be_bytes));
+    for (file, encoding, sum) in [
+        (windows, "windows-1252", "1"),
+        (latin, "iso-8859-15", "5 \u{20ac}"),
+        (little, "utf-16le", "1"),
+        (big, "utf-16be", "1"),
+    ] {
+        let id = upload(&server, "names.csv", file).await;
+        let preview_page = preview(&server, &id, "").await;
+        assert_eq!(preview_page["encoding"], encoding);
+        assert_eq!(preview_page["rows"][0]["cells"], json!(["M\u{fc}ller", sum]), "{encoding}");
+        let job = complete(&server, &import(&server, "import", &id).await).await;
+        assert_eq!(job["outcome"], "succeeded", "{encoding}");
+        let payload = lines(&server, &job, "results").await[0]["payload"].clone();
+        assert_eq!(payload, json!({"name": "M\u{fc}ller", "sum": sum}), "{encoding}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn text_file_lines_become_items() {
     let server = Server::start().await;
     let id = upload(&server, "words.log", "one, \"two\"\r\n\n\u{e9}t\u{e9}\n").await;

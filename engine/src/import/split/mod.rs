@@ -11,6 +11,7 @@ mod array;
 mod cells;
 mod convert;
 mod encoding;
+mod encoding_guess;
 mod format_cutters;
 mod head;
 mod mapping;
