@@ -77,11 +77,13 @@ async fn csv_encoding_is_detected() {
     assert_eq!(lines(&server, &job, "results").await[1]["payload"]["Kunde"], "J\u{e4}ger");
     let refused = import_as(&server, json!({"id": id, "encoding": "utf-8"})).await.expect_problem(422, "bad_header");
     assert!(refused["detail"].as_str().is_some_and(|text| text.contains("column 2")), "{refused}");
-    for path in
-        [format!("/api/v1/uploads/{id}/preview?encoding=klingon"), format!("/api/v1/uploads/{id}/preview?encoding=")]
-    {
-        server.get(&path).await.expect_problem(422, "invalid_body");
+    for query in ["preview?encoding=klingon", "preview?encoding=", "mapping?type=import&encoding=klingon"] {
+        let path = format!("/api/v1/uploads/{id}/{query}");
+        let refused = server.get(&path).await.expect_problem(400, "invalid_parameter");
+        assert_eq!(refused["errors"][0]["pointer"], "?encoding");
     }
+    let path = format!("/api/v1/uploads/{id}/preview?delimiter=long");
+    server.get(&path).await.expect_problem(400, "invalid_parameter");
     let refused =
         import_as(&server, json!({"id": id, "encoding": "klingon"})).await.expect_problem(422, "invalid_body");
     assert_eq!(refused["errors"][0]["pointer"], "/upload/encoding");
