@@ -663,9 +663,9 @@ export interface components {
             superseded?: number;
             /**
              * Format: int64
-             * @description Left out where there are none.
+             * @description Absent in what an earlier version has stored.
              */
-            waiting_for_event?: number;
+            waiting_for_event: number;
         };
         /** @description Answer to `POST /jobs/{id}/share`. */
         CreatedShare: {
@@ -2327,7 +2327,7 @@ export interface components {
             job: components["schemas"]["NewJob"];
             last_run?: components["schemas"]["ScheduleRun"] | null;
             name: string;
-            /** @description Next five ticks at most; empty while paused. */
+            /** @description Next five ticks at most. While the schedule is paused, no tree is created at them. */
             next_runs: components["schemas"]["Timestamp"][];
             overlap: components["schemas"]["Overlap"];
             /** @description Owner of the schedule and of its trees. */

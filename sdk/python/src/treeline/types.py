@@ -148,7 +148,7 @@ class Counts(TypedDict):
     scheduled: int
     succeeded: int
     superseded: NotRequired[int]
-    waiting_for_event: NotRequired[int]
+    waiting_for_event: int
 
 
 class DayTotal(TypedDict):
