@@ -101,7 +101,7 @@ async fn csv_encoding_is_detected() {
 }
 
 #[tokio::test]
-async fn encoding_of_a_short_file_is_detected_from_one_letter() {
+async fn encoding_of_a_short_file_is_detected_from_one_umlaut() {
     let server = Server::start().await;
     let windows = b"name,sum\nM\xFCller,1\n".to_vec();
     let latin = b"name;sum\nM\xFCller;5 \xA4\n".to_vec();

@@ -84,7 +84,7 @@ impl Role {
         }
     }
 
-    const fn is_letter(self) -> bool {
+    const fn is_alphabetic(self) -> bool {
         matches!(self, Self::Upper | Self::Lower)
     }
 }
@@ -103,7 +103,7 @@ fn is_windows_text(line: &[u8]) -> bool {
     beyond_ascii(line).all(|(byte, before, after)| match (byte, Role::of(byte)) {
         (_, Role::Unassigned) => false,
         (0xC2 | 0xC3, _) => before != Role::Lower && after == Role::Upper,
-        (0xE2, _) => before.is_letter() || after.is_letter(),
+        (0xE2, _) => before.is_alphabetic() || after.is_alphabetic(),
         (_, Role::Upper) => before != Role::Lower && (before != Role::Upper || after != Role::Lower),
         _ => true,
     })
@@ -113,7 +113,7 @@ fn is_windows_text(line: &[u8]) -> bool {
 fn legacy(sample: &[u8]) -> Encoding {
     // Signs alone, such as in "£ 5", say nothing about the letters.
     let is_signs = beyond_ascii(sample)
-        .all(|(byte, before, after)| Role::of(byte) == Role::Sign && !before.is_letter() && !after.is_letter());
+        .all(|(byte, before, after)| Role::of(byte) == Role::Sign && !before.is_alphabetic() && !after.is_alphabetic());
     let guessed = if is_signs {
         WINDOWS_1252
     } else {
