@@ -89,7 +89,7 @@ enum Command {
     Cancel(actions::CancelOptions),
     /// Replay a complete tree, or an item, as a new tree.
     Replay(actions::ReplayOptions),
-    /// Find jobs, items, errors, files, workers and job types by id, name, key or text.
+    /// Find jobs, items, errors, files, workers, job types, schedules, saved views, bulk operations, people and services.
     Search { text: String },
     /// List job types, or manage one.
     Types(types::Options),

@@ -2398,11 +2398,14 @@ export interface components {
         SearchHit: {
             /** @description More about it, such as the type and the state. */
             detail?: string | null;
-            /** @description The id of a job or an item, the fingerprint of a group of errors, the name of a worker or a type. */
+            /**
+             * @description The id, or the fingerprint of a group of errors, the name of a worker or a type; of a file that was found by its
+             *     name, the id of the job that was made of it, if there is one.
+             */
             id: string;
             /**
-             * @description Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message` or `text`
-             *     (name, key or metadata).
+             * @description Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message`, `email`,
+             *     `reason` or `text` (name, key or metadata).
              */
             matched: string;
             /** @description The page that shows it. */
@@ -2414,7 +2417,7 @@ export interface components {
          * @description Kind of thing that a search finds.
          * @enum {string}
          */
-        SearchKind: "jobs" | "items" | "errors" | "uploads" | "workers" | "job_types";
+        SearchKind: "jobs" | "items" | "errors" | "uploads" | "workers" | "job_types" | "schedules" | "views" | "bulk_operations" | "people" | "services";
         /** @description `GET /search`. */
         SearchResults: {
             /** @description Only kinds of which something was found. */

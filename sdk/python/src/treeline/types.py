@@ -696,7 +696,7 @@ class SearchHit(TypedDict):
     title: str
 
 
-SearchKind: TypeAlias = Literal['jobs', 'items', 'errors', 'uploads', 'workers', 'job_types']
+SearchKind: TypeAlias = Literal['jobs', 'items', 'errors', 'uploads', 'workers', 'job_types', 'schedules', 'views', 'bulk_operations', 'people', 'services']
 
 
 SeriesMetric: TypeAlias = Literal['added', 'succeeded', 'failed', 'dead', 'cancelled', 'expired', 'retried', 'wait', 'run']
