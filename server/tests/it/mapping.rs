@@ -74,6 +74,19 @@ async fn invalid_mapping_is_refused_before_import() {
         let refused = start(&server, &id, columns).await.expect_problem(422, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
     }
+    // Without a mapping, the columns of the file have to be those of the type.
+    let body = json!({"type": "invoices", "upload": {"id": id}});
+    let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "mapping_incomplete");
+    assert_eq!(refused["errors"].as_array().map(Vec::len), Some(2), "{refused}");
+    assert_eq!(refused["errors"][0]["pointer"], "/upload", "{refused}");
+    let whole = upload(&server, "invoices.csv", "customer,amount\nAda,5\n").await;
+    let body = json!({"type": "invoices", "upload": {"id": whole}});
+    let job = complete(&server, &server.post("/api/v1/jobs", body).await.expect(201)).await;
+    assert_eq!(job["counts"]["succeeded"], 1);
+    let body = json!({"type": "export", "upload": {"id": whole}});
+    let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/upload", "{refused}");
+
     let mapping = json!({"columns": [{"from": "a", "to": "customer"}, {"from": "b", "to": "amount"}]});
     let body = json!({"type": "invoices", "mapping": mapping});
     let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
