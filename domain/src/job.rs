@@ -23,9 +23,9 @@ pub struct Counts {
     pub dead: i64,
     pub cancelled: i64,
     pub expired: i64,
-    /// Left out where there are none.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[cfg_attr(feature = "openapi", schema(required = false))]
+    /// Absent in what an earlier version has stored.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub waiting_for_event: i64,
     /// Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
     #[serde(default, skip_serializing_if = "is_default")]

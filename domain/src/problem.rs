@@ -104,7 +104,7 @@ codes! {
     NoRows = "no_rows", 422, "The file has no data rows";
     BadHeader = "bad_header", 422, "The header of the file is not valid";
     /// Of an import: the type requires columns that the mapping does not fill.
-    MappingIncomplete = "mapping_incomplete", 422, "The mapping leaves out required columns";
+    MappingIncomplete = "mapping_incomplete", 422, "Required columns are missing";
     SchemaTooComplex = "schema_too_complex", 422, "The schema is too complex";
     TooManyRequests = "too_many_requests", 429, "Too many requests";
     QuotaExceeded = "quota_exceeded", 429, "A quota is exceeded";

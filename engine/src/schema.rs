@@ -27,7 +27,7 @@ use crate::import::split::CellKind;
 pub use compiled::compiled;
 
 /// Maximum number of reported faults per payload.
-const MOST_FAULTS: usize = 10;
+pub(crate) const MOST_FAULTS: usize = 10;
 
 /// Product of schema parts and document values up to which the library may search all faults.
 const ALL_FAULTS: usize = 20_000;

@@ -142,7 +142,7 @@ fn expression(one: &Schedule) -> AnyView {
 }
 
 fn next_run(one: &Schedule) -> AnyView {
-    match one.next_runs.first() {
+    match one.next_runs.first().filter(|_| !one.paused) {
         Some(at) => clock(*at).into_any(),
         None => "\u{2013}".into_any(),
     }
@@ -249,7 +249,10 @@ pub fn page(page_data: &SchedulePageData) -> Page {
 
 fn next_runs(one: &Schedule) -> AnyView {
     if one.next_runs.is_empty() {
-        return note(if one.paused { "None while it is paused." } else { "None. Its last time has passed." });
+        return note("None. Its last time has passed.");
+    }
+    if one.paused {
+        return note("None while it is paused.");
     }
     let lines = one.next_runs.iter().map(|at| view! { <li>{clock(*at)}</li> }).collect_view();
     view! { <ol class="lines">{lines}</ol> }.into_any()

@@ -26,7 +26,7 @@ pub fn page(search: &Search) -> Page {
                 <div class="empty" id="nothing">
                     <h2>"No results"</h2>
                     <p>{text}</p>
-                    <p class="sub">"Ids and keys have to be complete. Of names, files, workers, and errors a part is enough."</p>
+                    <p class="sub">"Ids have to be complete. Of keys the beginning is enough, of names, files, workers, and errors any part."</p>
                 </div>
             }
             .into_any()
@@ -73,6 +73,11 @@ fn group(group: &SearchGroup) -> impl IntoView + use<> {
         SearchKind::Uploads => ("uploads", "Imports"),
         SearchKind::Workers => ("workers", "Workers"),
         SearchKind::JobTypes => ("types", "Job types"),
+        SearchKind::Schedules => ("schedules", "Schedules"),
+        SearchKind::Views => ("views", "Saved views"),
+        SearchKind::BulkOperations => ("operations", "Bulk operations"),
+        SearchKind::People => ("people", "People"),
+        SearchKind::Services => ("services", "Services"),
     };
     let hits = group.hits.iter().map(hit).collect_view();
     view! {
@@ -93,6 +98,8 @@ fn hit(hit: &SearchHit) -> impl IntoView + use<> {
         "serialize_key" => "found by its serialize key",
         "idempotency_key" => "found by its idempotency key",
         "text" => "found by its metadata",
+        "reason" => "found by its reason",
+        "email" => "found by the address",
         _ => "",
     };
     let subtitle = [hit.detail.as_deref().unwrap_or_default(), by];

@@ -6,7 +6,7 @@
   const input = palette.querySelector("input");
   const list = palette.querySelector("ul");
   const text = window.treelineText;
-  const headings = { jobs: "script-found-jobs", items: "script-found-items", errors: "script-found-errors", uploads: "script-found-uploads", workers: "script-found-workers", job_types: "script-found-types" };
+  const headings = { jobs: "script-found-jobs", items: "script-found-items", errors: "script-found-errors", uploads: "script-found-uploads", workers: "script-found-workers", job_types: "script-found-types", schedules: "script-found-schedules", views: "script-found-views", bulk_operations: "script-found-operations", people: "script-found-people", services: "script-found-services" };
   const pages = [...document.querySelectorAll(".side .nav-link, #account-menu a")].map((link) => ({
     title: link.textContent.trim(),
     path: link.getAttribute("href"),

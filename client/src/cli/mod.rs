@@ -92,7 +92,7 @@ enum Command {
     Replay(actions::ReplayOptions),
     /// Send an item the event that it waits for, such as an approval.
     Event(actions::EventOptions),
-    /// Find jobs, items, errors, files, workers and job types by id, name, key or text.
+    /// Find jobs, items, errors, files, workers, job types, schedules, saved views, bulk operations, people and services.
     Search { text: String },
     /// List job types, or manage one.
     Types(types::Options),

@@ -33,5 +33,10 @@ const fn title(kind: SearchKind) -> &'static str {
         SearchKind::Uploads => "Files",
         SearchKind::Workers => "Workers",
         SearchKind::JobTypes => "Job types",
+        SearchKind::Schedules => "Schedules",
+        SearchKind::Views => "Saved views",
+        SearchKind::BulkOperations => "Bulk operations",
+        SearchKind::People => "People",
+        SearchKind::Services => "Services",
     }
 }

@@ -119,7 +119,7 @@ pub struct Schedule {
     pub starts_at: Option<Time>,
     pub ends_at: Option<Time>,
     pub paused: bool,
-    /// Next five ticks at most; empty while paused.
+    /// Next five ticks at most. While the schedule is paused, no tree is created at them.
     pub next_runs: Vec<Time>,
     pub last_run: Option<ScheduleRun>,
     pub created_at: Time,

@@ -1,4 +1,4 @@
-//! Results of `GET /search`: jobs, items, errors, files, workers, and job types, each with the reason for the match.
+//! Results of `GET /search`: whatever has an id, a name, or a key, each with the reason for the match.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,22 +11,29 @@ pub enum SearchKind {
     Items,
     /// Groups of dead letters whose error has the text.
     Errors,
-    /// Jobs that were made of a file with such a name.
+    /// Files, and jobs that were made of a file with such a name.
     Uploads,
     Workers,
     JobTypes,
+    Schedules,
+    /// Saved views.
+    Views,
+    BulkOperations,
+    People,
+    Services,
 }
 
 /// A thing that a search has found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SearchHit {
-    /// The id of a job or an item, the fingerprint of a group of errors, the name of a worker or a type.
+    /// The id, or the fingerprint of a group of errors, the name of a worker or a type; of a file that was found by its
+    /// name, the id of the job that was made of it, if there is one.
     pub id: String,
     /// Display name.
     pub title: String,
-    /// Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message` or `text`
-    /// (name, key or metadata).
+    /// Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message`, `email`,
+    /// `reason` or `text` (name, key or metadata).
     pub matched: String,
     /// More about it, such as the type and the state.
     pub detail: Option<String>,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     Core,
-    schema::{Schema, SchemaError, compiled},
+    schema::{MOST_FAULTS, Schema, SchemaError, compiled},
     store::{dispatch::endings::ErrorText, tree::definitions::JobInfo},
     task::heavy,
 };
@@ -57,7 +57,8 @@ impl Core {
         Ok(())
     }
 
-    /// Validates items of a request against the job: sizes, keys, schema. Every fault has a pointer into the body.
+    /// Validates items of a request against the job: sizes, keys, schema. Returns the first ten faults of all items, each
+    /// with a pointer into the body.
     pub(crate) fn prepare(
         &self,
         job: &JobInfo,
@@ -135,7 +136,8 @@ fn check(
             traceparent: None,
             error: None,
         });
-        if faults.len() >= 100 {
+        if faults.len() >= MOST_FAULTS {
+            faults.truncate(MOST_FAULTS);
             break;
         }
     }

@@ -1,7 +1,9 @@
-//! Search over everything visible to the caller: jobs, items, errors, files, workers, job types.
+//! Search over everything visible to the caller: jobs, items, errors, files, workers, job types, and what has a name.
 //!
 //! Each kind uses the indexes of its list or a limited number of the newest rows, so a search costs as much as a few
 //! list pages, however much is stored. Work of other owners is not found.
+
+mod names; // operations, schedules, people, services, saved views
 
 use domain::{
     Item, Job, Problem,
@@ -16,7 +18,11 @@ use crate::{
     error::Result,
     store::{
         page_range::{NamedOrder, NamedPageRange},
-        query::{item_list_scan::ItemOrder, search},
+        query::{
+            item_list_scan::ItemOrder,
+            search,
+            search_keys::{self, KeyRange},
+        },
     },
 };
 
@@ -24,7 +30,7 @@ use super::{super::Engine, GroupFilter, ItemFilter, JobFilter, jobs::like_patter
 
 /// Maximum number of hits per kind.
 const MOST: i64 = 10;
-/// Number of workers and types whose names are searched.
+/// Number of workers, types, and views whose names are searched.
 const NAMES: i64 = 1_000;
 
 impl Engine {
@@ -44,6 +50,10 @@ impl Engine {
             self.workers_with(caller, q),
             self.types_with(caller, q),
         )?;
+        // One after another, as a search must not take all connections.
+        let (operations, schedules) = (self.operations_with(caller, q).await?, self.schedules_with(caller, q).await?);
+        let (people, services) = (self.people_with(caller, q).await?, self.services_with(caller, q).await?);
+        let views = self.views_with(caller, q).await?;
         let found = [
             (SearchKind::Jobs, jobs),
             (SearchKind::Items, items),
@@ -51,6 +61,11 @@ impl Engine {
             (SearchKind::Uploads, uploads),
             (SearchKind::Workers, workers),
             (SearchKind::JobTypes, types),
+            (SearchKind::Schedules, schedules),
+            (SearchKind::Views, views),
+            (SearchKind::BulkOperations, operations),
+            (SearchKind::People, people),
+            (SearchKind::Services, services),
         ];
         let groups = found.into_iter().filter(|(_, hits)| !hits.is_empty());
         let groups = groups.map(|(kind, hits)| SearchGroup { kind, hits }).collect();
@@ -58,15 +73,21 @@ impl Engine {
     }
 
     async fn jobs_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
-        let mut filters = Vec::new();
-        if let Ok(id) = Uuid::parse_str(q) {
-            filters.push(("id", JobFilter { ids: vec![id], ..JobFilter::default() }));
-        } else {
-            let word = q.to_owned();
-            filters.push(("dedupe_key", JobFilter { dedupe_key: Some(word.clone()), ..JobFilter::default() }));
-            filters
-                .push(("idempotency_key", JobFilter { idempotency_key: Some(word.clone()), ..JobFilter::default() }));
-            filters.push(("text", JobFilter { q: Some(word), ..JobFilter::default() }));
+        let (pool, owner, keys) =
+            (self.0.core.pools.reads().await, caller.visible_owner(), KeyRange::beginning_with(q));
+        let of_ids = |ids| JobFilter { ids, ..JobFilter::default() };
+        let (id, word) = (Uuid::parse_str(q).ok(), Some(q.to_owned()));
+        let mut filters: Vec<(&str, JobFilter)> = id.map(|id| ("id", of_ids(vec![id]))).into_iter().collect();
+        filters.push(("dedupe_key", JobFilter { dedupe_key: word.clone(), ..JobFilter::default() }));
+        filters.push(("idempotency_key", JobFilter { idempotency_key: word.clone(), ..JobFilter::default() }));
+        let beginnings = [
+            ("dedupe_key", search_keys::jobs_of_dedupe_key(pool, owner, &keys, MOST).await?),
+            ("idempotency_key", search_keys::roots_of_idempotency_key(pool, owner, &keys, MOST).await?),
+        ];
+        let beginnings = beginnings.into_iter().filter(|(_, ids)| !ids.is_empty());
+        filters.extend(beginnings.map(|(matched, ids)| (matched, of_ids(ids))));
+        if id.is_none() {
+            filters.push(("text", JobFilter { q: word, ..JobFilter::default() }));
         }
         let mut hits = Vec::new();
         for (matched, filter) in filters {
@@ -77,15 +98,22 @@ impl Engine {
     }
 
     async fn items_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
-        let filter = match Uuid::parse_str(q) {
-            Ok(id) => ItemFilter { ids: vec![id], ..ItemFilter::default() },
-            Err(_) => ItemFilter { dedupe_key: Some(q.to_owned()), ..ItemFilter::default() },
-        };
-        let matched = if filter.ids.is_empty() { "dedupe_key" } else { "id" };
-        let (found, _) = self.list_items(caller, &filter, ItemOrder::Newest, None, MOST).await?;
-        let mut hits: Vec<SearchHit> = found.iter().map(|item| of_item(item, matched)).collect();
         let core = &self.0.core;
-        let queued = search::items_of_serialize_key(core.pools.reads().await, caller.visible_owner(), q, MOST).await?;
+        let (pool, owner, keys) = (core.pools.reads().await, caller.visible_owner(), KeyRange::beginning_with(q));
+        let of_ids = |ids| ItemFilter { ids, ..ItemFilter::default() };
+        let mut filters: Vec<(&str, ItemFilter)> =
+            Uuid::parse_str(q).map(|id| ("id", of_ids(vec![id]))).into_iter().collect();
+        filters.push(("dedupe_key", ItemFilter { dedupe_key: Some(q.to_owned()), ..ItemFilter::default() }));
+        let ids = search_keys::items_of_dedupe_key(pool, owner, &keys, MOST).await?;
+        if !ids.is_empty() {
+            filters.push(("dedupe_key", of_ids(ids)));
+        }
+        let mut hits: Vec<SearchHit> = Vec::new();
+        for (matched, filter) in filters {
+            let (found, _) = self.list_items(caller, &filter, ItemOrder::Newest, None, MOST).await?;
+            hits.extend(found.iter().map(|item| of_item(item, matched)));
+        }
+        let queued = search_keys::items_of_serialize_key(pool, owner, &keys, MOST).await?;
         hits.extend(core.views(&queued, false).await?.iter().map(|item| of_item(item, "serialize_key")));
         Ok(first_distinct(hits))
     }
@@ -104,11 +132,17 @@ impl Engine {
     }
 
     async fn files_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
-        let pool = self.0.core.pools.reads().await;
-        let files = search::roots_of_files(pool, caller.visible_owner(), &like_pattern(q), MOST).await?;
+        let (pool, id, pattern) = (self.0.core.pools.reads().await, Uuid::parse_str(q).ok(), like_pattern(q));
+        let stored = search::files(pool, caller.visible_owner(), id, &pattern, MOST).await?;
+        let matched = if id.is_some() { "id" } else { "filename" };
+        let stored = stored.into_iter().map(|file| of_file(file, caller, matched)).collect();
+        if id.is_some() {
+            return Ok(stored);
+        }
+        let files = search::roots_of_files(pool, caller.visible_owner(), &pattern, MOST).await?;
         let ids: Vec<Uuid> = files.iter().map(|(root, _)| *root).collect();
         if ids.is_empty() {
-            return Ok(Vec::new());
+            return Ok(stored);
         }
         let filter = JobFilter { ids, ..JobFilter::default() };
         let (jobs, _) = self.list_jobs(caller, &filter, false, None, MOST).await?;
@@ -116,7 +150,7 @@ impl Engine {
             let job = jobs.iter().find(|job| job.id == root)?;
             Some(SearchHit { title: filename, path: format!("/imports/{root}"), ..of_job(job, "filename", q) })
         };
-        Ok(files.into_iter().filter_map(hit).collect())
+        Ok(first_distinct(stored.into_iter().chain(files.into_iter().filter_map(hit)).collect()))
     }
 
     async fn workers_with(&self, caller: &Caller, q: &str) -> Result<Vec<SearchHit>> {
@@ -178,6 +212,22 @@ fn of_job(job: &Job, matched: &str, q: &str) -> SearchHit {
         matched: matched.to_owned(),
         detail: Some(format!("{}, {}", job.job_type, job.status.as_str())),
         path: format!("/jobs/{}", job.id),
+    }
+}
+
+/// A stored file: the import that was made of it, the import that its owner may begin, or its content.
+fn of_file(file: search::FoundFile, caller: &Caller, matched: &str) -> SearchHit {
+    let path = match file.root_id {
+        Some(root) => format!("/imports/{root}"),
+        None if file.owner_id == caller.owner_id && !file.is_export => format!("/imports/new?upload_id={}", file.id),
+        None => format!("/api/v1/uploads/{}/content", file.id),
+    };
+    SearchHit {
+        id: file.id.to_string(),
+        title: file.filename,
+        matched: matched.to_owned(),
+        detail: Some(format!("{} bytes", grouped(file.bytes))),
+        path,
     }
 }
 

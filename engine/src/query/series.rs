@@ -21,8 +21,8 @@ use crate::{
 
 use super::super::Engine;
 
-/// Maximum number of points of one series: a day in minutes, two months in hours, four years in days.
-const MOST_POINTS: i64 = 1_500;
+/// Maximum number of points of one series: more than are stored of any step, the most being 48 hours in minutes.
+const MOST_POINTS: i64 = 3_000;
 
 /// Number of points if `from` is not given.
 const POINTS: i64 = 60;
@@ -37,7 +37,7 @@ pub struct Span {
 
 impl Span {
     /// Whole points that contain the time from `from` to `to`. By default `to` is now, and `from` lies 60 points before
-    /// it. Returns 400 `invalid_parameter` if `to` is not after `from` or the span has more than 1,500 points.
+    /// it. Returns 400 `invalid_parameter` if `to` is not after `from` or the span has more than 3,000 points.
     pub fn new(
         step: SeriesStep,
         from: Option<OffsetDateTime>,
@@ -54,7 +54,7 @@ impl Span {
             return Err(Problem::parameter("to", "expected a time after `from`"));
         }
         if n > MOST_POINTS {
-            let expected = format!("expected at most 1,500 points; from there to `to` are {n}: choose a longer step");
+            let expected = format!("expected at most 3,000 points; from there to `to` are {n}: choose a longer step");
             return Err(Problem::parameter("from", &expected));
         }
         Ok(Self { step, from, to })
@@ -149,7 +149,7 @@ mod tests {
     fn empty_and_endless_spans_are_refused() {
         assert!(span(Some(120), Some(60), 0).is_err());
         assert!(span(Some(60), Some(60), 0).is_err());
-        assert!(span(Some(0), Some(1_500 * 60), 0).is_ok());
-        assert!(span(Some(0), Some(1_500 * 60 + 1), 0).is_err());
+        assert!(span(Some(0), Some(3_000 * 60), 0).is_ok());
+        assert!(span(Some(0), Some(3_000 * 60 + 1), 0).is_err());
     }
 }

@@ -282,11 +282,16 @@ fn valid(row: &ScheduleRow) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Next tick from now on; `None` while paused, or after the end.
+/// Next tick that creates a tree; `None` while paused, or after the end.
 fn first_tick(row: &ScheduleRow) -> Result<Option<OffsetDateTime>, Problem> {
     let ticks = Ticks::of(&row.cron, &row.time_zone)?;
+    Ok(tick_from_now(&ticks, row).filter(|_| !row.paused))
+}
+
+/// Next tick from now on, also of a paused schedule; `None` after the end.
+fn tick_from_now(ticks: &Ticks, row: &ScheduleRow) -> Option<OffsetDateTime> {
     let after = row.starts_at.map_or(row.now, |starts| row.now.max(starts - Duration::microseconds(1)));
-    Ok(tick_after(&ticks, row, after).filter(|_| !row.paused))
+    tick_after(ticks, row, after)
 }
 
 fn tick_after(ticks: &Ticks, row: &ScheduleRow, after: OffsetDateTime) -> Option<OffsetDateTime> {
@@ -327,7 +332,8 @@ async fn record(
 /// A schedule as the API shows it.
 fn to_api(row: &ScheduleRow) -> Result<Schedule> {
     let ticks = Ticks::of(&row.cron, &row.time_zone)?;
-    let next = std::iter::successors(row.next_at, |tick| tick_after(&ticks, row, *tick));
+    let first = if row.paused { tick_from_now(&ticks, row) } else { row.next_at };
+    let next = std::iter::successors(first, |tick| tick_after(&ticks, row, *tick));
     let kind = if row.owner_kind == "user" { OwnerKind::User } else { OwnerKind::Service };
     let unknown = || Error::Broken("a schedule has an unknown policy".to_owned());
     Ok(Schedule {

@@ -666,9 +666,9 @@ export interface components {
             superseded?: number;
             /**
              * Format: int64
-             * @description Left out where there are none.
+             * @description Absent in what an earlier version has stored.
              */
-            waiting_for_event?: number;
+            waiting_for_event: number;
         };
         /** @description Answer to `POST /jobs/{id}/share`. */
         CreatedShare: {
@@ -2336,7 +2336,7 @@ export interface components {
             job: components["schemas"]["NewJob"];
             last_run?: components["schemas"]["ScheduleRun"] | null;
             name: string;
-            /** @description Next five ticks at most; empty while paused. */
+            /** @description Next five ticks at most. While the schedule is paused, no tree is created at them. */
             next_runs: components["schemas"]["Timestamp"][];
             overlap: components["schemas"]["Overlap"];
             /** @description Owner of the schedule and of its trees. */
@@ -2407,11 +2407,14 @@ export interface components {
         SearchHit: {
             /** @description More about it, such as the type and the state. */
             detail?: string | null;
-            /** @description The id of a job or an item, the fingerprint of a group of errors, the name of a worker or a type. */
+            /**
+             * @description The id, or the fingerprint of a group of errors, the name of a worker or a type; of a file that was found by its
+             *     name, the id of the job that was made of it, if there is one.
+             */
             id: string;
             /**
-             * @description Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message` or `text`
-             *     (name, key or metadata).
+             * @description Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message`, `email`,
+             *     `reason` or `text` (name, key or metadata).
              */
             matched: string;
             /** @description The page that shows it. */
@@ -2423,7 +2426,7 @@ export interface components {
          * @description Kind of thing that a search finds.
          * @enum {string}
          */
-        SearchKind: "jobs" | "items" | "errors" | "uploads" | "workers" | "job_types";
+        SearchKind: "jobs" | "items" | "errors" | "uploads" | "workers" | "job_types" | "schedules" | "views" | "bulk_operations" | "people" | "services";
         /** @description `GET /search`. */
         SearchResults: {
             /** @description Only kinds of which something was found. */

@@ -5,14 +5,17 @@ use std::borrow::Cow;
 use domain::{
     Document, ItemState, Time,
     api::{FailureLine, ResultLine},
-    import::export::{ExportFormat, ExportLayout, ExportWhat, ItemLine},
+    import::{
+        export::{ExportFormat, ExportLayout, ExportWhat, ItemLine},
+        mapping::{Conversion, Mapping},
+    },
     item::ItemError,
 };
 use engine::{
     error::{Error, Result},
     import::{
         sheet::{self, Cell},
-        split::{FAILURE_COLUMNS, Head},
+        split::{FAILURE_COLUMNS, Head, written},
     },
     store::import::{
         exports::ExportedItem,
@@ -25,6 +28,8 @@ use uuid::Uuid;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     columns: Option<Vec<String>>,
+    /// Columns of the file that became these.
+    mapping: Option<Mapping>,
     /// Number of columns, if they have no names.
     width: usize,
     delimiter: u8,
@@ -49,6 +54,7 @@ impl Table {
         };
         Self {
             columns: head.payload_columns().map(Cow::into_owned),
+            mapping: head.mapping.clone(),
             width: head.payload_width(),
             delimiter: head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b','),
             mark: head.mark,
@@ -61,6 +67,22 @@ impl Table {
             None if self.width > 0 => (1..=self.width).map(|n| format!("column_{n}")).collect(),
             None => vec!["payload".to_owned()],
         }
+    }
+
+    /// Names in the file, so that the mapping of the import fits a list of its failures.
+    fn names_in_file(&self) -> Vec<String> {
+        match &self.mapping {
+            Some(mapping) => mapping.columns.iter().map(|column| column.from.clone()).collect(),
+            None => self.names(),
+        }
+    }
+
+    /// Cells of a payload in the notation of the file. A workbook has numbers and dates, which every mapping accepts.
+    fn cells_in_file(&self, payload: &Document, format: ExportFormat) -> Vec<Cell> {
+        let cells = self.cells(payload);
+        let Some(mapping) = self.mapping.as_ref().filter(|_| format == ExportFormat::Csv) else { return cells };
+        let columns = mapping.columns.iter().map(|column| column.conversion().unwrap_or(Conversion::Text));
+        cells.into_iter().zip(columns).map(|(cell, as_)| written(&cell.text, as_).into_owned().into()).collect()
     }
 
     /// Cells of a payload, one per column name.
@@ -104,7 +126,8 @@ impl Writer {
         if self.format == ExportFormat::Csv && self.table.mark {
             page.text.extend("\u{FEFF}".bytes());
         }
-        let mut names = self.table.names();
+        let is_failures = self.what == ExportWhat::Failures;
+        let mut names = if is_failures { self.table.names_in_file() } else { self.table.names() };
         match self.what {
             ExportWhat::Results => {
                 names.insert(0, "_line".to_owned());
@@ -150,7 +173,7 @@ impl Writer {
             let (item_id, attempts) = (row.item_id, row.attempts);
             return line(page, &FailureLine { item_id, job_id, row: row.row, payload, state, attempts, error });
         }
-        let mut cells = self.table.cells(&payload);
+        let mut cells = self.table.cells_in_file(&payload, self.format);
         cells.push(line_number(row.row));
         cells.push(row.error_kind.clone().unwrap_or_else(|| state.as_str().to_owned()).into());
         cells.push(row.error_message.clone().unwrap_or_default().into());

@@ -53,6 +53,8 @@ async fn event_continues_a_waiting_item_once() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({"concurrency": 1, "heartbeat_seconds": 1})).await.expect(201);
     let job = job_of(&server, json!([{"payload": 1}, {"payload": 2}])).await;
+    let shown = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["counts"]["waiting_for_event"], 0, "one of the states, with or without items");
     let waiting = wait_for(&server, json!({"name": "approval"})).await;
     let now = item(&server, &waiting).await;
     assert_eq!(

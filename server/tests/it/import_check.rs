@@ -124,7 +124,7 @@ async fn header_row_below_a_title_is_suggested() {
     let preview = server.get(&format!("{path}&header_row=3")).await.expect(200);
     assert_eq!((&preview["columns"], &preview["rows"][0]["row"]), (&json!(["customer", "amount"]), &json!(4)));
     assert_eq!(preview["suggested_header_row"], Value::Null);
-    server.get(&format!("{path}&header_row=0")).await.expect_problem(422, "invalid_body");
+    server.get(&format!("{path}&header_row=0")).await.expect_problem(400, "invalid_parameter");
 
     // The line with the total is found, and left out.
     let body = json!({"type": "invoices", "header_row": 3});

@@ -54,6 +54,35 @@ async fn mapping_renames_and_converts_columns() {
 }
 
 #[tokio::test]
+async fn failures_of_a_mapped_file_fit_its_mapping_again() {
+    let server = Server::start().await;
+    invoices(&server).await;
+    let id = upload(&server, "rechnungen.csv", FILE).await;
+    let columns = json!([
+        column("Betrag", "amount", "number", Some("1.234,56")),
+        {"from": "Kunde", "to": "customer"},
+        column("Datum", "date", "date", Some("DD.MM.YYYY")),
+    ]);
+    let job = complete(&server, &start(&server, &id, columns.clone()).await.expect(201)).await;
+    let path = format!("/api/v1/jobs/{}/failures", job["id"].as_str().expect("an id"));
+    let list = server.get(&format!("{path}?format=csv")).await.text;
+    let expected = "Betrag;Kunde;Datum;_line;_code;_problem\n12,5 CHF;Ben;01.01.2027;3;invalid_row;";
+    assert!(list.starts_with(expected), "{list}");
+
+    let corrected = list.replace("12,5 CHF", "-12,5");
+    let again = upload(&server, "corrected.csv", corrected).await;
+    let job = complete(&server, &start(&server, &again, columns).await.expect(201)).await;
+    assert_eq!(job["outcome"], "succeeded", "{job}");
+    let results = lines(&server, &job, "results").await;
+    assert_eq!(results[0]["payload"], json!({"amount": -12.5, "customer": "Ben", "date": "2027-01-01"}));
+    assert_eq!(results[0]["row"], 3);
+
+    let workbook = server.get(&format!("{path}?format=xlsx")).await;
+    assert_eq!(workbook.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn invalid_mapping_is_refused_before_import() {
     let server = Server::start().await;
     invoices(&server).await;
@@ -74,6 +103,19 @@ async fn invalid_mapping_is_refused_before_import() {
         let refused = start(&server, &id, columns).await.expect_problem(422, "invalid_body");
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{refused}");
     }
+    // Without a mapping, the columns of the file have to be those of the type.
+    let body = json!({"type": "invoices", "upload": {"id": id}});
+    let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "mapping_incomplete");
+    assert_eq!(refused["errors"].as_array().map(Vec::len), Some(2), "{refused}");
+    assert_eq!(refused["errors"][0]["pointer"], "/upload", "{refused}");
+    let whole = upload(&server, "invoices.csv", "customer,amount\nAda,5\n").await;
+    let body = json!({"type": "invoices", "upload": {"id": whole}});
+    let job = complete(&server, &server.post("/api/v1/jobs", body).await.expect(201)).await;
+    assert_eq!(job["counts"]["succeeded"], 1);
+    let body = json!({"type": "export", "upload": {"id": whole}});
+    let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
+    assert_eq!(refused["errors"][0]["pointer"], "/upload", "{refused}");
+
     let mapping = json!({"columns": [{"from": "a", "to": "customer"}, {"from": "b", "to": "amount"}]});
     let body = json!({"type": "invoices", "mapping": mapping});
     let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");

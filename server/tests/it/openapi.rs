@@ -84,6 +84,18 @@ async fn openapi_document_lists_routes_and_problem_responses() {
 }
 
 #[tokio::test]
+async fn openapi_document_lists_what_a_query_accepts() {
+    let server = Server::start().await;
+    let document = server.get("/api/v1/openapi.json").await.expect(200);
+    let parameters = document["paths"]["/api/v1/audit"]["get"]["parameters"].as_array().expect("parameters");
+    let named = |name: &str| parameters.iter().filter(|parameter| parameter["name"] == name).count();
+    for name in ["actor", "action", "job", "root", "item", "since", "sort", "limit", "cursor", "format", "after"] {
+        assert_eq!(named(name), 1, "{name}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn documented_operations_require_a_credential() {
     let server = Server::start().await;
     let document = server.get("/api/v1/openapi.json").await.expect(200);

@@ -45,6 +45,26 @@ async fn exponential_json_schema_is_refused() {
 }
 
 #[tokio::test]
+async fn a_request_is_refused_with_the_first_ten_errors_of_its_items() {
+    let server = Server::start().await;
+    let schema = json!({"required": ["id", "sum"], "properties": {"id": {"type": "integer"}}});
+    server.put("/api/v1/job-types/a", json!({"payload_schema": schema})).await.expect(201);
+    let items: Vec<Value> = (0..40).map(|_| json!({"payload": {"id": "x"}})).collect();
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}/items", job["id"].as_str().expect("an id"));
+    for answer in [
+        server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await,
+        server.post(&path, json!(items)).await,
+    ] {
+        let refused = answer.expect_problem(422, "invalid_body");
+        let errors = refused["errors"].as_array().expect("errors");
+        assert_eq!(errors.len(), 10, "{refused}");
+        assert!(errors[9]["pointer"].as_str().is_some_and(|pointer| pointer.contains("/4/payload")), "{refused}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn schema_errors_are_limited_to_ten() {
     let server = Server::start().await;
     // Nested as deep as JSON may be, and as wide as a schema may be.

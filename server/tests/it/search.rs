@@ -80,6 +80,89 @@ async fn search_finds_ids_names_keys_files_workers_and_errors_within_access() {
 }
 
 #[tokio::test]
+async fn search_finds_keys_by_their_beginning_within_access() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let shop = server.service("shop", &["jobs:read", "jobs:write"]).await;
+    let bakery = server.service("bakery", &["jobs:read", "jobs:write"]).await;
+    let request_id = uuid::Uuid::now_v7().to_string();
+    let items = json!([{"payload": 1, "dedupe_key": "order-4711"}, {"payload": 2, "serialize_key": "customer_%9"}]);
+    let body = json!({"type": "a", "dedupe_key": "payroll-2026-11", "items": items});
+    let request = shop.request(Method::POST, "/api/v1/jobs").header("idempotency-key", &request_id);
+    let created = Answer::of(request.json(&body)).await.expect(201);
+    let listed = shop.get(&format!("/api/v1/items?job={}", id(&created))).await.expect(200)["data"].clone();
+    let job = |matched: &str| ("jobs".to_owned(), id(&created).to_owned(), matched.to_owned());
+    let item = |n: usize, matched: &str| ("items".to_owned(), id(&listed[n]).to_owned(), matched.to_owned());
+    for (q, expected) in [
+        ("payroll-2026", job("dedupe_key")),
+        (&request_id[..20], job("idempotency_key")),
+        (request_id.as_str(), job("idempotency_key")),
+        ("order-4", item(0, "dedupe_key")),
+        ("customer_%", item(1, "serialize_key")),
+    ] {
+        for api in [&shop, &*server] {
+            assert_eq!(found(api, q).await, [expected.clone()], "{q}");
+        }
+        assert_eq!(found(&bakery, q).await, [], "{q}");
+    }
+    for q in ["ayroll-2026", "rder-4711", "customer__", "order-47111"] {
+        assert_eq!(found(&shop, q).await, [], "only from the beginning: {q}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn search_finds_what_has_a_name_by_id_and_name_within_access() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let shop = server.service("shop", &["jobs:read", "jobs:write"]).await;
+    let bakery = server.service("bakery", &["jobs:read", "jobs:write"]).await;
+    server.person("sue", "support").await;
+    let (sue, ada) = (server.person("suzanne", "support").await, server.person("ada", "admin").await);
+    let schedule = json!({"name": "Nightly invoices", "cron": "0 2 * * *", "time_zone": "UTC", "job": {"type": "a"}});
+    let schedule = shop.post("/api/v1/schedules", schedule).await.expect(201);
+    let view = json!({"list": "jobs", "name": "Stuck parcels", "q": "status:running"});
+    let view = shop.post("/api/v1/views", view).await.expect(201);
+    let items = json!([{"payload": 1}]);
+    let tree = shop.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    let filter = json!({"root": id(&tree), "state": "available"});
+    let bulk = json!({"action": "cancel", "target": "items", "filter": filter, "reason": "wrong price list"});
+    let bulk = shop.post("/api/v1/bulk-operations", bulk).await.expect(202);
+    let file = shop.post_text("/api/v1/uploads?filename=orders-june.csv", "text/csv", "n\n1\n").await.expect(201);
+
+    for (kind, thing, words, field) in [
+        ("schedules", &schedule, "INVOICES", "name"),
+        ("bulk_operations", &bulk, "price", "reason"),
+        ("uploads", &file, "june", "filename"),
+    ] {
+        for (q, field) in [(id(thing), "id"), (words, field)] {
+            let hit = (kind.to_owned(), id(thing).to_owned(), field.to_owned());
+            assert_eq!(found(&shop, q).await, [hit.clone()], "{q}");
+            assert_eq!(found(&sue, q).await, [hit], "{q}");
+            assert_eq!(found(&bakery, q).await, [], "{q}");
+        }
+    }
+    // Views are their owner's until they are shared; people and services are for admins.
+    let hit = |field: &str| ("views".to_owned(), id(&view).to_owned(), field.to_owned());
+    assert_eq!(found(&shop, "stuck").await, [hit("name")]);
+    assert_eq!(found(&shop, id(&view)).await, [hit("id")]);
+    assert_eq!(found(&sue, "stuck").await, []);
+    let people = found(&ada, "suz").await;
+    assert_eq!((people.len(), people[0].0.as_str(), people[0].2.as_str()), (1, "people", "name"), "{people:?}");
+    let path = server.get("/api/v1/search?q=suz").await.expect(200)["groups"][0]["hits"][0]["path"].clone();
+    assert_eq!(path, format!("/people/{}", people[0].1));
+    assert_eq!(found(&ada, &people[0].1).await, [("people".into(), people[0].1.clone(), "id".into())]);
+    let services = found(&ada, "bakery").await;
+    assert_eq!((services.len(), services[0].0.as_str()), (1, "services"), "{services:?}");
+    for q in ["suz", "bakery", &people[0].1, &services[0].1] {
+        assert_eq!(found(&sue, q).await, [], "{q}");
+    }
+    let page = sue.get("/search?q=INVOICES").await.text;
+    assert!(page.contains(&format!("href=\"/schedules/{}\"", id(&schedule))), "{page}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn search_page_is_a_plain_form_with_links() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

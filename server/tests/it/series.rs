@@ -142,6 +142,11 @@ async fn series_has_every_point_and_old_points_are_deleted() {
             server.get(&format!("/api/v1/stats/series?{query}")).await.expect_problem(400, "invalid_parameter");
         assert!(problem["errors"][0]["pointer"].is_string() || problem["detail"].is_string(), "{problem}");
     }
+    let two_days = (time::OffsetDateTime::now_utc() - time::Duration::hours(48))
+        .format(&time::format_description::well_known::Rfc3339)
+        .expect("a time");
+    let (_, answer) = series(&server, &format!("metric=added&step=minute&from={two_days}")).await;
+    assert!(answer["data"].as_array().is_some_and(|data| data.len() >= 2_880), "all that is stored, in one request");
     let long = "metric=added&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z";
     server.get(&format!("/api/v1/stats/series?{long}")).await.expect_problem(400, "invalid_parameter");
     other.get("/api/v1/stats/series?metric=added").await.expect_problem(403, "forbidden");

@@ -77,11 +77,13 @@ async fn csv_encoding_is_detected() {
     assert_eq!(lines(&server, &job, "results").await[1]["payload"]["Kunde"], "J\u{e4}ger");
     let refused = import_as(&server, json!({"id": id, "encoding": "utf-8"})).await.expect_problem(422, "bad_header");
     assert!(refused["detail"].as_str().is_some_and(|text| text.contains("column 2")), "{refused}");
-    for path in
-        [format!("/api/v1/uploads/{id}/preview?encoding=klingon"), format!("/api/v1/uploads/{id}/preview?encoding=")]
-    {
-        server.get(&path).await.expect_problem(422, "invalid_body");
+    for query in ["preview?encoding=klingon", "preview?encoding=", "mapping?type=import&encoding=klingon"] {
+        let path = format!("/api/v1/uploads/{id}/{query}");
+        let refused = server.get(&path).await.expect_problem(400, "invalid_parameter");
+        assert_eq!(refused["errors"][0]["pointer"], "?encoding");
     }
+    let path = format!("/api/v1/uploads/{id}/preview?delimiter=long");
+    server.get(&path).await.expect_problem(400, "invalid_parameter");
     let refused =
         import_as(&server, json!({"id": id, "encoding": "klingon"})).await.expect_problem(422, "invalid_body");
     assert_eq!(refused["errors"][0]["pointer"], "/upload/encoding");
@@ -95,6 +97,31 @@ async fn csv_encoding_is_detected() {
     assert_eq!((&job["counts"]["succeeded"], &job["counts"]["dead"]), (&json!(30_000), &json!(1)));
     let page = server.get(&format!("/imports/{}", job["id"].as_str().expect("an id"))).await.text;
     assert!(page.contains("may be in another encoding") && page.contains(&format!("upload_id={id}")), "{page}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn encoding_of_a_short_file_is_detected_from_one_umlaut() {
+    let server = Server::start().await;
+    let windows = b"name,sum\nM\xFCller,1\n".to_vec();
+    let latin = b"name;sum\nM\xFCller;5 \xA4\n".to_vec();
+    let utf16 = |unit: fn(u16) -> [u8; 2]| "name\tsum\r\nM\u{fc}ller\t1\r\n".encode_utf16().flat_map(unit).collect();
+    let (little, big): (Vec<u8>, Vec<u8>) = (utf16(u16::to_le_bytes), utf16(u16::to_be_bytes));
+    for (file, encoding, sum) in [
+        (windows, "windows-1252", "1"),
+        (latin, "iso-8859-15", "5 \u{20ac}"),
+        (little, "utf-16le", "1"),
+        (big, "utf-16be", "1"),
+    ] {
+        let id = upload(&server, "names.csv", file).await;
+        let preview_page = preview(&server, &id, "").await;
+        assert_eq!(preview_page["encoding"], encoding);
+        assert_eq!(preview_page["rows"][0]["cells"], json!(["M\u{fc}ller", sum]), "{encoding}");
+        let job = complete(&server, &import(&server, "import", &id).await).await;
+        assert_eq!(job["outcome"], "succeeded", "{encoding}");
+        let payload = lines(&server, &job, "results").await[0]["payload"].clone();
+        assert_eq!(payload, json!({"name": "M\u{fc}ller", "sum": sum}), "{encoding}");
+    }
     server.stop().await;
 }
 

@@ -77,8 +77,8 @@ async fn invalid_workbook_is_analyzed_once_for_all_sheets() {
     assert_eq!(faults(&server).await, 1);
     // No sheet has such a name, and nothing is looked at for it.
     let long = format!("/api/v1/uploads/{broken}/preview?sheet={}", "s".repeat(32));
-    let refused = server.get(&long).await.expect_problem(422, "invalid_body");
-    assert_eq!(refused["errors"][0]["pointer"], "/upload/sheet");
+    let refused = server.get(&long).await.expect_problem(400, "invalid_parameter");
+    assert_eq!(refused["errors"][0]["pointer"], "?sheet");
     server.stop().await;
 }
 

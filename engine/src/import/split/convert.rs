@@ -2,6 +2,8 @@
 //!
 //! Strict: a value in another notation is refused, never guessed. Digits are kept, so that no number loses precision.
 
+use std::borrow::Cow;
+
 use domain::{
     Document,
     import::mapping::{Conversion, DateFormat, NumberFormat},
@@ -60,6 +62,37 @@ pub(super) fn convert_json(cell: &str, conversion: Conversion) -> Option<String>
     }
 }
 
+/// Writes a converted value as a cell of text, in the notation that [`convert`] reads. Values that were not converted
+/// stay as they are.
+pub fn written(value: &str, conversion: Conversion) -> Cow<'_, str> {
+    match conversion {
+        Conversion::Number(format) | Conversion::Integer(format)
+            if is_json_number(value) && decimal_separator(format) == ',' =>
+        {
+            value.replace('.', ",").into()
+        }
+        Conversion::Date(format) => date(value, DateFormat::Iso)
+            .and_then(|date| {
+                let (year, month, day) = (date.year(), date.month(), date.day());
+                match format {
+                    DateFormat::Iso => None,
+                    DateFormat::DayFirst => Some(format!("{day:02}.{month:02}.{year:04}")),
+                    DateFormat::MonthFirst => Some(format!("{month:02}/{day:02}/{year:04}")),
+                    DateFormat::Excel => serial(date).map(|serial| serial.to_string()),
+                }
+            })
+            .map_or(Cow::Borrowed(value), Cow::Owned),
+        _ => value.into(),
+    }
+}
+
+const fn decimal_separator(format: NumberFormat) -> char {
+    match format {
+        NumberFormat::Plain | NumberFormat::CommaGroups => '.',
+        NumberFormat::PointGroups | NumberFormat::SpaceGroups => ',',
+    }
+}
+
 fn json_date(date: Date) -> String {
     Document::of(&date.to_string()).text().to_owned()
 }
@@ -89,11 +122,7 @@ fn number(text: &str, format: NumberFormat) -> Option<String> {
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         },
     };
-    let decimal = match format {
-        NumberFormat::Plain | NumberFormat::CommaGroups => '.',
-        NumberFormat::PointGroups | NumberFormat::SpaceGroups => ',',
-    };
-    let (grouped, fraction) = match digits.split_once(decimal) {
+    let (grouped, fraction) = match digits.split_once(decimal_separator(format)) {
         Some((grouped, fraction)) => (grouped, Some(fraction)),
         None => (digits, None),
     };
@@ -164,9 +193,45 @@ fn from_serial(serial: i64) -> Option<Date> {
     start.checked_add(Span::new().try_days(days).ok()?).ok()
 }
 
+/// Serial number of a date in the 1900 date system.
+fn serial(date: Date) -> Option<i64> {
+    let days = i64::from((date - Date::new(1899, 12, 30).ok()?).get_days());
+    let serial = if days > LEAP_DAY_OF_1900 { days } else { days - 1 };
+    (from_serial(serial) == Some(date)).then_some(serial)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_converted_value_is_written_as_it_was_read() {
+        use DateFormat::{DayFirst, Excel, Iso, MonthFirst};
+        for (text, conversion) in [
+            ("1234,56", Conversion::Number(NumberFormat::PointGroups)),
+            ("-7", Conversion::Integer(NumberFormat::SpaceGroups)),
+            ("1234.56", Conversion::Number(NumberFormat::CommaGroups)),
+            ("31.12.2026", Conversion::Date(DayFirst)),
+            ("02/29/2028", Conversion::Date(MonthFirst)),
+            ("2026-12-31", Conversion::Date(Iso)),
+            ("1", Conversion::Date(Excel)),
+            ("59", Conversion::Date(Excel)),
+            ("61", Conversion::Date(Excel)),
+            ("46387", Conversion::Date(Excel)),
+            ("2958465", Conversion::Date(Excel)),
+        ] {
+            let json = of(text, conversion).expect(text);
+            let value = serde_json::from_str::<String>(&json).unwrap_or(json);
+            assert_eq!(written(&value, conversion), text);
+        }
+        for (text, conversion) in [
+            ("12,5 CHF", Conversion::Number(NumberFormat::PointGroups)),
+            ("31.2.2027", Conversion::Date(DayFirst)),
+            ("1.5", Conversion::Text),
+        ] {
+            assert_eq!(written(text, conversion), text, "not converted");
+        }
+    }
 
     fn of(text: &str, conversion: Conversion) -> Option<String> {
         convert(text, conversion, CellKind::Text)

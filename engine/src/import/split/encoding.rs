@@ -1,7 +1,6 @@
-//! Character encoding of a file: from its byte order mark, from the importer, or guessed from its first lines.
+//! Character encoding of a file, from its byte order mark or from the importer. `encoding_guess` finds it otherwise.
 
-use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, X_USER_DEFINED};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// Longest label of an encoding, in characters.
@@ -25,7 +24,7 @@ impl Encoding {
         (![ISO_2022_JP, REPLACEMENT, X_USER_DEFINED].contains(&found)).then(|| Self::of(found))
     }
 
-    fn of(found: &'static encoding_rs::Encoding) -> Self {
+    pub(super) fn of(found: &'static encoding_rs::Encoding) -> Self {
         match found {
             found if found == UTF_8 => Self::Utf8,
             found if found == UTF_16LE => Self::Utf16Le,
@@ -51,35 +50,6 @@ impl Encoding {
             [0xFF, 0xFE, ..] => (Self::Utf16Le, 2),
             [0xFE, 0xFF, ..] => (Self::Utf16Be, 2),
             _ => (Self::Utf8, 0),
-        }
-    }
-
-    /// Guesses the encoding of the first lines of a text. It is UTF-8 unless more lines violate it than use it, and
-    /// either `header`, the first line, is among them or they are at least two and one in a hundred: a few broken rows
-    /// are just broken rows. So are lines with only the bytes FE and FF besides ASCII: damage, not letters.
-    pub fn guess(sample: &[u8], header: bool) -> Self {
-        let (mut lines, mut good, mut bad, mut is_first_bad) = (0, 0, 0, false);
-        for line in sample.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            lines += 1;
-            match std::str::from_utf8(line) {
-                Ok(text) => good += usize::from(!text.is_ascii()),
-                // The sample may end within a character.
-                Err(error) if error.error_len().is_none() && line.as_ptr_range().end == sample.as_ptr_range().end => {}
-                Err(_) if line.iter().all(|byte| byte.is_ascii() || *byte >= 0xFE) => {}
-                Err(_) => {
-                    bad += 1;
-                    is_first_bad |= header && lines == 1;
-                }
-            }
-        }
-        if bad <= good || !(is_first_bad || bad >= 2 && bad * 100 >= lines) {
-            return Self::Utf8;
-        }
-        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
-        detector.feed(sample, false);
-        match Self::of(detector.guess(None, Utf8Detection::Deny)) {
-            guessed @ Self::Legacy(_) => guessed,
-            _ => Self::Legacy(WINDOWS_1252),
         }
     }
 }
@@ -121,22 +91,5 @@ mod tests {
         for label in ["", "ebcdic", "iso-2022-jp", "x-user-defined", "replacement"] {
             assert_eq!(Encoding::of_label(label), None, "{label:?}");
         }
-    }
-
-    #[test]
-    fn a_few_broken_rows_do_not_make_another_encoding() {
-        let windows = Encoding::Legacy(WINDOWS_1252);
-        // A header with an umlaut, as Excel writes it in large parts of Europe; umlauts in cells only.
-        assert_eq!(Encoding::guess(b"Stra\xDFe;Ort\n1;2\n", true), windows);
-        assert_eq!(Encoding::guess(b"name;city\nM\xFCller;K\xF6ln\nJ\xE4ger;Bonn\nRoth;Bern\n", true), windows);
-        // One broken row, a few of thousands, a UTF-8 file with a broken row, a sample that ends within a character.
-        assert_eq!(Encoding::guess(b"name\nM\xFCller\nRoth\n", true), Encoding::Utf8);
-        let long = [b"name\nM\xFCller\nM\xFCller\n".as_slice(), &b"Roth\n".repeat(1_000)].concat();
-        assert_eq!(Encoding::guess(&long, true), Encoding::Utf8);
-        assert_eq!(Encoding::guess("näme\nMüller\n".as_bytes(), true), Encoding::Utf8);
-        assert_eq!(Encoding::guess(b"name\nM\xC3\xBCller\nJ\xC3", true), Encoding::Utf8);
-        assert_eq!(Encoding::guess(b"na\xFFme\n1\n", true), Encoding::Utf8);
-        assert_eq!(Encoding::guess(b"Stra\xDFe\nWeg\n", false), Encoding::Utf8, "one line of a text");
-        assert_eq!(Encoding::guess(b"", true), Encoding::Utf8);
     }
 }

@@ -12,6 +12,7 @@ use futures::{Stream, StreamExt};
 use super::{
     Encoding, Head, Place,
     cells::read_cells,
+    encoding_guess::{guess, unmarked_utf16},
     format_cutters::FormatCutter,
     record_cutter::{Cut, Cutter, Grammar, Step, Whole},
     row::sheet,
@@ -301,10 +302,12 @@ pub(super) fn find_encoding(sample: &[u8], want: Want) -> (Encoding, usize) {
     let encoding = match (marked, want.format, want.encoding) {
         (Encoding::Utf16Le | Encoding::Utf16Be, ..) | (_, UploadFormat::Xlsx, _) => marked,
         (_, _, Some(given)) => given,
+        _ if mark > 0 => marked,
         (_, UploadFormat::Csv | UploadFormat::Lines, None) => {
-            Encoding::guess(&sample[mark..], want.header && want.format == UploadFormat::Csv)
+            guess(sample, want.header && want.format == UploadFormat::Csv)
         }
-        _ => marked,
+        // JSON is Unicode.
+        _ => unmarked_utf16(sample).unwrap_or(marked),
     };
     (encoding, mark)
 }

@@ -11,6 +11,7 @@ mod array;
 mod cells;
 mod convert;
 mod encoding;
+mod encoding_guess;
 mod format_cutters;
 mod head;
 mod mapping;
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 use domain::import::{mapping::Mapping, upload::UploadFormat};
 use serde::{Deserialize, Serialize};
 
-pub use convert::convert;
+pub use convert::{convert, written};
 pub use encoding::{Encoding, LONGEST_LABEL};
 pub use head::{HeadError, Want, inspect};
 pub use mapping::MappingError;

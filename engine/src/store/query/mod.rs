@@ -12,4 +12,6 @@ pub mod job_list; // lists of jobs
 pub mod job_views; // views of jobs
 pub mod saved_views; // saved views
 pub mod search; // queries of the search
+pub mod search_keys; // jobs and items by the beginning of a key
+pub mod search_names; // operations, schedules, people, and services by id and name
 pub mod statistics; // statistics for monitoring

@@ -1,4 +1,4 @@
-//! Queries of the search that no list has: files by name, items by serialize key, and dead items of the newest jobs.
+//! Queries of the search that no list has: files by id and name, and dead items of the newest jobs.
 //! Each scans an index from the newest row, up to a fixed number of rows.
 
 use sqlx::PgPool;
@@ -31,24 +31,45 @@ pub async fn roots_of_files(
     Ok(rows.into_iter().map(|row| (row.root_id, row.filename)).collect())
 }
 
-/// Pending items with this serialize key, the first of its queue first: of an owner, or of the 5,000 newest owners.
-pub async fn items_of_serialize_key(
+/// A stored file that a search has found.
+#[derive(Clone, Debug)]
+pub struct FoundFile {
+    pub id: Uuid,
+    pub owner_id: Uuid,
+    pub filename: String,
+    pub bytes: i64,
+    /// An export wrote it.
+    pub is_export: bool,
+    /// Newest tree that uses it.
+    pub root_id: Option<Uuid>,
+}
+
+/// Files with this id, or else unused ones with a matching name, newest first, among the newest 5,000. `pattern` is
+/// escaped for `like`.
+pub async fn files(
     pool: &PgPool,
     owner_id: Option<Uuid>,
-    key: &str,
+    id: Option<Uuid>,
+    pattern: &str,
     limit: i64,
-) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"select e.item_id as "item_id!"
+) -> Result<Vec<FoundFile>, sqlx::Error> {
+    sqlx::query_as!(
+        FoundFile,
+        r#"select u.id as "id!", u.owner_id as "owner_id!", u.filename as "filename!", u.bytes as "bytes!",
+             u.is_export as "is_export!", j.root_id as "root_id?"
            from (
-             (select id from owner where $1::uuid is null order by id desc limit 5000)
+             (select id, owner_id, filename, bytes, made_by is not null as is_export from upload
+              where id = $2 and ($1::uuid is null or owner_id = $1))
              union all
-             (select $1 where $1 is not null)) o (id)
-           cross join lateral (select id from serialize_queue where owner_id = o.id and key = $2 offset 0) l
-           cross join lateral (select item_id, position from serialize_queue_entry where serialize_queue_id = l.id order by position limit $3) e
-           limit $3"#,
+             (select id, owner_id, filename, bytes, false from (
+                select id, owner_id, filename, bytes from upload
+                where $2::uuid is null and used_at is null and made_by is null and ($1::uuid is null or owner_id = $1)
+                order by created_at desc limit 5000) newest
+              where filename ilike $3 limit $4)) u
+           left join lateral (select root_id from job where upload_id = u.id order by job_key desc limit 1) j on true"#,
         owner_id,
-        key,
+        id,
+        pattern,
         limit
     )
     .fetch_all(pool)

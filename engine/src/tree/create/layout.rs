@@ -11,7 +11,7 @@ use domain::{
     id::{Uuid, is_key, is_name},
     import::{mapping::Mapping, row_edit::RowEdit},
     item::MaxFailures,
-    job_type::{Delivery, SigningSecret},
+    job_type::{Builtin, Delivery, SigningSecret},
     limits::{self, MOST_ITEMS, MOST_JOBS, is_text},
     problem::FieldProblem,
     tree::feed::Feed,
@@ -173,6 +173,9 @@ fn check(node: &Node, faults: &mut Faults) {
     }
     if new.upload.is_some() && !node.info.import.enabled {
         add_fault("upload", "expected no file, as the type has import.enabled false");
+    }
+    if new.upload.is_some() && node.info.executor.name == Some(Builtin::Export) {
+        add_fault("upload", "expected no file, as the type writes files");
     }
     if new.mapping.is_some() && new.upload.is_none() {
         add_fault("mapping", "expected only with an upload");

@@ -148,7 +148,7 @@ class Counts(TypedDict):
     scheduled: int
     succeeded: int
     superseded: NotRequired[int]
-    waiting_for_event: NotRequired[int]
+    waiting_for_event: int
 
 
 class DayTotal(TypedDict):
@@ -696,7 +696,7 @@ class SearchHit(TypedDict):
     title: str
 
 
-SearchKind: TypeAlias = Literal['jobs', 'items', 'errors', 'uploads', 'workers', 'job_types']
+SearchKind: TypeAlias = Literal['jobs', 'items', 'errors', 'uploads', 'workers', 'job_types', 'schedules', 'views', 'bulk_operations', 'people', 'services']
 
 
 SeriesMetric: TypeAlias = Literal['added', 'succeeded', 'failed', 'dead', 'cancelled', 'expired', 'retried', 'wait', 'run']

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
+use super::reading_parameters::of_query;
 use crate::http::callers::ReaderOrWorker;
 use crate::http::extract::{Path, Query};
 use crate::{App, http::error::Result, uploads};
@@ -50,5 +51,5 @@ pub async fn suggest_mapping(
     Query(Suggesting { job_type, format, header_row, delimiter, encoding, sheet }): Query<Suggesting>,
 ) -> Result<Answer<MappingSuggestion>> {
     let wanted = JobUpload { id, format, header: None, header_row, delimiter, encoding, sheet };
-    Ok(Answer(uploads::suggest(&app, &caller, &wanted, &job_type).await?))
+    Ok(Answer(uploads::suggest(&app, &caller, &wanted, &job_type).await.map_err(of_query)?))
 }

@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::{
     byte_range::{self, RequestedRange},
     multipart::Form,
+    reading_parameters::of_query,
 };
 use crate::http::{
     callers::{ReaderOrWorker, Writer},
@@ -327,7 +328,8 @@ pub async fn preview_upload(
     Query(Reading { format, header, header_row, delimiter, encoding, sheet, job_type }): Query<Reading>,
 ) -> Result<Answer<Preview>> {
     let wanted = JobUpload { id, format, header, header_row, delimiter, encoding, sheet };
-    Ok(Answer(uploads::preview(&app, &caller, &wanted, job_type.as_deref(), None).await?))
+    let preview = uploads::preview(&app, &caller, &wanted, job_type.as_deref(), None).await;
+    Ok(Answer(preview.map_err(of_query)?))
 }
 
 /// Response that a browser always saves and never displays.

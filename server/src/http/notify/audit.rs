@@ -52,16 +52,22 @@ pub struct AuditList {
     #[serde(skip_serializing)]
     cursor: Option<String>,
     /// `ndjson`: all matching entries, oldest first, one per line; `json` (default): a page
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing_if = "no_filter")]
     #[param(value_type = Option<String>)]
     format: Option<Format>,
     /// Only entries after this one, with `ndjson`, to resume a copy
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing_if = "no_filter")]
     after: Option<Uuid>,
 }
 
+/// True for parameters that are no filters, so a cursor does not depend on them. `skip_serializing` would hide them from
+/// the API description.
+const fn no_filter<T>(_: &T) -> bool {
+    true
+}
+
 /// Format of the response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Format {
     #[default]

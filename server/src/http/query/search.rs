@@ -14,14 +14,14 @@ use crate::{App, http::error::Result};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Search {
-    /// 1 to 255 characters: an id, a name, a key, or part of the name of a file or worker, or of an error
+    /// 1 to 255 characters: an id, the beginning of a key, or a part of a name, or of an error
     q: String,
 }
 
-/// Search jobs, items, errors, files, workers and job types
+/// Search everything that has an id, a name or a key
 ///
-/// Ids and dedupe, serialize and idempotency keys must match as a whole; names, files, workers and errors match in
-/// part. Returns at most ten results of each kind that the caller may see, newest first. Names, keys and metadata are
+/// Ids must match as a whole, dedupe, serialize and idempotency keys from their beginning; names, files, workers, errors
+/// and the reasons of bulk operations match in part. Returns at most ten results of each kind that the caller may see, newest first. Names, keys and metadata are
 /// searched in the newest 20,000 jobs, files in the newest 5,000.
 #[utoipa::path(get, path = "/search", tag = "watch", params(Search), responses((status = 200, body = SearchResults)))]
 pub async fn search(

@@ -40,7 +40,7 @@ pub struct SeriesQuery {
 
 /// Get activity over time
 ///
-/// Items or attempts in each minute, hour, or day in UTC, with quantiles for `wait` and `run`. At most 1,500 points. Counts
+/// Items or attempts in each minute, hour, or day in UTC, with quantiles for `wait` and `run`. At most 3,000 points. Counts
 /// are written every few seconds; a crash loses the seconds not yet written.
 #[utoipa::path(get, path = "/stats/series", tag = "watch", params(SeriesQuery),
     responses((status = 200, body = Series)))]
