@@ -150,7 +150,7 @@ async fn work(
         let mut observations = lock();
         for ending in finished.endings {
             ensure!(ending.code.is_none(), "an ending was refused: {ending:?}");
-            match items.get(&ending.assignment_id.id) {
+            match ending.assignment_id.uuid().and_then(|id| items.get(&id)) {
                 Some(&item) => observations.doubles += u64::from(!observations.ended.insert(item)),
                 None => observations.failed += 1,
             }
