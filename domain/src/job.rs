@@ -23,7 +23,7 @@ pub struct Counts {
     pub dead: i64,
     pub cancelled: i64,
     pub expired: i64,
-    /// Absent in what an earlier version has stored.
+    // Absent in what an earlier version has stored.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub waiting_for_event: i64,

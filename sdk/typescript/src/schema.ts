@@ -664,10 +664,7 @@ export interface components {
              * @description Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
              */
             superseded?: number;
-            /**
-             * Format: int64
-             * @description Absent in what an earlier version has stored.
-             */
+            /** Format: int64 */
             waiting_for_event: number;
         };
         /** @description Answer to `POST /jobs/{id}/share`. */

@@ -21,7 +21,7 @@ fn table(rows: std::ops::Range<u32>) -> String {
 #[tokio::test]
 async fn failed_rows_are_downloaded_as_table_and_reimported() {
     let server = Server::start().await;
-    let mut file = b"id;name;sum\n1;Ada;=1+1\n2;one;too;many\n3;few\n4;caf\xE9;1\n5;\"open;1\n6;Bob;-5\n".to_vec();
+    let mut file = b"id;name;sum\n1;Ada;=1+1\n2;one;too;many\n3;few\n4;caf\xC3;1\n5;\"open;1\n6;Bob;-5\n".to_vec();
     file.extend(b"\n7;\"two\nlines\";2\n");
     let id = upload(&server, "people.csv", file).await;
     let preview = server.get(&format!("/api/v1/uploads/{id}/preview")).await.expect(200);
@@ -131,7 +131,8 @@ async fn files_without_rows_are_refused_at_job_creation() {
         ("blank.ndjson", b"\n \n", "no_rows"),
         ("double.csv", b"id,id\n1,2\n", "bad_header"),
         ("nameless.csv", b"id,,x\n1,2,3\n", "bad_header"),
-        ("wide.csv", b"i\0d\0\n\0", "bad_header"),
+        ("nul.csv", b"i\0d,x\n1,2\n", "bad_header"),
+        ("wide.csv", b"i\0d\0\n\0", "no_rows"),
     ] {
         let id = upload(&server, name, content.to_vec()).await;
         let job = json!({"type": "import", "upload": {"id": id}});
