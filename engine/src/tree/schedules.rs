@@ -287,10 +287,11 @@ fn valid(row: &ScheduleRow) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Next tick from now on; `None` while paused, or after the end.
+/// Next tick from now on; `None` while paused, or after the end. If the clock was set back, no tick runs again.
 fn first_tick(row: &ScheduleRow) -> Result<Option<OffsetDateTime>, Problem> {
     let ticks = Ticks::of(&row.cron, &row.time_zone)?;
-    let after = row.starts_at.map_or(row.now, |starts| row.now.max(starts - Duration::microseconds(1)));
+    let now = row.run_tick.map_or(row.now, |last| row.now.max(last));
+    let after = row.starts_at.map_or(now, |starts| now.max(starts - Duration::microseconds(1)));
     Ok(tick_after(&ticks, row, after).filter(|_| !row.paused))
 }
 
