@@ -288,9 +288,10 @@ fn first_tick(row: &ScheduleRow) -> Result<Option<OffsetDateTime>, Problem> {
     Ok(tick_from_now(&ticks, row).filter(|_| !row.paused))
 }
 
-/// Next tick from now on, also of a paused schedule; `None` after the end.
+/// Next tick from now on, also of a paused schedule; `None` after the end. If the clock was set back, no tick runs again.
 fn tick_from_now(ticks: &Ticks, row: &ScheduleRow) -> Option<OffsetDateTime> {
-    let after = row.starts_at.map_or(row.now, |starts| row.now.max(starts - Duration::microseconds(1)));
+    let now = row.run_tick.map_or(row.now, |last| row.now.max(last));
+    let after = row.starts_at.map_or(now, |starts| now.max(starts - Duration::microseconds(1)));
     tick_after(ticks, row, after)
 }
 

@@ -87,6 +87,50 @@ async fn schedule_tick_is_idempotent_after_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_tick_whose_server_crashed_is_no_missed_tick() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"catch_up": "all"})).await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(3)).await;
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    let (before, trees) = (runs(&server).await, jobs(&server).await);
+    // The trees of the ticks were committed, and their runs were not; no server came back in time. The schedule makes up
+    // for nothing.
+    in_database(
+        &server,
+        "with gone as (delete from schedule_run returning tick)
+         update schedule set last_seq = 0, next_at = (select min(tick) from gone) - interval '2 seconds', catch_up = 'none',
+           next_check_at = (select max(tick) from gone) + interval '7 seconds',
+           ends_at = (select max(tick) from gone) + interval '1 second', paused = false",
+    )
+    .await;
+    let last = before.len() as i64 + 2;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() == Some(last)).await;
+    let after = runs(&server).await;
+    assert_eq!(after[1..=before.len()], before[..], "each tree is listed: {after:?}");
+    let others = [&after[0], &after[before.len() + 1]].map(|(tick, state, _)| (*tick, state.as_str()));
+    let [first, end] = [before[0].0 - 2, before[before.len() - 1].0 + 1];
+    assert_eq!(others, [(first, "skipped"), (end, "skipped")], "a run stands for the ticks without trees: {after:?}");
+    assert_eq!(jobs(&server).await, trees);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_runs_no_tick_again_after_its_clock_was_set_back() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({})).await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(1)).await;
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    in_database(&server, "update schedule_run set tick = tick + interval '1 hour'").await;
+    let ran = server.get(&path).await.expect(200)["last_run"]["tick"].as_str().expect("a time").to_owned();
+    let resumed = server.post(&format!("{path}/resume"), json!({})).await.expect(200);
+    let next = resumed["next_runs"][0].as_str().expect("a time");
+    assert!(next > ran.as_str(), "{next} is not after {ran}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schedule_overlap_policy() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

@@ -12,6 +12,7 @@ mod pair; // a primary and its standby
 mod process; // servers and workers that die, stop and restart
 mod restore; // a backup that is restored
 mod roles; // processes with one role each
+mod schedules; // ticks of cron expressions
 mod selftest; // servers broken on purpose
 mod upgrade; // the next version
 
@@ -35,8 +36,8 @@ pub(crate) struct Fault {
     pub(crate) run: Scenario,
 }
 
-/// Faults that run alone: those that measure time, and the one with the most work.
-const ALONE: [&str; 8] = ["F02", "F12", "F14", "F15", "F25", "F33", "F40", "F41"];
+/// Faults that run alone: those that measure time, and those with the most work.
+const ALONE: [&str; 9] = ["F02", "F12", "F14", "F15", "F25", "F33", "F40", "F41", "F48"];
 
 /// Faults with their own virtual host on the shared RabbitMQ.
 const ON_THE_BROKER: [&str; 3] = ["F23", "F24", "F27"];
@@ -58,7 +59,7 @@ pub(crate) type Scenario = for<'a> fn(&'a RunContext) -> BoxFuture<'a, Result<Sc
 pub(crate) fn all() -> Vec<Fault> {
     let lists = [selftest::FAULTS, process::FAULTS, crashes::FAULTS, broker::FAULTS, files::FAULTS, callers::FAULTS];
     let more = [database::FAULTS, network::FAULTS, clients::FAULTS, limits::FAULTS, roles::FAULTS, restore::FAULTS];
-    let lists = lists.into_iter().chain(more).chain([upgrade::FAULTS]);
+    let lists = lists.into_iter().chain(more).chain([upgrade::FAULTS, schedules::FAULTS]);
     let mut all: Vec<Fault> = lists.flatten().map(|&(id, run)| Fault { id, run }).collect();
     // The tests of the checker run first.
     all.sort_by_key(|fault| (!fault.id.starts_with('S'), fault.id));

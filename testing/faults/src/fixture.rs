@@ -4,6 +4,7 @@
 //! Servers keep their address over restarts, so callers can keep using it. The fixture is independent of the fault;
 //! the scenarios are in `faults`.
 
+pub(crate) mod faketime;
 pub(crate) mod pair;
 pub(crate) mod postgres;
 pub(crate) mod process;

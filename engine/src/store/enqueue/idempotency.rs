@@ -4,6 +4,8 @@
 //! that the caller has read, and returns whether the guard held: of two servers with the same key, one learns that it
 //! must read again. Keys are locked before anything else, sorted.
 
+use std::ops::Range;
+
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
@@ -77,6 +79,19 @@ pub async fn trees_of_key(pool: &PgPool, key: &str, owner_id: Option<Uuid>) -> R
            where key = $1 and job_id is not null and ($2::uuid is null or owner_id = $2) limit 1000"#,
         key,
         owner_id
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Keys of trees in a range, in their order. Only keys of the same form sort alike in every collation.
+pub async fn keys_of_trees(pool: &PgPool, owner_id: Uuid, range: &Range<String>) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select key from idempotency
+         where owner_id = $1 and scope = '' and key >= $2 and key < $3 and job_id is not null order by key",
+        owner_id,
+        range.start,
+        range.end
     )
     .fetch_all(pool)
     .await

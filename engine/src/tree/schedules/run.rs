@@ -4,6 +4,8 @@
 //! of its own. Its id and its Idempotency-Key are derived from the schedule and the tick, so that a server that repeats a
 //! tick after a crash finds the tree.
 
+use std::ops::Range;
+
 use domain::{
     Code, JobStatus, Problem, Time,
     api::{CatchUp, NewJob, Overlap, RunState, Schedule},
@@ -25,6 +27,7 @@ use crate::{
     notify::audit,
     store::{
         Tx,
+        enqueue::idempotency,
         tree::{
             jobs,
             schedules::{self, NewRun, ScheduleRow},
@@ -106,10 +109,9 @@ impl Engine {
         let ticks = Ticks::of(&row.cron, &row.time_zone)?;
         self.run_queued(tx, &mut row, trace).await?;
         let due = Due::of(&ticks, &row);
-        if let Some(missed) = due.missed {
-            row.last_seq += 1;
-            let run = NewRun { reason: Some("missed"), ..new_run(row.last_seq, missed, RunState::Skipped) };
-            schedules::insert_run(tx, id, &run).await?;
+        if let Some(first) = due.missed {
+            let end = due.run.first().copied().or(due.next).unwrap_or(row.now);
+            self.list_missed(tx, &mut row, &ticks, first..end).await?;
         }
         for tick in due.run {
             row.last_seq += 1;
@@ -119,6 +121,41 @@ impl Engine {
             row.last_job_id = run.job_id.or(row.last_job_id);
         }
         Ok(schedules::advance(tx, id, due.next, row.last_seq, row.queued).await?)
+    }
+
+    /// Lists missed ticks. One run stands for those that follow each other. A tick whose tree was created by a server that
+    /// crashed before it could say so has its own run.
+    async fn list_missed(
+        &self,
+        tx: &mut Tx,
+        row: &mut ScheduleRow,
+        ticks: &Ticks,
+        missed: Range<OffsetDateTime>,
+    ) -> Result<()> {
+        let mut first = Some(missed.start);
+        for tick in self.created_ticks(row, &missed).await? {
+            if let Some(skipped) = first.filter(|first| *first < tick) {
+                list_skipped(tx, row, skipped).await?;
+            }
+            row.last_seq += 1;
+            let job_id = Some(tree_id(row.id, tick));
+            let run = NewRun { job_id, ..new_run(row.last_seq, tick, RunState::Started) };
+            schedules::insert_run(tx, row.id, &run).await?;
+            row.last_job_id = job_id;
+            first = tick_after(ticks, row, tick);
+        }
+        match first.filter(|first| *first < missed.end) {
+            Some(skipped) => list_skipped(tx, row, skipped).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ticks of this time that have trees, by their Idempotency-Keys.
+    async fn created_ticks(&self, row: &ScheduleRow, during: &Range<OffsetDateTime>) -> Result<Vec<OffsetDateTime>> {
+        let keys = tree_key(row.id, during.start)..tree_key(row.id, during.end);
+        let found = idempotency::keys_of_trees(&self.0.core.pools.read, row.owner_id, &keys).await?;
+        let prefix = tree_key_prefix(row.id);
+        Ok(found.iter().filter_map(|key| Some(Time::parse(key.strip_prefix(&prefix)?)?.0)).collect())
     }
 
     /// Starts the run that has waited longest, if the previous tree is complete.
@@ -202,7 +239,7 @@ impl Engine {
         let hash: [u8; 32] = Sha256::digest(&row.job).into();
         let creation = Creation {
             new: NewJob { id: Some(tree_id(row.id, tick)), ..new },
-            key: Some((format!("schedule:{}:{}", row.id, Time(tick)), hash)),
+            key: Some((tree_key(row.id, tick), hash)),
             body_hash: Some(hash),
             may_need_key: true,
             traceparent,
@@ -254,6 +291,22 @@ impl Engine {
 
 fn new_run(seq: i64, tick: OffsetDateTime, state: RunState) -> NewRun {
     NewRun { seq, tick, state, job_id: None, reason: None, problem: None, by_hand: false }
+}
+
+/// Writes the run that stands for missed ticks from this one on.
+async fn list_skipped(tx: &mut Tx, row: &mut ScheduleRow, first: OffsetDateTime) -> Result<()> {
+    row.last_seq += 1;
+    let run = NewRun { reason: Some("missed"), ..new_run(row.last_seq, first, RunState::Skipped) };
+    Ok(schedules::insert_run(tx, row.id, &run).await?)
+}
+
+/// Idempotency-Key of the tree of a tick. Keys of one schedule sort by time.
+fn tree_key(schedule_id: Uuid, tick: OffsetDateTime) -> String {
+    format!("{}{}", tree_key_prefix(schedule_id), Time(tick))
+}
+
+fn tree_key_prefix(schedule_id: Uuid) -> String {
+    format!("schedule:{schedule_id}:")
 }
 
 /// Id of the tree of a tick.

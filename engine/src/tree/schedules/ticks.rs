@@ -4,6 +4,9 @@
 //! several such times run once. A time that the clock shows twice runs the first time only. An expression whose hour is
 //! `*` counts elapsed time instead: it runs in both passes of the repeated hour.
 
+#[cfg(test)]
+mod reference; // ten years of another implementation
+
 use croner::{
     Cron,
     parser::{CronParser, Year},

@@ -150,7 +150,7 @@ async fn until_drained(fixture: &Fixture, max_wait: Duration) -> bool {
 }
 
 /// Starts a worker at each server.
-fn work(fixture: &Fixture, types: &[&str], drain: &Drain) -> Result<Vec<JoinHandle<Result<()>>>> {
+pub(super) fn work(fixture: &Fixture, types: &[&str], drain: &Drain) -> Result<Vec<JoinHandle<Result<()>>>> {
     let worker = |server: &crate::fixture::process::Server| {
         let client = Client::new(&server.url(), Some(TOKEN))?.with_retry_timeout(TIMEOUT);
         let worker = Worker::new(client, types.iter().copied()).concurrency(16);

@@ -1,7 +1,7 @@
 //! F30: clocks of servers and workers that jump, or run at half or double speed. Only the database's clock counts
 //! (`database-clock`).
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     findings::Findings,
-    fixture::{RunContext, TOKEN},
+    fixture::{RunContext, TOKEN, faketime::FakeClock},
     proxy_fixture::{ProxyFixture, RunningServer},
     raw::until,
 };
@@ -17,33 +17,12 @@ use crate::{
 /// Change of a clock, and the offset that must then be seen, in seconds.
 const CLOCKS: [(&str, f64); 4] = [("+3600", 3600.0), ("-3600", -3600.0), ("+7200 x2", 7200.0), ("-7200 x0.5", -7200.0)];
 
-/// Paths in Debian, Fedora and Homebrew.
-const LIBRARIES: [&str; 4] = [
-    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-    "/usr/lib64/faketime/libfaketime.so.1",
-    "/usr/lib/faketime/libfaketime.so.1",
-];
-
-fn library() -> Result<PathBuf> {
-    let found = LIBRARIES.iter().map(PathBuf::from).find(|file| file.is_file());
-    found.context("libfaketime is missing: cargo xtask faults installs it, or apt-get install libfaketime")
-}
-
 pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> {
-    let library = library()?.to_string_lossy().into_owned();
     let proxy_fixture = ProxyFixture::new(context, "").await?;
-    let clock = proxy_fixture.folder().join("clock").to_string_lossy().into_owned();
-    std::fs::write(&clock, "+0")?;
-    let faked = [
-        ("TREELINE_LOG_HTTP", "1"),
-        ("LD_PRELOAD", library.as_str()),
-        ("FAKETIME_TIMESTAMP_FILE", &clock),
-        ("FAKETIME_NO_CACHE", "1"),
-        // Jumps must not affect the monotonic clock; changes of speed affect both clocks.
-        ("DONT_FAKE_MONOTONIC", "1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    ];
+    let clock = FakeClock::new(proxy_fixture.folder().join("clock"))?;
+    let faked = clock.environment();
+    let mut faked: Vec<(&str, &str)> = faked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    faked.push(("TREELINE_LOG_HTTP", "1"));
     let mut running = proxy_fixture.serve(&faked).await?;
     let api = running.api.clone();
     api.put_type("timed", &json!({"heartbeat_seconds": 0.7})).await?;
@@ -62,7 +41,7 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
         "--types",
         "timed",
     ]);
-    for (name, value) in faked {
+    for (name, value) in &faked {
         worker.set(name, value);
     }
     worker.start()?;
@@ -73,7 +52,7 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
         CLOCKS.map(|clock| clock.0).join(", ")
     ));
     for (change, off) in CLOCKS {
-        std::fs::write(&clock, "+0")?;
+        clock.set("+0")?;
         let now = OffsetDateTime::now_utc();
         let text = |seconds: f64| (now + time::Duration::seconds_f64(seconds)).format(&Rfc3339);
         let (due, late) = (text(2.0)?, text(600.0)?);
@@ -90,7 +69,7 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
             Ok(proxy_fixture.number("select count(*) from lease").await? > 0)
         })
         .await?;
-        std::fs::write(&clock, change)?;
+        clock.set(change)?;
         let seen = seen(&running).await?;
         // A clock with another speed has moved in the meantime.
         ensure!((seen - off).abs() < 60.0, "{change}: the server's clock is off by {seen} s: the fault did not take");
