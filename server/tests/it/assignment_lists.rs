@@ -46,11 +46,8 @@ async fn bad_ending_does_not_spoil_the_others() {
     let body = json!({"endings": endings, "claim": {"worker_id": "w", "types": ["a"], "max": 5}});
     let finished = server.post("/api/v1/assignments/finish", body).await.expect(200);
     let invalid = (422, "invalid_body");
-    let expected = [
-        vec![(200, "")],
-        vec![invalid; 8],
-        vec![(404, "not_found"), invalid, invalid, invalid, (200, ""), (200, "")],
-    ];
+    let expected =
+        [vec![(200, "")], vec![invalid; 8], vec![(404, "not_found"), invalid, invalid, invalid, (200, ""), (200, "")]];
     assert_eq!(statuses(&finished["endings"]), expected.concat(), "{finished}");
     assert_eq!(finished["assignments"].as_array().map(Vec::len), Some(2), "{finished}");
     let places: Vec<_> = (1..9).map(|at| finished["endings"][at]["errors"][0]["pointer"].clone()).collect();
