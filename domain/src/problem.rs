@@ -238,7 +238,7 @@ impl Problem {
         let moved = |fault: FieldProblem| Some(FieldProblem { pointer: place(&fault.pointer)?, detail: fault.detail });
         let errors: Vec<FieldProblem> = self.errors.into_iter().filter_map(moved).collect();
         let detail = errors.first().filter(|_| is_named).map_or(self.detail, FieldProblem::sentence);
-        Self { errors, detail, ..self }
+        Self { detail, errors, ..self }
     }
 
     /// `invalid_parameter`, naming the parameter.

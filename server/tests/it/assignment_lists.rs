@@ -112,7 +112,7 @@ async fn repeated_ending_and_step_are_equal_as_json_not_as_text() {
 }
 
 #[tokio::test]
-async fn refused_ending_tells_the_state_that_the_item_has_now() {
+async fn refused_ending_names_the_present_state_of_the_item() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
