@@ -62,16 +62,17 @@ impl Engine {
 
 /// Kind of one ending in a list: a failure if it has an error, else a result.
 ///
-/// `invalid_body` if it has both, or if a result has a field that only a failure has: which one was meant?
+/// `invalid_body` if it has both, or neither and a field that only a failure has: which one was meant?
 pub(crate) fn kind_of(ending: Ending) -> Result<EndingKind, Problem> {
     let fault = |field: &str, detail: &str| Err(Problem::invalid_body([(field.to_owned(), detail.to_owned())]));
     let Some(error) = ending.error else {
         let only_of_failure = "expected only beside error";
         return match ending {
+            Ending { result: Some(result), .. } => Ok(EndingKind::Result(result)),
             Ending { retryable: false, .. } => fault("/retryable", only_of_failure),
             Ending { retry_after_seconds: Some(_), .. } => fault("/retry_after_seconds", only_of_failure),
             Ending { cancel_tree: true, .. } => fault("/cancel_tree", only_of_failure),
-            Ending { result, .. } => Ok(EndingKind::Result(result.unwrap_or_else(Document::empty_object))),
+            _ => Ok(EndingKind::Result(Document::empty_object())),
         };
     };
     if ending.result.is_some() {

@@ -228,6 +228,10 @@ async fn malformed_json_is_refused_at_every_endpoint() {
         for endpoint in &endpoints {
             let answer = endpoint.send_document(&server, &document).await;
             let status = answer.status.as_u16();
+            if status == 200 && endpoint.name == "many endings" {
+                assert_eq!(answer.json()["endings"][0]["status"], 422, "{what}: an ending is refused by itself");
+                continue;
+            }
             // A line of a stream is refused with its number, whatever is wrong with it.
             let as_line = endpoint.media_type == NDJSON && [413, 422].contains(&status);
             // Of something that is ours to say, not to keep, a job must have a type and so on.

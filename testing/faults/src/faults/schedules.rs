@@ -210,15 +210,18 @@ async fn until_ended(clocks: &mut Clocks, pool: &PgPool) -> Result<bool> {
     Ok(false)
 }
 
+/// Schedule, tick, time of writing, state, reason, and tree.
+type RunRow = (i32, i64, i64, String, Option<String>, Option<Uuid>);
+
 async fn read(pool: &PgPool, moments: Moments, set_back: Vec<i64>) -> Result<History> {
-    let runs: Vec<(i32, i64, i64, String, Option<String>, Option<Uuid>)> = sqlx::query_as(
+    let runs: Vec<RunRow> = sqlx::query_as(
         "select s.name::int, extract(epoch from r.tick)::bigint, floor(extract(epoch from r.at))::bigint, r.state, r.reason, r.job_id
          from schedule_run r join schedule s on s.id = r.schedule_id order by s.id, r.seq",
     )
     .fetch_all(pool)
     .await?;
     let trees: Vec<Uuid> = sqlx::query_scalar("select id from job where parent_id is null").fetch_all(pool).await?;
-    let run = |(schedule, tick, at, state, reason, job_id): (i32, _, _, _, _, _)| Run {
+    let run = |(schedule, tick, at, state, reason, job_id): RunRow| Run {
         schedule: schedule as usize,
         tick,
         at,
