@@ -87,7 +87,7 @@ pub async fn items_of_serialize_key(
              (select $1 where $1 is not null)) o (id)
            cross join lateral (
              select id from serialize_queue where owner_id = o.id and key ~>=~ $2 and key ~<=~ $3
-             order by owner_id, key using ~<~ limit $4 * 10) l
+             order by owner_id, key using ~<~ limit $4::bigint * 10) l
            cross join lateral (
              select item_id from serialize_queue_entry where serialize_queue_id = l.id order by position limit $4) e
            limit $4"#,
