@@ -3,8 +3,6 @@
 //! All tests share one throwaway PostgreSQL; each creates its own database in it. Continuous integration runs exactly
 //! this.
 
-use std::{num::NonZero, thread::available_parallelism};
-
 use anyhow::Result;
 
 use crate::{
@@ -31,9 +29,6 @@ pub(crate) fn all() -> Result<()> {
     programs::build()?;
     let mut tests = cargo(["test", "--no-fail-fast"]);
     tests.args(programs::WORKSPACE).env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
-    // Many tests wait, for a lease to expire or a server to stop.
-    let threads = 2 * available_parallelism().map_or(2, NonZero::get);
-    tests.env("RUST_TEST_THREADS", threads.to_string());
     step::show("test", tests)?;
     browser::test(&postgres, None, Pictures::No)?;
     clients::test(&postgres)?;

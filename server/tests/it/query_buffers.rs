@@ -126,7 +126,7 @@ impl BusyServer {
             let assignments = self.claimed("many", 10).await;
             assert_eq!(assignments.len(), 10);
             let heartbeats: Vec<Value> = assignments.iter().map(|id| json!({"assignment_id": id})).collect();
-            server.post("/api/v1/assignments/heartbeat", json!({"assignments": heartbeats})).await;
+            server.post("/api/v1/assignments/heartbeat", json!({"heartbeats": heartbeats})).await.expect(200);
             for id in &assignments[..2] {
                 server.post(&format!("/api/v1/assignments/{id}/heartbeat"), json!({})).await.expect(200);
             }
