@@ -17,6 +17,9 @@ use crate::{
     supply,
 };
 
+/// Module of the tests that count what a statement reads: other tests at the same time would change the counts.
+const MEASURED_ALONE: &str = "query_buffers";
+
 pub(crate) fn all() -> Result<()> {
     setup::all(Need::Everything)?;
     step::run("check the format", cargo(["fmt", "--all", "--check"]))?;
@@ -27,13 +30,23 @@ pub(crate) fn all() -> Result<()> {
     lint()?;
     site::build(site::Kind::Release)?;
     programs::build()?;
-    let mut tests = cargo(["test", "--no-fail-fast"]);
-    tests.args(programs::WORKSPACE).env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
-    step::show("test", tests)?;
+    tests(&postgres)?;
     browser::test(&postgres, None, Pictures::No)?;
     clients::test(&postgres)?;
     drop(postgres);
     faults::quick()
+}
+
+/// Runs all Rust tests: four at once, because they wait more than they compute, and then those that measure.
+fn tests(postgres: &Throwaway) -> Result<()> {
+    let with = |cargo_options: &[&str], options: &[&str]| {
+        let mut tests = cargo(["test"]);
+        tests.args(programs::WORKSPACE).args(cargo_options).arg("--").args(options);
+        tests.env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
+        tests
+    };
+    step::show("test", with(&["--no-fail-fast"], &["--test-threads=4", "--skip", MEASURED_ALONE]))?;
+    step::show("measure statements", with(&["--test", "it"], &["--test-threads=1", MEASURED_ALONE]))
 }
 
 /// Runs the lints. The frontend is linted separately for the browser: together with the server, both feature sets of
