@@ -30,8 +30,8 @@ impl Bench {
         }
         self.report.table(Table {
             title: "Adding in batches of several sizes",
-            about: "Items a second from two callers, and what part that is of a bare INSERT of as many rows from two connections.",
-            columns: vec!["items a call", "bare INSERT", "in process", "of it", "over HTTP", "of it"],
+            about: "Items per second from two callers, and the share of a bare INSERT of as many rows from two connections.",
+            columns: vec!["items per call", "bare INSERT", "in process", "share", "over HTTP", "share"],
             rows,
         });
         Ok(())

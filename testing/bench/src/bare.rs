@@ -64,7 +64,7 @@ impl Bare {
         Ok(())
     }
 
-    /// Inserts `n` items, 5,000 a statement, over two connections.
+    /// Inserts `n` items, 5,000 per statement, over two connections.
     pub(crate) async fn add(&self, n: u64, payload: &str) -> Result<u64> {
         self.add_by(n, payload, 2, ADDED_AT_ONCE).await
     }

@@ -36,7 +36,7 @@ impl Bench {
             let (name, job) = self.job(&engine).await?;
             let cost = self.meter.measure(engine.add(job, waiting, PAYLOAD)).await?;
             if waiting == most {
-                self.report.add("add in process, the million", cost);
+                self.report.add("add in process, 1,000,000 items", cost);
             }
             types.push((waiting, name, job));
         }
@@ -96,7 +96,7 @@ impl Bench {
         rows.push(row(format!("after {} were claimed while a transaction stays open", dead / 3), &times));
 
         self.report.table(Table {
-            title: "Claims that look past much",
+            title: "Claims beside many other items",
             about: "Claims of ten items in process, one after another.",
             columns: vec!["what", "claims", "p50 ms", "p99 ms", "longest ms"],
             rows,
@@ -173,7 +173,7 @@ pub(crate) async fn claim_times(transport: &Transport, job_type: &str, claims: u
         let began = std::time::Instant::now();
         let assignments = transport.claim(claim).await?;
         times.push(began.elapsed().as_secs_f64() * 1e3);
-        ensure!(assignments.len() == AT_ONCE as usize, "a claim of ten brought {}", assignments.len());
+        ensure!(assignments.len() == AT_ONCE as usize, "a claim of ten returned {}", assignments.len());
         let endings = assignments.into_iter().map(|assignment| transport::ending(assignment.id)).collect();
         transport.finish(FinishBody { endings, claim: None }).await?;
     }

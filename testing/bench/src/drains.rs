@@ -10,7 +10,7 @@ use crate::{
     transport::DrainMode,
 };
 
-const ADD: &str = "add in process, 5,000 a call, 2 callers";
+const ADD: &str = "add in process, 5,000 per call, 2 callers";
 const ONE: DrainMode = DrainMode { workers: 64, batch: 1, fused: true };
 
 /// Connections of the bare drains, and workers of the engine's drains.
@@ -53,7 +53,7 @@ impl Bench {
         for (connections, what) in CONNECTIONS.into_iter().zip(BARE_DRAINS) {
             self.bare.reset().await?;
             let cost = self.meter.measure(self.bare.add(n, PAYLOAD)).await?;
-            self.report.add("limit: bare INSERT, 5,000 a statement, 2 connections", cost);
+            self.report.add("limit: bare INSERT, 5,000 per statement, 2 connections", cost);
             let cost = self.meter.measure(self.bare.drain(n, connections)).await?;
             self.report.add(what, cost);
         }
@@ -76,13 +76,13 @@ impl Bench {
 
     async fn round_over_http(&mut self, round: usize) -> Result<()> {
         let (http, n) = (self.http.clone(), self.sizes.items);
-        let (name, job) = self.filled(&http, n, "add over HTTP, 5,000 a request, 2 callers").await?;
+        let (name, job) = self.filled(&http, n, "add over HTTP, 5,000 per request, 2 callers").await?;
         self.drained(&http, &name, n, hundred(8, true), HTTP_DRAIN).await?;
         self.client.seal(job).await?;
         if round == 0 {
             let (name, job) = self.job(&http).await?;
             http.add(job, n / 5, PAYLOAD).await?;
-            self.drained(&http, &name, n / 5, ONE, "drain over HTTP, 1 a request, fused, 64 workers").await?;
+            self.drained(&http, &name, n / 5, ONE, "drain over HTTP, 1 per request, fused, 64 workers").await?;
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ impl Bench {
     pub(crate) async fn failing(&mut self) -> Result<()> {
         let engine = self.engine.clone();
         let n = self.sizes.items;
-        let (name, job) = self.filled(&engine, n, "add in process, 5,000 a call, 2 callers").await?;
+        let (name, job) = self.filled(&engine, n, "add in process, 5,000 per call, 2 callers").await?;
         let plain = self.meter.measure(engine.drain(&name, n, hundred(WORKERS, true))).await?;
         self.client.seal(job).await?;
 
@@ -71,17 +71,17 @@ impl Bench {
         let lease = lease_seconds(HEARTBEAT);
         let most = lease * 1e3 + 2e3;
         self.report.compare(
-            format!("items of dead workers with another, longest {} ms", short(waited.longest())),
+            format!("items of dead workers assigned again, longest wait {} ms", short(waited.longest())),
             format!("the {lease} s of a lease, and 2 s"),
             waited.longest() / most,
             Some(Threshold::AtMost(1.0)),
         );
         self.report.table(Table {
-            title: "Failures and deaths",
-            about: "A tenth of the items fail at first and are tried again 0.1 to 0.5 s later; of a hundred batches one dies with its worker and is \
-                    noticed when three heartbeats of a second each are missed, so the last of them set how long the whole takes. Ended twice: results of one item that were accepted more than once.",
+            title: "Failures and dead workers",
+            about: "A tenth of the items fail at first and are retried after 0.1 to 0.5 s. One batch of a hundred dies with its worker, which is \
+                    noticed after three missed heartbeats of a second each; these last items determine the total time. Ended twice: items with more than one accepted result.",
             columns: vec![
-                "what", "items/s", "failed", "lost with a worker", "until another had it, p50 ms", "longest ms", "ended twice",
+                "what", "items/s", "failed", "lost with a worker", "assigned again after, p50 ms", "longest ms", "ended twice",
             ],
             rows: vec![
                 vec!["nothing fails".into(), thousands(plain.rate()), "0".into(), "0".into(), String::new(), String::new(), "0".into()],
@@ -137,7 +137,7 @@ async fn work(
             let mut ending = transport::ending(assignment.id);
             if assignment.item.seq % 10 == 0 && assignment.item.failures == 0 {
                 ending.result = None;
-                ending.error = Some(WorkError { message: "not at the first try".into(), kind: None, detail: None });
+                ending.error = Some(WorkError { message: "not on the first attempt".into(), kind: None, detail: None });
             } else {
                 items.insert(assignment.id, assignment.item.id);
             }
@@ -149,7 +149,7 @@ async fn work(
         let finished = transport.finish(FinishBody { endings, claim: None }).await?;
         let mut observations = lock();
         for ending in finished.endings {
-            ensure!(ending.code.is_none(), "an ending was refused: {ending:?}");
+            ensure!(ending.code.is_none(), "an ending was rejected: {ending:?}");
             match ending.assignment_id.uuid().and_then(|id| items.get(&id)) {
                 Some(&item) => observations.doubles += u64::from(!observations.ended.insert(item)),
                 None => observations.failed += 1,

@@ -70,7 +70,7 @@ impl Bench {
         let last = Times::new(times.split_off(depth - COUNTED)).median();
         times.truncate(COUNTED);
         let first = Times::new(times).median();
-        let what = format!("a list's pages {} to {depth}, p50 {} ms", depth - COUNTED, short(last));
+        let what = format!("pages {} to {depth} of a list, p50 {} ms", depth - COUNTED, short(last));
         let against = format!("its first {COUNTED}, p50 {} ms", short(first));
         self.report.compare(what, against, last / first, Some(Threshold::AtMost(1.25)));
         Ok(())
@@ -89,7 +89,7 @@ impl Bench {
             points.push((before as f64 + (drain as u64 * n) as f64, (cost.postgres_us + cost.process_us) / cost.items));
         }
         let lines = vec![Line { name: "PostgreSQL and server", points }];
-        let title = "Draining, with more and more that has ended";
+        let title = "Draining, with more and more ended items";
         self.report.plot(Plot {
             name: "history",
             title,

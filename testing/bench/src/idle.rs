@@ -31,14 +31,17 @@ impl Bench {
         let over_http = self.starts(&http).await?;
         let allowed = 2.0 * bare.median() + 3.0;
         for (times, transport) in [(&in_process, "in process"), (&over_http, "over HTTP")] {
-            let what = format!("an item's way to an idle worker {transport}, p50 {} ms", short(times.median()));
+            let what = format!(
+                "from adding an item to its start by an idle worker, {transport}, p50 {} ms",
+                short(times.median())
+            );
             let against = format!("two bare commits and 3 ms, {} ms", short(allowed));
             self.report.compare(what, against, times.median() / allowed, Some(Threshold::AtMost(1.0)));
         }
         let row = |name: &str, times: &Times| std::iter::once(name.to_owned()).chain(times.cells()).collect();
         self.report.table(Table {
-            title: "From adding to starting, one by one",
-            about: "From the call that adds one item to the moment a waiting worker has it: two commits, one after the other.",
+            title: "From adding to starting, one item at a time",
+            about: "Time from the call that adds an item until a waiting worker has it: two commits, one after the other.",
             columns: std::iter::once("what").chain(COLUMNS).collect(),
             rows: vec![
                 row("a bare commit of one row", &bare),
@@ -72,7 +75,7 @@ impl Bench {
                 sleep(PAUSE).await;
                 let began = Instant::now();
                 transport.add_by(job, 1, PAYLOAD, 1, 1).await?;
-                let at = receiver.recv().await.context("the worker is gone")?;
+                let at = receiver.recv().await.context("the worker has exited")?;
                 times.push((at - began).as_secs_f64() * 1e3);
             }
             Ok(Times::new(times))
@@ -132,12 +135,12 @@ impl Bench {
         self.report.compare(what, "30 MB".into(), together / 30.0, Some(Threshold::AtMost(1.0)));
         self.report.table(Table {
             title: "Waiting workers",
-            about: "Claims that wait at an idle server of its own; only its background tasks query the database.",
-            columns: vec!["claims waiting", "transactions/s in the database", "memory of the server, MB"],
+            about: "Claims waiting at an otherwise idle server; only its background tasks query the database.",
+            columns: vec!["waiting claims", "transactions/s in the database", "server memory, MB"],
             rows,
         });
         let lines = vec![
-            Line { name: "transactions a second", points: transaction_points },
+            Line { name: "transactions per second", points: transaction_points },
             Line { name: "memory, MB", points: memory },
         ];
         let title = "Workers that wait";

@@ -123,7 +123,7 @@ async fn empty_claim_times(transport: &Transport, job_type: &str) -> Result<Vec<
         let began = std::time::Instant::now();
         let assignments = transport.claim(transport::claim_of("w", job_type, AT_ONCE)).await?;
         times.push(began.elapsed().as_secs_f64() * 1e3);
-        ensure!(assignments.is_empty(), "a claim over the rate limit brought {}", assignments.len());
+        ensure!(assignments.is_empty(), "a claim over the rate limit returned {}", assignments.len());
     }
     Ok(times)
 }

@@ -41,7 +41,7 @@ impl Bench {
             let each_tick = (most * share * TICK.as_secs_f64()) as u64;
             let times = steady(&http, &name, job, each_tick, self.sizes.load_seconds).await?;
             if share > 0.7 {
-                let what = format!("a steady load of 75 % over HTTP, p99 {} ms", short(times.within(99.0)));
+                let what = format!("steady load of 75 % over HTTP, p99 {} ms", short(times.within(99.0)));
                 self.report.compare(what, "250 ms".into(), times.within(99.0) / 250.0, Some(Threshold::AtMost(1.0)));
             }
             let mut row = vec![format!("{:.0} %", share * 100.0), thousands(each_tick as f64 / TICK.as_secs_f64())];
@@ -50,8 +50,8 @@ impl Bench {
         }
         self.report.table(Table {
             title: "A steady load over HTTP",
-            about: "Items come a hundred times a second at a share of what a drain over HTTP reached, on the same cores, and adding is not part of that figure. From the moment an item was meant \
-                    to be added until the answer that its result is committed.",
+            about: "Items are added a hundred times a second, at a share of the rate of the drain over HTTP; the drain does not include adding. \
+                    Time from the planned moment of adding until the response that the result is committed.",
             columns: ["share", "items/s"].into_iter().chain(COLUMNS).collect(),
             rows,
         });
@@ -81,7 +81,7 @@ async fn steady(transport: &Transport, job_type: &str, job: Uuid, each_tick: u64
     let working = try_join_all((0..WORKERS).map(|worker| work(transport, job_type, worker, origin, &ended, all)));
     let both = async { tokio::try_join!(adding, working) };
     let allowed = Duration::from_secs(seconds) + TIMEOUT;
-    let ((), times) = timeout(allowed, both).await.context("the load was not worked off")??;
+    let ((), times) = timeout(allowed, both).await.context("the items of the load have not ended")??;
     let times = Times::new(times.into_iter().flatten().collect());
     ensure!(times.len() as u64 == all, "{} of {all} items have ended", times.len());
     Ok(times)
@@ -115,7 +115,7 @@ async fn work(
         let finished = transport.finish(FinishBody { endings, claim: Some(claim.clone()) }).await?;
         let now = origin.elapsed().as_secs_f64() * 1e6;
         if let Some(refused) = finished.endings.iter().find(|ending| ending.code.is_some()) {
-            bail!("an ending was refused: {refused:?}");
+            bail!("an ending was rejected: {refused:?}");
         }
         times.extend(meant.iter().map(|meant| (now - meant) / 1e3));
         ended.fetch_add(finished.endings.len() as u64, Ordering::Relaxed);

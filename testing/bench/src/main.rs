@@ -153,7 +153,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     running.shutdown().await?;
     // Only now: the server must not lose its database.
     drop(throwaway);
-    anyhow::ensure!(broken == 0, "{broken} kinds of work broke; the report names them");
+    anyhow::ensure!(broken == 0, "{broken} measurements failed; the report names them");
     Ok(())
 }
 
@@ -193,13 +193,13 @@ impl Bench {
         let target = push::Target::start().await?;
         for round in 0..self.sizes.rounds {
             let cost = self.meter.measure(target.bare(n, PAYLOAD)).await?;
-            self.report.add("limit: the bare HTTP client, 100 posts under way", cost);
+            self.report.add("limit: bare HTTP client, 100 POSTs in flight", cost);
             self.types += 1;
             let (spec, job) = target.filled(&self.client, &format!("bench-{}", self.types), n, PAYLOAD).await?;
             self.begin_statements().await?;
             let cost = self.meter.measure(target.posted(&self.client, &spec, job, n)).await?;
             self.end_statements(round, "posts to a worker").await?;
-            self.report.add("push, one post an item, 100 under way", cost);
+            self.report.add("push, one POST per item, 100 in flight", cost);
         }
         Ok(())
     }

@@ -64,8 +64,8 @@ impl Bench {
         self.report.compare(what, "150 MB".into(), most / 150.0, Some(Threshold::AtMost(1.0)));
         self.report.table(Table {
             title: "Memory under load",
-            about: "A server of its own over HTTP: four callers add 5,000 a request while eight workers drain, 100 a request.",
-            columns: vec!["items", "seconds", "before, MB", "at most, MB", "3 s after, MB"],
+            about: "A separate server over HTTP: four callers add 5,000 per request while eight workers drain 100 per request.",
+            columns: vec!["items", "seconds", "before, MB", "peak, MB", "3 s later, MB"],
             rows: vec![vec![thousands(n as f64), short(seconds), short(at_rest), short(most), short(after)]],
         });
         Ok(())
@@ -87,7 +87,7 @@ pub(crate) async fn of_worker_program(separate_server: &SeparateServer, job_type
         sleep(Duration::from_millis(100)).await;
     }
     sleep(AFTER).await;
-    let megabytes = meter::memory_of(child.id().context("the worker program is gone")?)? / 1e6;
+    let megabytes = meter::memory_of(child.id().context("the worker program has exited")?)? / 1e6;
     child.kill().await?;
     Ok(Some(megabytes))
 }

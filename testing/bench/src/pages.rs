@@ -147,5 +147,5 @@ async fn end_some(transport: &Transport, job_type: &str, most: u32) -> Result<u6
     let n = endings.len() as u64;
     let finished = transport.finish(FinishBody { endings, claim: None }).await?;
     let refused = finished.endings.iter().find(|ending| ending.code.is_some());
-    refused.map_or(Ok(n), |refused| Err(anyhow::anyhow!("an ending was refused: {refused:?}")))
+    refused.map_or(Ok(n), |refused| Err(anyhow::anyhow!("an ending was rejected: {refused:?}")))
 }

@@ -49,14 +49,14 @@ pub(crate) const CONTRACT: [&str; 6] =
     ["system", "history kept", "result stored", "worker's death noticed", "HTTP", "claims"];
 /// The row of the engine.
 pub(crate) const OURS: [&str; 6] =
-    ["Treeline", "yes", "yes", "lease, heartbeat", "both measured", "in the worker's hands only"];
+    ["Treeline", "yes", "yes", "lease, heartbeat", "both measured", "only in the worker's memory"];
 
 pub(crate) const PEERS: [Peer; 5] = [
     Peer {
         name: "graphile-worker",
         added: "graphile-worker: add",
         drained: "graphile-worker: drain",
-        contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "500 held in memory a process"],
+        contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "500 held in memory per process"],
         share: 1.0,
         program: |programs| node(&programs.folder.join("graphile-worker")),
         ended: "select $1::bigint - count(*) from graphile_worker._private_jobs",
@@ -65,7 +65,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         name: "pg-boss",
         added: "pg-boss: add",
         drained: "pg-boss: drain",
-        contract: ["yes", "yes", "expiry, 15 minutes", "no", "in the worker's hands only"],
+        contract: ["yes", "yes", "expiry, 15 minutes", "no", "only in the worker's memory"],
         share: 1.0,
         program: |programs| node(&programs.folder.join("pg-boss")),
         ended: "select count(*) from pgboss.job where name = 'pay' and state = 'completed' and retry_count = 0 and $1 > 0",
@@ -74,7 +74,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         name: "awa",
         added: "awa: add",
         drained: "awa: drain",
-        contract: ["yes", "no", "heartbeat, 90 seconds", "no", "in the workers' hands only"],
+        contract: ["yes", "no", "heartbeat, 90 seconds", "no", "only in the workers' memory"],
         share: 1.0,
         program: |programs| Command::new(programs.built.join("release").join("peer-awa")),
         ended: "select count(distinct id) from awa.jobs where queue = 'pay' and state = 'completed' and attempt = 1 and $1 > 0",
@@ -83,7 +83,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         name: "graphile_worker (Rust)",
         added: "graphile_worker (Rust): add",
         drained: "graphile_worker (Rust): drain",
-        contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "5,000 held in memory a process"],
+        contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "5,000 held in memory per process"],
         share: 1.0,
         program: |programs| Command::new(programs.built.join("release").join("peer-graphile-worker-rs")),
         ended: "select $1::bigint - count(*) from graphile_worker._private_jobs",
@@ -92,7 +92,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         name: "pgqueuer",
         added: "pgqueuer: add",
         drained: "pgqueuer: drain",
-        contract: ["log of states", "no", "heartbeat, 30 seconds", "no", "in the workers' hands only"],
+        contract: ["log of states", "no", "heartbeat, 30 seconds", "no", "only in the workers' memory"],
         share: 0.4,
         program: |programs| {
             let mut python = Command::new(programs.built.join("pgqueuer").join("bin").join("python"));

@@ -150,7 +150,7 @@ impl Report {
             let _ = writeln!(text, "- {line}");
         }
         for (work, why) in &self.broken {
-            let _ = writeln!(text, "- **not measured to its end**: {work}: {}", why.replace('\n', " "));
+            let _ = writeln!(text, "- **not measured completely**: {work}: {}", why.replace('\n', " "));
         }
         text.push_str(RATIOS_HEAD);
         for &(ours, limits, threshold) in RATIOS {
@@ -270,48 +270,48 @@ impl Table {
 
 const HEAD: &str = "# Benchmarks
 
-Written by `cargo xtask bench LENGTH`: one run, one private PostgreSQL with its own folder, durable, clients, server and database
-on the same cores. The bars are those that Treeline sets itself. The *limit* of a row is measured in the same run: SQL that does
-nothing but the bare work (an item waits, is leased, ends with a result, is counted; narrow tables, small keys, two commits a
-batch), or an HTTP server that does nothing. Where several stand for one limit, and several for the engine, the best is compared
-with the best. What limits the figures, and what was tried, stands in [performance.md](performance.md).
+Written by `cargo xtask bench LENGTH`: one run on a private, durable PostgreSQL; clients, server, and database share the
+same cores. The thresholds are Treeline's own. The *limit* of a row is measured in the same run: SQL that does only the necessary
+work (an item waits, is leased, ends with a result, is counted; narrow tables, small keys, two commits per batch), or an HTTP
+server that does nothing. If a limit or the engine has several figures, the best ones are compared. [performance.md](performance.md)
+explains what limits the figures and what was tried.
 
 ";
 
 const RATIOS_HEAD: &str = "
 ## Ratios
 
-| what | against | ratio | bar | held |
+| what | compared with | ratio | threshold | met |
 |---|---|--:|--:|---|
 ";
 
 const PEERS_HEAD: &str = "
 ## Peers
 
-Other queues on the same PostgreSQL, in the same rounds, in turns with the engine, with the same payload, each as its own documentation says it is fastest while
-durable. A database of its own for each run, analysed between adding and draining. The clock stops when the database shows the
-last item ended; afterwards every item is counted there, once. Nothing is said about what they do besides.
+Other queues on the same PostgreSQL, in the same rounds, alternating with the engine, with the same payload, each with the settings that its
+own documentation recommends for durable work at full speed. Each run has its own database, analyzed between adding and draining. The clock stops when the
+database shows the end of the last item; afterwards every item is counted there, once. Other features are not compared.
 
 ";
 
 const PAGES_HEAD: &str = "
 ## Pages
 
-The time to the last byte of a page while 1,000 items of the large job end every second, over HTTP from this machine; 95 of 100
-answers came within it. Both jobs live, have items in work and failures of the same kinds. *Again* is the small page asked for a second time in the same turns: what that differs is noise.
+Time to the last byte of a page over HTTP while 1,000 items of the large job end every second (p95). Both jobs are live and have
+running items and failures of the same kinds. *Again* is the small page, requested a second time in the same rounds: its difference is noise.
 
-| page | 1,000,000 items, ms | 1,000 items, ms | again, ms | ratio | noise | bar | held |
+| page | 1,000,000 items, ms | 1,000 items, ms | again, ms | ratio | noise | threshold | met |
 |---|--:|--:|--:|--:|--:|---|---|
 ";
 
 const RESULTS_HEAD: &str = "
 ## Figures
 
-Medians of the rounds, with the lowest and the highest. Commits are transactions that wrote; processor times are those of all of
-PostgreSQL's processes, and of server and client together (of a peer: of its program). The last column is what connections with a transaction were seen
-doing: *between statements* is the server's own time and the road between.
+Medians of the rounds, with the lowest and the highest. Commits are transactions that wrote. Processor times are those of all
+PostgreSQL processes, and of server and client together (for a peer: of its program). The last column shows what connections with an open transaction
+were doing: *between statements* is the time of the server and of the network.
 
-| what | items/s | lowest to highest | commits/item | WAL B/item | PostgreSQL µs/item | server and client µs/item | seen doing |
+| what | items/s | lowest to highest | commits/item | WAL B/item | PostgreSQL µs/item | server and client µs/item | waiting for |
 |---|--:|--:|--:|--:|--:|--:|---|
 ";
 

@@ -53,7 +53,7 @@ impl SeparateServer {
 
     /// Its memory, in megabytes.
     pub(crate) fn memory(&self) -> Result<f64> {
-        Ok(meter::memory_of(self.child.id().context("the server is gone")?)? / 1e6)
+        Ok(meter::memory_of(self.child.id().context("the server has exited")?)? / 1e6)
     }
 
     /// Transactions in its database so far. PostgreSQL counts them with up to a second's delay.

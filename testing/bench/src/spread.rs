@@ -20,11 +20,11 @@ impl Bench {
         let fused = hundred(2, true);
         let name = self.job_type().await?;
         engine.create_trees(&name, 1_000, n / 1_000, PAYLOAD).await?;
-        self.drained(&engine, &name, n, fused, "drain in process, the items in 1,000 jobs, fused").await?;
+        self.drained(&engine, &name, n, fused, "drain in process, items in 1,000 jobs, fused").await?;
 
         let name = self.job_type().await?;
         let n_of_leaves = engine.create_deep_tree(&name, &[9, 110], n / 990).await?;
-        self.drained(&engine, &name, n_of_leaves, fused, "drain in process, the items in a tree of 1,000 jobs, fused")
+        self.drained(&engine, &name, n_of_leaves, fused, "drain in process, items in one tree of 1,000 jobs, fused")
             .await?;
 
         let n = n / 5;
@@ -61,7 +61,7 @@ impl Bench {
             points.push((depth as f64, (cost.postgres_us + cost.process_us) / cost.items));
         }
         let lines = vec![Line { name: "PostgreSQL and server", points }];
-        let title = "Draining an item of a job far below the root";
+        let title = "Draining items of a job far below the root";
         self.report.plot(Plot {
             name: "depth",
             title,

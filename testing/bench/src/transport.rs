@@ -76,7 +76,7 @@ impl Transport {
         })
     }
 
-    /// Adds `n` items to a job, 5,000 a call, from two callers.
+    /// Adds `n` items to a job, 5,000 per call, from two callers.
     pub(crate) async fn add(&self, job: Uuid, n: u64, payload: &str) -> Result<u64> {
         self.add_by(job, n, payload, 2, ADDED_AT_ONCE).await
     }
@@ -140,7 +140,7 @@ impl Transport {
             let next = mode.fused.then(|| claim.clone());
             let finished = self.finish(FinishBody { endings, claim: next }).await?;
             if let Some(refused) = finished.endings.iter().find(|ending| ending.code.is_some()) {
-                bail!("an ending was refused: {refused:?}");
+                bail!("an ending was rejected: {refused:?}");
             }
             ended.fetch_add(finished.endings.len() as u64, Ordering::Relaxed);
             assignments = finished.assignments;

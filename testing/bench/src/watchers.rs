@@ -71,17 +71,17 @@ impl Bench {
             last = Some((count, each));
         }
         if let Some((count, each)) = last {
-            let what = format!("memory of the server a watcher, {count} of them, {} KB", short(each));
+            let what = format!("server memory per watcher, {count} watchers, {} KB", short(each));
             self.report.compare(what, "20 KB".into(), each / 20.0, Some(Threshold::AtMost(1.0)));
             self.storm(&separate_server, &transport, count).await?;
         }
         separate_server.end().await?;
         self.report.table(Table {
             title: "Watchers of one job",
-            about: "Twenty commits a second of ten items each. From the answer that a commit is done until each watcher was told a state \
-                    that holds it; a state is sent at most four times a second. The last columns: what they do to the database, and to those who end items.",
+            about: "Twenty commits per second of ten items each. Time from the response to a commit until each watcher has received a state that \
+                    includes it; a state is sent at most four times a second. The last columns show the cost for the database and for endings.",
             columns: vec![
-                "watchers", "p50 ms", "p99 ms", "longest ms", "last of them at the end, ms", "memory of the server each, KB",
+                "watchers", "p50 ms", "p99 ms", "longest ms", "last final state, ms", "server memory per watcher, KB",
                 "transactions/s in the database", "an ending p50 ms", "an ending p99 ms",
             ],
             rows,
@@ -89,7 +89,7 @@ impl Bench {
         let title = "Watchers of one job";
         let lines = vec![
             Line { name: "commit to event, p99 ms", points: latency_points },
-            Line { name: "transactions a second", points: transaction_points },
+            Line { name: "transactions per second", points: transaction_points },
         ];
         self.report.plot(Plot { name: "watchers", title, x_axis: "watchers", y_axis: "", lines });
         Ok(())
@@ -116,7 +116,7 @@ impl Bench {
         for _ in 0..commits {
             pace.tick().await;
             let claimed = transport.claim(transport::claim_of("w", "watched", AT_ONCE)).await?;
-            ensure!(claimed.len() == AT_ONCE as usize, "a claim brought {}", claimed.len());
+            ensure!(claimed.len() == AT_ONCE as usize, "a claim returned {}", claimed.len());
             let endings = claimed.into_iter().map(|assignment| transport::ending(assignment.id)).collect();
             let requested_at = Instant::now();
             transport.finish(FinishBody { endings, claim: None }).await?;
@@ -173,7 +173,7 @@ impl Bench {
         drop(hold);
         let times = Times::new(times);
         let what =
-            format!("all of {count} watchers back within 10 s, first event p99 {} ms", short(times.within(99.0)));
+            format!("all {count} watchers reconnected within 10 s, first event p99 {} ms", short(times.within(99.0)));
         self.report.compare(what, "3 s".into(), times.within(99.0) / 3e3, Some(Threshold::AtMost(1.0)));
         let what = format!("memory of the server after that, {} MB", short(after));
         self.report.compare(what, format!("before, {} MB", short(before)), after / before, None);
@@ -258,7 +258,7 @@ impl Stream {
             ensure!(n > 0, "a stream ended");
             self.read.extend_from_slice(&bytes[..n]);
             if self.read.starts_with(b"HTTP/1.1 ") {
-                ensure!(self.read.starts_with(b"HTTP/1.1 200"), "a stream was refused");
+                ensure!(self.read.starts_with(b"HTTP/1.1 200"), "a stream was rejected");
             }
         }
     }

@@ -33,12 +33,12 @@ impl Bench {
             ]);
         }
         if let Some(&(workers, rate)) = points.last() {
-            let what = format!("drain over HTTP, 1 a request, {workers} workers");
+            let what = format!("drain over HTTP, 1 per request, {workers} workers");
             self.report.compare(what, "the best number of workers".into(), rate / best, Some(Threshold::AtLeast(0.9)));
         }
         self.report.table(Table {
             title: "More workers",
-            about: "One item a request, ending and next claim in one.",
+            about: "One item per request; each request ends an item and claims the next.",
             columns: vec![
                 "workers",
                 "items/s",
@@ -50,7 +50,7 @@ impl Bench {
             rows,
         });
         let lines = vec![Line { name: "items a second", points }];
-        let title = "One item a request, more and more workers";
+        let title = "One item per request, with more and more workers";
         self.report.plot(Plot { name: "workers", title, x_axis: "workers", y_axis: "items a second", lines });
         Ok(())
     }

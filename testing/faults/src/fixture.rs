@@ -241,7 +241,7 @@ impl Fixture {
             if enough && (times >= 2 * min_times || self.is_drained().await == Some(true)) {
                 return Ok(times);
             }
-            ensure!(times < 10_000, "what was offered is not answered after {times} disturbances");
+            ensure!(times < 10_000, "the offered work has not ended after {times} disturbances");
             run(self, times).await?;
             times += 1;
         }

@@ -129,7 +129,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Call>> {
                 calls.insert(line.n, Call { request, outcome: CallOutcome::Info, job: None, answered_us: line.at_us });
             }
             (None, Some(outcome)) => {
-                let call = calls.get_mut(&line.n).context("an answer without a call")?;
+                let call = calls.get_mut(&line.n).context("a response without a request")?;
                 (call.outcome, call.answered_us) = (outcome, line.at_us);
                 call.job = line.job.or(call.job);
             }

@@ -147,10 +147,10 @@ async fn run(choice: Choice, plan: &Plan) -> Result<bool> {
         let (machine, patroni) = (machine.clone(), choice.patroni.clone());
         contexts.push(RunContext { postgres, server, old_server, seed, items, full: plan.full, machine, patroni });
     }
-    println!("seed {seed}, {items} items a fault, {at_once} at once");
+    println!("seed {seed}, {items} items for each fault, {at_once} at once");
     let rows = schedule::run(chosen, contexts).await;
     let (seconds, cores) = (begun.elapsed().as_secs(), std::thread::available_parallelism().map_or(1, usize::from));
-    println!("{} of {count} judged in {seconds} s", rows.len());
+    println!("{} of {count} finished in {seconds} s", rows.len());
     for row in rows.iter().filter(|row| !row.verdict.is_clean()) {
         println!("{}", row.line());
     }
@@ -159,8 +159,9 @@ async fn run(choice: Choice, plan: &Plan) -> Result<bool> {
     let all = choice.only.is_empty() && choice.except.is_empty() && rows.len() == count;
     if let Some(out) = choice.out.filter(|_| all) {
         let how = format!(
-            "`cargo xtask faults {}`: {items} items a fault, seed {seed}, {at_once} at once on {cores} cores, {seconds} s in \
-             all. A fault passes when nothing is lost, doubled or stuck and no rule of the checker is broken.",
+            "`cargo xtask faults {}`: {items} items for each fault, seed {seed}, {at_once} faults at once on \
+             {cores} cores, {seconds} s in total. A fault passes if nothing is lost, doubled, or stuck and no rule \
+             of the checker is broken.",
             plan.name
         );
         report::write(&out, plan.mark, &rows, &how)?;

@@ -61,7 +61,7 @@ pub(crate) enum Mode {
     /// Cuts each connection after this number of bytes in this direction since the mode was set.
     CutAfter(Way, u64, Cut),
     /// Limits each connection to this number of bytes per second in each direction.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no story needs it yet; its test holds it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "used only by its test so far"))]
     Rate(u64),
 }
 
@@ -132,7 +132,7 @@ impl Proxy {
     }
 
     /// Closes one direction of every open connection.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no story needs it yet; its test holds it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "used only by its test so far"))]
     pub(crate) fn half_close(&self, way: Way) {
         self.orders.send_modify(|orders| orders.half_closes[way as usize] += 1);
     }

@@ -99,7 +99,7 @@ impl CallbackLedger {
         };
         let mut text = serde_json::to_vec(&received)?;
         text.push(b'\n');
-        let mut file = self.file.lock().map_err(|_| anyhow::anyhow!("the receiver's ledger broke"))?;
+        let mut file = self.file.lock().map_err(|_| anyhow::anyhow!("the receiver's ledger cannot be written"))?;
         Ok(file.write_all(&text)?)
     }
 }

@@ -48,7 +48,7 @@ impl Row {
             .collect();
         if v.leases_lost + v.repeated + v.refused_late > 0 {
             let allowed = format!(
-                "allowed: {} leases lost, {} items begun again, {} late results refused",
+                "allowed: {} leases expired, {} items assigned again, {} late results rejected",
                 v.leases_lost, v.repeated, v.refused_late
             );
             other.push(allowed);
@@ -66,10 +66,10 @@ impl Row {
         let v = &self.verdict;
         let undelivered = match v.undelivered {
             0 => String::new(),
-            n => format!(", {n} visible as not delivered"),
+            n => format!(", {n} listed as undelivered"),
         };
         let text =
-            || format!("{} completions told, {} tries more{undelivered}", v.callbacks_delivered, v.callback_retries);
+            || format!("{} callbacks delivered, {} retries{undelivered}", v.callbacks_delivered, v.callback_retries);
         (v.callbacks_delivered + v.undelivered > 0).then(text)
     }
 
@@ -85,7 +85,7 @@ pub(crate) fn write(path: &Path, mark: &str, rows: &[Row], how: &str) -> Result<
     let (begin, end) = (format!("<!-- {mark}: written by `cargo xtask faults` -->"), format!("<!-- {mark}: end -->"));
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut table = format!("{begin}\n{how}\n\n");
-    table += "| fault | what was done | acknowledged | lost | doubled | stuck | other findings | seconds |\n";
+    table += "| fault | scenario | acknowledged | lost | doubled | stuck | other findings | seconds |\n";
     table += "|---|---|---|---|---|---|---|---|\n";
     for row in rows {
         table += &row.cells();

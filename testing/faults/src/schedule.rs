@@ -49,7 +49,7 @@ pub(crate) async fn run(chosen: Vec<Fault>, contexts: Vec<RunContext>) -> Vec<Ro
         if let Entry::Vacant(missing) = rows.entry(at)
             && let Some(mut second) = run_one(&first, fault).await
         {
-            second.done = format!("second play, alone (the first could not be judged): {}", second.done);
+            second.done = format!("second run, alone (the first was inconclusive): {}", second.done);
             missing.insert(second);
         }
     }
@@ -75,7 +75,7 @@ async fn run_queue(context: Arc<RunContext>, queue: Arc<Mutex<VecDeque<Numbered>
 async fn run_again(context: &Arc<RunContext>, fault: Fault, row: &mut Row) {
     let slow: Vec<String> = row.verdict.findings().flat_map(|(.., examples)| examples.to_vec()).collect();
     if let Some(mut second) = run_one(context, fault).await {
-        second.done = format!("second play, alone (the first was only too slow: {}): {}", slow.join("; "), second.done);
+        second.done = format!("second run, alone (the first was only too slow: {}): {}", slow.join("; "), second.done);
         second.seconds += row.seconds;
         *row = second;
     }
@@ -91,17 +91,13 @@ async fn run_one(context: &Arc<RunContext>, fault: Fault) -> Option<Row> {
             println!("{}", row.line());
             let standstill = context.machine.longest_since(begun).filter(|_| row.verdict.is_about_time());
             if let Some(length) = standstill {
-                println!(
-                    "     {}  could not be judged: the machine stood still for {:.1} s",
-                    fault.id,
-                    length.as_secs_f64()
-                );
+                println!("     {}  inconclusive: the machine stood still for {:.1} s", fault.id, length.as_secs_f64());
                 return None;
             }
             Some(row)
         }
         Err(error) => {
-            println!("FAIL {}  could not be judged: {error:#}", fault.id);
+            println!("FAIL {}  inconclusive: {error:#}", fault.id);
             None
         }
     }

@@ -34,7 +34,7 @@ pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
         settings.push(format!("`{name} = {value}`"));
     }
     let flush =
-        flushes().map_or_else(|error| format!("not measured: {error:#}"), |flushes| format!("{flushes} a second"));
+        flushes().map_or_else(|error| format!("not measured: {error:#}"), |flushes| format!("{flushes} per second"));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let processor = line_of("/proc/cpuinfo", "model name");
     let memory: f64 = line_of("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0);
@@ -50,7 +50,7 @@ pub(crate) async fn facts(url: &str) -> Result<Vec<String>> {
         ),
         format!("Treeline {}, PostgreSQL {postgres}, {}", env!("CARGO_PKG_VERSION"), compiler()),
         format!("PostgreSQL: {}", settings.join(", ")),
-        format!("Writes of 8 kB that reach the disk one after another (`pg_test_fsync`, fdatasync): {flush}"),
+        format!("Sequential durable writes of 8 kB (`pg_test_fsync`, fdatasync): {flush}"),
     ])
 }
 

@@ -37,7 +37,10 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         let may = counts.accepted..=counts.accepted + counts.unanswered;
         if !may.contains(&counts.logged) {
             let (accepted, logged) = (counts.accepted, counts.logged);
-            verdict.add_finding(Kind::Audit, format!("{by} gave {item} back {accepted} times, logged {logged} times"));
+            verdict.add_finding(
+                Kind::Audit,
+                format!("{by} retried {item} {accepted} times; the audit log has {logged} entries"),
+            );
         }
     }
 }

@@ -60,13 +60,19 @@ fn check_delivered(history: &History, verdict: &mut Verdict) {
                 _ if accepted => {}
                 None => verdict.add_finding(
                     Kind::CallbackMissing,
-                    format!("{what}: nobody was told and nothing is to be delivered"),
+                    format!("{what}: no callback was received and none is pending"),
                 ),
                 Some(&DELIVERED) => {
-                    verdict.add_finding(Kind::CallbackMissing, format!("{what}: delivered by the table, never taken"));
+                    verdict.add_finding(
+                        Kind::CallbackMissing,
+                        format!("{what}: delivered according to the table, but never received"),
+                    );
                 }
                 Some(&SUPERSEDED) if last => {
-                    verdict.add_finding(Kind::CallbackMissing, format!("{what}: superseded by nothing"));
+                    verdict.add_finding(
+                        Kind::CallbackMissing,
+                        format!("{what}: marked as superseded, but nothing supersedes it"),
+                    );
                 }
                 Some(&SUPERSEDED) => {}
                 Some(_) => verdict.undelivered += 1,
@@ -100,7 +106,7 @@ fn check_content(history: &History, verdict: &mut Verdict) {
                 format!("{} and {id} of completion {} of {}", received.id, event.1, event.0),
             );
         } else if *bodies.entry(&received.id).or_insert(&received.hash) != received.hash {
-            verdict.add_finding(Kind::CallbackWrong, format!("{}: another body at another try", received.id));
+            verdict.add_finding(Kind::CallbackWrong, format!("{}: a retry had another body", received.id));
         }
         if history.deleted_jobs.contains(&payload.job_id) {
             continue;

@@ -81,7 +81,7 @@ fn created(index: &Index<'_>, verdict: &mut Verdict) {
                     }
                 }
                 if made.len() > 1 {
-                    verdict.add_finding(Kind::Doubled, format!("{} trees of the key {key}", made.len()));
+                    verdict.add_finding(Kind::Doubled, format!("{} trees for the key {key}", made.len()));
                 }
                 (made, items)
             }
@@ -110,7 +110,7 @@ fn created(index: &Index<'_>, verdict: &mut Verdict) {
     }
     for ((job, key), n) in found.into_iter().filter(|((job, _), _)| !filled.contains(job)) {
         if n > 1 {
-            verdict.add_finding(Kind::Doubled, format!("{n} items {key} in {job}"));
+            verdict.add_finding(Kind::Doubled, format!("{n} items with the key {key} in {job}"));
         }
         if !requested.contains(&(job, key)) {
             verdict.add_finding(Kind::Unexpected, format!("item {key} in {job}"));
@@ -125,10 +125,12 @@ fn files(index: &Index<'_>, verdict: &mut Verdict, outcome: CallOutcome, key: &s
         verdict.acknowledged += rows + 1;
     }
     if made.len() > 1 || items > rows {
-        verdict
-            .add_finding(Kind::Doubled, format!("{} trees and {items} items of the {rows} rows of {key}", made.len()));
+        verdict.add_finding(
+            Kind::Doubled,
+            format!("{} trees and {items} items from the {rows} rows of {key}", made.len()),
+        );
     } else if items < rows && (outcome == CallOutcome::Ok || !made.is_empty()) {
-        verdict.add_finding(Kind::Lost, format!("{items} items of the {rows} rows of {key}"));
+        verdict.add_finding(Kind::Lost, format!("{items} items from the {rows} rows of {key}"));
     }
 }
 
@@ -159,7 +161,7 @@ fn fed(index: &Index<'_>, verdict: &mut Verdict) {
             match by_source.remove(&(child.id, source.id)) {
                 Some(1) => {}
                 Some(n) => verdict.add_finding(Kind::Doubled, format!("{n} items fed by {}", source.id)),
-                None => verdict.add_finding(Kind::Unfed, format!("{} feeds nothing", source.id)),
+                None => verdict.add_finding(Kind::Unfed, format!("{} created no item in the dependent job", source.id)),
             }
         }
         for ((job, source), _) in by_source.iter().filter(|((job, _), _)| *job == child.id) {
@@ -192,7 +194,7 @@ fn alone(index: &Index<'_>, verdict: &mut Verdict) {
                 && ended - one.started_us < lease
             {
                 let lived = ended - one.started_us;
-                verdict.add_finding(Kind::EarlyLoss, format!("{} after {lived} of {lease} µs", one.id));
+                verdict.add_finding(Kind::EarlyLoss, format!("{} expired after {lived} of {lease} µs", one.id));
             }
         }
     }
@@ -219,7 +221,7 @@ fn capped(index: &Index<'_>, verdict: &mut Verdict) {
             most = most.max(open);
         }
         if most > cap {
-            verdict.add_finding(Kind::OverCap, format!("{most} of {job_type} at once, the cap is {cap}"));
+            verdict.add_finding(Kind::OverCap, format!("{most} items of {job_type} ran at once; the cap is {cap}"));
         }
     }
 }
@@ -242,7 +244,7 @@ fn serialized(index: &Index<'_>, verdict: &mut Verdict) {
             if let Some((ended, other)) = before
                 && first < ended
             {
-                verdict.add_finding(Kind::Serialize, format!("{} began before {other} was over, key {key}", item.id));
+                verdict.add_finding(Kind::Serialize, format!("{} began before {other} ended, key {key}", item.id));
             }
             before = last.map(|last| (before.map_or(last, |(ended, _)| ended.max(last)), item.id));
         }
@@ -258,8 +260,10 @@ fn fenced(index: &Index<'_>, verdict: &mut Verdict) {
             (Some(won), Some(by)) if won.id.to_string() == *by => {}
             (won, by) => {
                 let won = won.map(|won| won.id);
-                verdict
-                    .add_finding(Kind::StaleResult, format!("item {}: {won:?} won with the result of {by:?}", item.id));
+                verdict.add_finding(
+                    Kind::StaleResult,
+                    format!("item {}: the result is of {by:?}, but {won:?} ended the item", item.id),
+                );
             }
         }
     }
@@ -269,10 +273,10 @@ fn fenced(index: &Index<'_>, verdict: &mut Verdict) {
         let counts = by_id.get(&entry.assignment).is_some_and(|one| one.ended_as == Some(SUCCEEDED));
         match status {
             200 if !counts => {
-                verdict.add_finding(Kind::StaleResult, format!("{} was accepted and does not count", entry.assignment));
+                verdict.add_finding(Kind::StaleResult, format!("{} was accepted, but is not stored", entry.assignment));
             }
             409 if counts => {
-                verdict.add_finding(Kind::StaleResult, format!("{} was refused and counts", entry.assignment));
+                verdict.add_finding(Kind::StaleResult, format!("{} was rejected, but is stored", entry.assignment));
             }
             409 => verdict.refused_late += 1,
             _ => {}
@@ -349,11 +353,14 @@ fn stepped(index: &Index<'_>, verdict: &mut Verdict) {
         if reported_step < before {
             verdict.add_finding(
                 Kind::Step,
-                format!("item {}: attempt {attempt} began at {reported_step} after {before}", entry.item),
+                format!(
+                    "item {}: attempt {attempt} began at step {reported_step}; the last completed step was {before}",
+                    entry.item
+                ),
             );
         }
         if let Some((_, at)) = reached.iter().find(|(same, at)| same == attempt && *at <= before) {
-            verdict.add_finding(Kind::Step, format!("item {}: attempt {attempt} did step {at} again", entry.item));
+            verdict.add_finding(Kind::Step, format!("item {}: attempt {attempt} repeated step {at}", entry.item));
         }
     }
 }
@@ -369,7 +376,7 @@ fn handed_out(index: &Index<'_>, verdict: &mut Verdict) {
             .get(&entry.item)
             .is_some_and(|assignments| assignments.iter().any(|one| one.id == entry.assignment))
         {
-            verdict.add_finding(Kind::Lost, format!("assignment {} that a worker began", entry.assignment));
+            verdict.add_finding(Kind::Lost, format!("assignment {}, which a worker started", entry.assignment));
         }
     }
     for item in &index.history.items {
@@ -383,7 +390,10 @@ fn handed_out(index: &Index<'_>, verdict: &mut Verdict) {
         if once && retries > 0 && n < allowed {
             verdict.add_finding(Kind::Lost, format!("item {}: {n} assignments after {retries} retries", item.id));
         } else if once && (n > allowed || by_workers > allowed) {
-            verdict.add_finding(Kind::HandedOutTwice, format!("item {}: {n} assignments, {by_workers} begun", item.id));
+            verdict.add_finding(
+                Kind::HandedOutTwice,
+                format!("item {}: {n} assignments, {by_workers} of them started by workers", item.id),
+            );
         } else if by_workers > 1 {
             verdict.repeated += 1;
         }

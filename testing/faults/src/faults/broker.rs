@@ -73,7 +73,7 @@ fn queue(name: &str) -> String {
 async fn absent_broker(context: &RunContext) -> Result<ScenarioOutcome> {
     let fixture = Fixture::start(context, broker_options(&format!("amqp://127.0.0.1:{}", free_port()?))).await?;
     let workload = fixture.start_workload(Workload::of(workload_items(context), context.seed))?;
-    end(context, fixture, workload, "a broker that is never there".to_owned()).await
+    end(context, fixture, workload, "RabbitMQ never available".to_owned()).await
 }
 
 /// F22: the broker is killed and started again.
@@ -95,7 +95,7 @@ async fn killed_brokers(context: &RunContext) -> Result<ScenarioOutcome> {
         longest = longest.max(node.root().wait_for_consumers(&queue("plain"), 4).await);
     }
     let done = format!(
-        "the broker killed and started again, {rounds} times; all 4 consumers back after at most {:.1} s",
+        "RabbitMQ killed and restarted {rounds} times; all 4 consumers were back within {:.1} s",
         longest.as_secs_f64()
     );
     fixture.keep_alive(Box::new(node));
@@ -146,7 +146,9 @@ async fn repeated_messages(context: &RunContext) -> Result<ScenarioOutcome> {
     let sent = sent.load(Ordering::Relaxed);
     ensure!(sent > 0, "nothing was repeated");
     Ok(ScenarioOutcome {
-        done: format!("{sent} messages more: each nine times again in no order, a tenth of it garbage"),
+        done: format!(
+            "{sent} additional messages: each message repeated nine times in random order, a tenth of them garbage"
+        ),
         ..outcome
     })
 }

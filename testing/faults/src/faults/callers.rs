@@ -123,8 +123,11 @@ async fn one_key(clients: &Arc<[Client]>, journal: &Journal, key: &str, times: u
     let refused = answered(clients, |client| async move { client.create_job_once(other, key).await }).await;
     let reused = refused.is_err_and(|error| error.code() == Some(Code::IdempotencyKeyReused));
     let same = made.windows(2).all(|pair| pair[0].job().id == pair[1].job().id);
-    ensure!(new <= 1 && same, "the key {key}: {new} answers say that it made a tree; one tree: {same}");
-    ensure!(reused, "the key {key} was taken with another body");
+    ensure!(
+        new <= 1 && same,
+        "the key {key}: {new} responses say that they created the tree; all name one tree: {same}"
+    );
+    ensure!(reused, "the key {key} was accepted with another body");
     Ok(())
 }
 
@@ -135,7 +138,8 @@ async fn identical_requests(context: &RunContext) -> Result<ScenarioOutcome> {
     let workload = identical(&fixture, context.seed, count, 64)?;
     run_with_disturbance(context, fixture, workload, (2, Duration::from_secs(2)), kill_in_turn, |kills| {
         format!(
-            "64 identical POSTs at once for each of {count} keys, and one with another body; {kills} servers killed"
+            "for each of {count} idempotency keys, 64 identical POST requests at once and one with another body; \
+             {kills} servers killed"
         )
     })
     .await
@@ -167,7 +171,7 @@ async fn contested_keys(context: &RunContext) -> Result<ScenarioOutcome> {
         Ok(())
     });
     let done = format!(
-        "64 producers add the same 10 items at once, {} times, under a cap of {} and serialize keys",
+        "64 producers add the same 10 items at once, {} times, with a cap of {} and serialize keys",
         rounds * 2,
         workload::CAP
     );
@@ -209,7 +213,7 @@ async fn cancelled_trees(context: &RunContext) -> Result<ScenarioOutcome> {
         context,
         fixture,
         workload,
-        format!("{count} trees of three jobs that feed each other, cancelled at a random moment while items are added"),
+        format!("{count} trees of three dependent jobs, each canceled at a random moment while items are added"),
     )
     .await
 }

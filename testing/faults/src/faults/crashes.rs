@@ -74,7 +74,8 @@ async fn at_every_commit(context: &RunContext) -> Result<ScenarioOutcome> {
     ensure!(crashes > 0, "no server crashed in {time:?}");
     let missed = if never.is_empty() { String::new() } else { format!("; not reached: {}", never.join(", ")) };
     outcome.done = format!(
-        "{crashes} crashes at {} of the {all} points before and after every commit and before the answer; {summary}{missed}",
+        "{crashes} crashes at {} of the {all} points before and after every commit and before the response; \
+         {summary}{missed}",
         all - never.len()
     );
     Ok(outcome)
@@ -142,7 +143,7 @@ async fn under_actions(context: &RunContext, tally: &Tally, time: Duration) -> R
     findings.expect_ok(caller.ended_operations().await);
     findings.expect_ok(proxy_fixture.drain(&running[0].api, &actions::TYPES, Duration::from_secs(30)).await);
     findings.acknowledged = caller.done() as u64;
-    findings.summary = format!("{} actions of callers and people beside it, each looked for", caller.done());
+    findings.summary = format!("{} actions of callers and people meanwhile, each verified", caller.done());
     let open = "select count(*) from delivery where state = 1";
     let complete = crate::raw::until("every callback is settled", Duration::from_secs(20), async || {
         Ok(proxy_fixture.number(open).await? == 0)
@@ -189,7 +190,7 @@ fn count_crash(server: &mut Server, tally: &Tally) -> Result<bool> {
     let Some(status) = server.process.try_wait()? else { return Ok(false) };
     let log = std::fs::read_to_string(server.process.log())?;
     ensure!(is_abort(status), "a server ended with {status}; its log ends {:?}", log.lines().last());
-    let (_, point) = log.rsplit_once("crashed on purpose: ").context("a crash that nobody asked for")?;
+    let (_, point) = log.rsplit_once("crashed on purpose: ").context("an unexpected crash")?;
     tally.count(point.lines().next().unwrap_or_default().trim());
     Ok(true)
 }

@@ -38,7 +38,8 @@ async fn cut_uploads(context: &RunContext) -> Result<ScenarioOutcome> {
         fill(&mut fixture, &key, &path, rows).await?;
     }
     let done = format!(
-        "{rounds} uploads cut at 1 to 99 % by a killed server, each sent again and made {rows} items by a server that is killed meanwhile"
+        "{rounds} uploads cut off at 1 to 99 % by a killed server, each sent again and split into {rows} items by a \
+         server that is killed meanwhile"
     );
     end(context, fixture, tokio::spawn(async { Ok(()) }), done).await
 }

@@ -51,7 +51,7 @@ impl Servers {
                 Ok(answer) => return answer.ok(),
                 Err(_) => {}
             }
-            ensure!(began.elapsed() < TIMEOUT, "POST {path} is not answered");
+            ensure!(began.elapsed() < TIMEOUT, "POST {path} got no response");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         bail!("there is no server")
@@ -105,8 +105,8 @@ async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
         worker.await??;
     }
     let mut findings = Findings::new(format!(
-        "two servers killed in turn, {times} times, over {} items with a rate of {RATE} a second for each of {KEYS} keys, as many \
-         with {ABREAST} at once for each, and {} debounced payloads in {} items",
+        "two servers killed in turn, {times} times: {} items limited to {RATE} a second for each of {KEYS} keys, as \
+         many limited to {ABREAST} at once for each key, and {} debounced payloads in {} items",
         items.len(),
         sent.iter().map(|sent| sent.last).sum::<u64>(),
         sent.iter().map(|sent| sent.accepted).sum::<u64>(),
@@ -216,8 +216,9 @@ async fn check_rate(findings: &mut Findings, pool: &PgPool, job: Uuid) -> Result
         let most =
             starts.iter().enumerate().map(|(at, from)| starts[at..].partition_point(|start| start - from < 1_000_000));
         let most = most.max().unwrap_or(0);
-        findings.check(most > RATE / 2, || format!("at most {most} items a second of key {key}: nothing was tested"));
-        findings.check(most <= RATE, || format!("{most} items of the rated key {key} started within a second"));
+        findings
+            .check(most > RATE / 2, || format!("at most {most} items a second of key {key}, so nothing was tested"));
+        findings.check(most <= RATE, || format!("{most} items of the rate-limited key {key} started within a second"));
     }
     Ok(())
 }
@@ -255,7 +256,7 @@ async fn check_debounce(findings: &mut Findings, pool: &PgPool, job: Uuid, sent:
         findings.doubled += (ran.len() as u64).saturating_sub(sent.accepted);
         findings.check(ran.is_sorted_by(|a, b| a < b), || format!("the runs of key {key} went back: {ran:?}"));
         findings.check(ran.last() == Some(&sent.last), || format!("{ran:?} of key {key} end before {}", sent.last));
-        findings.check(sent.merged > 0, || format!("nothing of key {key} was merged: nothing was tested"));
+        findings.check(sent.merged > 0, || format!("no payload of key {key} was merged, so nothing was tested"));
     }
     Ok(())
 }

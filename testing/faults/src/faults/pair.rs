@@ -69,7 +69,7 @@ impl Scene {
         }
         let replaced_us = now_us();
         loop {
-            ensure!(begun.elapsed() < BACK * 4, "no call is acknowledged after the standby took over");
+            ensure!(begun.elapsed() < BACK * 4, "no request is acknowledged after the standby took over");
             sleep(Duration::from_millis(100)).await;
             // The last line may be half written.
             let Ok(calls) = journal::read(&self.fixture.path("journal")) else { continue };
@@ -108,16 +108,16 @@ async fn with_losses(
     scene.pair.keep_logs(scene.fixture.folder())?;
     let mut outcome = end(context, scene.fixture, scene.workload, String::new()).await?;
     if slowest > BACK {
-        outcome.verdict.add_finding(Kind::Slow, format!("no call was acknowledged for {slowest:?}"));
+        outcome.verdict.add_finding(Kind::Slow, format!("no request was acknowledged for {slowest:?}"));
     }
     outcome.done =
-        format!("{what}; no call was acknowledged for {:.1} s at most, servers stayed", slowest.as_secs_f64());
+        format!("{what}; at most {:.1} s without an acknowledged request; no server exited", slowest.as_secs_f64());
     Ok(outcome)
 }
 
 /// H1: all processes of the primary's machine are killed; then it returns as the standby, and the other is killed.
 async fn killed(context: &RunContext) -> Result<ScenarioOutcome> {
-    let what = "primary with a synchronous standby killed with -9, and again after it had returned as the standby";
+    let what = "primary with a synchronous standby killed (SIGKILL), and again after it had returned as the standby";
     with_losses(context, 2, what, async |pair, at| pair.kill(at), async |pair, at| pair.start_again(at)).await
 }
 
@@ -142,7 +142,7 @@ async fn cut_off(context: &RunContext) -> Result<ScenarioOutcome> {
 
 /// H4: the standby takes over as for maintenance, and back.
 async fn switched_over(context: &RunContext) -> Result<ScenarioOutcome> {
-    let what = "primary and standby exchanged, twice";
+    let what = "planned switchover, twice";
     with_losses(context, 2, what, async |pair, at| pair.switch_over(at).await, async |_, _| Ok(())).await
 }
 
@@ -160,7 +160,9 @@ async fn asynchronous(context: &RunContext) -> Result<ScenarioOutcome> {
     if lost == 0 {
         verdict.add_finding(Kind::Scenario, "an asynchronous standby lost nothing: the checker cannot fail");
     }
-    let done =
-        format!("control: asynchronous standby, {} s behind, primary killed with -9: {lost} × lost", LAG.as_secs());
+    let done = format!(
+        "control: primary killed (SIGKILL) with an asynchronous standby {} s behind: {lost} × lost",
+        LAG.as_secs()
+    );
     Ok(ScenarioOutcome { done, verdict })
 }

@@ -45,7 +45,7 @@ async fn killed_servers(context: &RunContext) -> Result<ScenarioOutcome> {
     let (fixture, workload) = fixture_under_load(context, FixtureOptions::default()).await?;
     let repetition = (scaled(context, 6, 60), Duration::from_secs(2));
     run_with_disturbance(context, fixture, workload, repetition, kill_a_server, |n| {
-        format!("one of two servers killed and started again, {n} times")
+        format!("one of two servers killed and restarted {n} times")
     })
     .await
 }
@@ -63,7 +63,7 @@ async fn many_servers(context: &RunContext) -> Result<ScenarioOutcome> {
     // Leases are lost and items become due all the time, so that the background tasks compete.
     let repetition = (4, Duration::from_millis(1_500));
     run_with_disturbance(context, fixture, workload, repetition, kill_a_worker, |n| {
-        format!("5 servers at every duty, a worker killed {n} times")
+        format!("5 servers that all run maintenance; a worker killed {n} times")
     })
     .await
 }
@@ -86,7 +86,8 @@ async fn rolling_restarts(context: &RunContext) -> Result<ScenarioOutcome> {
     let streams = || opened.load(Ordering::Relaxed);
     let outcome = run_with_disturbance(context, fixture, workload, repetition, stop_and_start, |n| {
         format!(
-            "3 servers stopped and started in turn, {n} times, 15 streams open; {} streams opened in all",
+            "3 servers stopped and started in turn, {n} times, with 15 event streams open; {} streams opened in \
+             total",
             streams()
         )
     })
@@ -138,9 +139,9 @@ async fn stopped_workers(context: &RunContext) -> Result<ScenarioOutcome> {
     }
     let workload = fixture.start_workload(Workload::of(context.items, context.seed))?;
     let repetition = (scaled(context, 4, 30), Duration::from_millis(300));
-    let describe = |n| format!("two worker processes held past their lease and let go, {n} times");
+    let describe = |n| format!("two worker processes frozen for longer than their lease and resumed, {n} times");
     let outcome = run_with_disturbance(context, fixture, workload, repetition, hold_two_workers, describe).await?;
-    ensure!(outcome.verdict.refused_late > 0, "no result came late: nothing was tested");
+    ensure!(outcome.verdict.refused_late > 0, "no result came late, so nothing was tested");
     Ok(outcome)
 }
 
@@ -166,7 +167,7 @@ async fn a_stopped_server(context: &RunContext) -> Result<ScenarioOutcome> {
     let (fixture, workload) = fixture_under_load(context, FixtureOptions::default()).await?;
     let repetition = (scaled(context, 2, 20), Duration::from_millis(1_500));
     run_with_disturbance(context, fixture, workload, repetition, hold_a_server, |n| {
-        format!("one of two servers held for two leases and let go, {n} times")
+        format!("one of two servers frozen for the length of two leases and resumed, {n} times")
     })
     .await
 }
@@ -215,13 +216,13 @@ async fn outage_of_everything(context: &RunContext) -> Result<ScenarioOutcome> {
         tokio::time::sleep(AWAY).await;
         tokio::task::block_in_place(|| context.postgres.start_again())?;
     }
-    ensure!(open_count > 0, "nobody held anything: nothing was tested");
+    ensure!(open_count > 0, "no worker held an item, so nothing was tested");
     let done =
-        format!("all servers killed for 7 s, then PostgreSQL, {rounds} times each, with {open_count} items in hand");
+        format!("all servers killed for 7 s, then PostgreSQL, {rounds} times each, with {open_count} items assigned");
     let mut outcome = end(context, fixture, workload, done).await?;
     let (lost, repeated) = (outcome.verdict.leases_lost, outcome.verdict.repeated);
     if lost + repeated > 0 {
-        let what = format!("{lost} leases of healthy workers were lost, {repeated} items begun again");
+        let what = format!("{lost} leases of healthy workers were lost, {repeated} items assigned again");
         outcome.verdict.add_finding(Kind::Scenario, what);
     }
     Ok(outcome)
@@ -241,7 +242,10 @@ async fn poison(context: &RunContext) -> Result<ScenarioOutcome> {
     let began = Instant::now();
     // Dead workers are always restarted; each death delays three other items by a lease.
     while !(workload.is_finished() && fixture.is_drained().await == Some(true)) {
-        ensure!(began.elapsed() < drain_timeout(context) * 2, "items that kill are not put aside");
+        ensure!(
+            began.elapsed() < drain_timeout(context) * 2,
+            "items that kill their worker do not become dead letters"
+        );
         for worker in &mut fixture.workers {
             replace_dead(worker)?;
         }
@@ -250,10 +254,10 @@ async fn poison(context: &RunContext) -> Result<ScenarioOutcome> {
     for worker in &fixture.workers {
         deaths += worker.starts - 1;
     }
-    ensure!(deaths > count, "{deaths} workers died of {count} items: nothing was tested");
+    ensure!(deaths > count, "{deaths} workers died of {count} items, so nothing was tested");
     let dead = "select count(*) from outcome o join item i on i.id = o.item_id where i.dedupe_key like 'poison-%' and o.state = 2";
     let dead: i64 = sqlx::query_scalar(dead).fetch_one(&fixture.pool).await?;
-    ensure!(dead == count as i64, "{dead} of {count} items that kill are dead letters");
+    ensure!(dead == count as i64, "{dead} of {count} items that kill their worker are dead letters");
     end(
         context,
         fixture,

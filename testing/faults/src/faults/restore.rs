@@ -56,7 +56,7 @@ async fn restored(context: &RunContext) -> Result<Findings> {
     let folder = ("TREELINE_DATA_DIR".to_owned(), copy_of_data.to_string_lossy().into_owned());
     let options = FixtureOptions { database: Some(database), environment: vec![folder], ..original.options.clone() };
     let copied = Fixture::start(context, options).await?;
-    let mut findings = Findings::new("pg_dump under load, then a copy of the files; restored elsewhere");
+    let mut findings = Findings::new("pg_dump under load, then a copy of the files, restored elsewhere");
     check_files(&copied, &mut findings).await?;
     // New work beside the restored; and nobody adds to the restored jobs anymore.
     let more = copied.start_workload(Workload::of(context.items / 10, context.seed ^ 1))?;
@@ -128,7 +128,7 @@ async fn check_files(copied: &Fixture, findings: &mut Findings) -> Result<()> {
         });
         findings.expect_ok(all.await.map(drop));
     }
-    findings.note(format!("{} of {FILES} files were in it and could be read", uploads.len()));
+    findings.note(format!("{} of {FILES} files were in the backup and readable", uploads.len()));
     Ok(())
 }
 

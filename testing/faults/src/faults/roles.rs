@@ -31,7 +31,10 @@ async fn each_role(context: &RunContext) -> Result<ScenarioOutcome> {
     }
     let repetition = (scaled(context, 10, 60), Duration::from_millis(500));
     run_with_disturbance(context, fixture, workload, repetition, kill_a_role, |n| {
-        format!("{} processes, one for each role and two for `web`, killed and started in turn, {n} times", ROLES.len())
+        format!(
+            "{} processes, one for each role and two for `web`, killed and restarted in turn, {n} times",
+            ROLES.len()
+        )
     })
     .await
 }

@@ -105,9 +105,9 @@ async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
     let history = read(&fixture.pool, moments, clocks.set_back.clone()).await?;
     let report = check(&plan, &history);
     let mut findings = Findings::new(format!(
-        "{SCHEDULES} schedules in {ZONES} zones, two servers killed in turn, {kills} times, the clock of PostgreSQL moved {} times \
-         by an hour and across both daylight-saving changes, those of the servers an hour off: {} ticks made their tree, {} were \
-         skipped by overlap, {} runs stand for missed ones",
+        "{SCHEDULES} schedules in {ZONES} time zones; two servers killed in turn, {kills} times; PostgreSQL's clock \
+         moved {} times by an hour and across both daylight-saving changes; the servers' clocks an hour off: {} \
+         ticks created their tree, {} were skipped because of an overlap, {} runs stand for missed ticks",
         clocks.moved, report.started, report.skipped_by_overlap, report.missed,
     ));
     findings.acknowledged = history.runs.len() as u64;
@@ -244,7 +244,7 @@ fn record(findings: &mut Findings, report: Report) {
     for list in [report.lost, report.doubled, report.violations] {
         findings.violations.extend(list.into_iter().take(5));
     }
-    findings.check(report.started > SCHEDULES, || "few ticks made a tree: nothing was tested".to_owned());
+    findings.check(report.started > SCHEDULES, || "few ticks created a tree, so nothing was tested".to_owned());
     findings.check(report.skipped_by_overlap > 0 && report.missed > SCHEDULES, || "nothing was skipped".to_owned());
 }
 
@@ -280,7 +280,7 @@ async fn control(findings: &mut Findings, plan: &[Planned], moments: Moments, po
     let after = check(plan, &read(pool, moments, Vec::new()).await?);
     let noticed = (after.lost.len() - before.lost.len(), after.doubled.len() - before.doubled.len());
     findings.check(gone.rows_affected() == 2 && noticed == (2, 2), || {
-        format!("{} runs were deleted, and the judge noticed {noticed:?}", gone.rows_affected())
+        format!("{} runs were deleted, and the checker noticed {noticed:?}", gone.rows_affected())
     });
     findings.note("control: two deleted runs were noticed, and their two trees");
     Ok(())

@@ -47,10 +47,10 @@ fn noticed(outcome: &ScenarioOutcome, expected: Kind, broken: &str) -> ScenarioO
     let n = outcome.verdict.count(expected);
     let mut verdict = Verdict::acknowledging(outcome.verdict.acknowledged);
     if n == 0 {
-        verdict.add_finding(Kind::Scenario, format!("the judge did not notice: {broken}"));
+        verdict.add_finding(Kind::Scenario, format!("the checker did not notice: {broken}"));
     }
     ScenarioOutcome {
-        done: format!("servers broken on purpose ({broken}): noticed as {n} × {}", expected.label()),
+        done: format!("deliberately broken servers ({broken}): detected as {n} × {}", expected.label()),
         verdict,
     }
 }
@@ -88,7 +88,7 @@ async fn disturb_workers(fixture: &mut Fixture, times: usize) -> Result<()> {
 /// S0: the same disturbances and an intact server.
 async fn intact(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut outcome = with_disturbances(context, slow(None), few(context, &["plain", "once"]), 3).await?;
-    "intact servers under the disturbances of S1, S2 and S5: nothing is noticed".clone_into(&mut outcome.done);
+    "intact servers under the disturbances of S1, S2, and S5: nothing is detected".clone_into(&mut outcome.done);
     Ok(outcome)
 }
 
@@ -99,7 +99,7 @@ async fn without_a_lease_check(context: &RunContext) -> Result<ScenarioOutcome> 
     Ok(noticed(
         &outcome,
         Kind::StaleResult,
-        "no check of the assignment: late results end whatever assignment the item is in",
+        "assignments are not checked: a late result ends the item's current assignment",
     ))
 }
 
@@ -108,7 +108,7 @@ async fn sweeping_by_item(context: &RunContext) -> Result<ScenarioOutcome> {
     // The next holder of an item must still have it when the other server's sweep reaches it.
     let broken = FixtureOptions { work_ms: 1_500, ..slow(Some("sweep_by_item:store/dispatch/leases")) };
     let outcome = with_disturbances(context, broken, few(context, &["plain"]), 5).await?;
-    Ok(noticed(&outcome, Kind::EarlyLoss, "lost leases are swept by item"))
+    Ok(noticed(&outcome, Kind::EarlyLoss, "expired leases are swept by item instead of by assignment"))
 }
 
 /// S3: the server responds before the commit. The failpoint delays the commit for longer than a kill takes, and the
@@ -124,7 +124,7 @@ async fn answering_first(context: &RunContext) -> Result<ScenarioOutcome> {
         kill_in_turn(&mut fixture, n).await?;
     }
     let outcome = end_broken(fixture, tokio::spawn(async { Ok(()) })).await?;
-    Ok(noticed(&outcome, Kind::Lost, "answers before the commit"))
+    Ok(noticed(&outcome, Kind::Lost, "responses are sent before the commit"))
 }
 
 /// S4: Idempotency-Keys are neither looked up nor unique.
@@ -134,7 +134,7 @@ async fn without_a_unique_key(context: &RunContext) -> Result<ScenarioOutcome> {
     sqlx::raw_sql("alter table idempotency drop constraint idempotency_pkey").execute(&fixture.pool).await?;
     let workload = callers::identical(&fixture, context.seed, 5, 16)?;
     let outcome = end_broken(fixture, workload).await?;
-    Ok(noticed(&outcome, Kind::Doubled, "Idempotency-Keys that are not unique"))
+    Ok(noticed(&outcome, Kind::Doubled, "idempotency keys are not unique"))
 }
 
 /// S5: an at_most_once item is offered again after its lease was lost.
@@ -142,7 +142,7 @@ async fn offering_again(context: &RunContext) -> Result<ScenarioOutcome> {
     let outcome =
         with_disturbances(context, slow(Some("offer_again:dispatch/failure_outcome")), few(context, &["once"]), 3)
             .await?;
-    Ok(noticed(&outcome, Kind::HandedOutTwice, "at_most_once offered again"))
+    Ok(noticed(&outcome, Kind::HandedOutTwice, "`at_most_once` items are offered again"))
 }
 
 /// S6: a callback is recorded as delivered before it is posted. The failpoint delays the post for longer than it takes
@@ -155,5 +155,5 @@ async fn recording_first(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut workload = fixture.start_workload(workload)?;
     fixture.disturb(&mut workload, 4, Duration::from_secs(1), kill_in_turn).await?;
     let outcome = end_broken(fixture, workload).await?;
-    Ok(noticed(&outcome, Kind::CallbackMissing, "callbacks recorded as delivered before they are posted"))
+    Ok(noticed(&outcome, Kind::CallbackMissing, "callbacks are recorded as delivered before they are sent"))
 }

@@ -122,8 +122,8 @@ async fn run_stages(context: &RunContext, versions: &Versions, fixture: &mut Fix
         wait_for_shares(fixture, load, share).await?;
     }
     Ok(format!(
-        "{what} in {took} ms beside 2 old servers, 2 new ones started, the old ones replaced one at a time, then all 4 \
-         by the old version again"
+        "{what} migrated in {took} ms beside 2 old servers; 2 new servers started, the old ones replaced one at a \
+         time, then all 4 replaced by the old version again"
     ))
 }
 

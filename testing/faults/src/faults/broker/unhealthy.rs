@@ -85,7 +85,7 @@ pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome
     let half = published(&fixture).await?;
     sleep(alarm / 2).await;
     let whole = published(&fixture).await?;
-    ensure!(half == whole, "something was published under an alarm ({half:?}, {whole:?}): nothing was tested");
+    ensure!(half == whole, "messages were published during the alarm ({half:?}, {whole:?}), so nothing was tested");
     node.control(&["set_vm_memory_high_watermark", "0.8"]).await?;
     let cleared = Instant::now();
     let republished = until("every server publishes again", BACK, async || {
@@ -105,8 +105,8 @@ pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome
     let attached_after = node.root().wait_for_consumers(&queue("plain"), 4).await;
     fixture.keep_alive(Box::new(node));
     let done = format!(
-        "an alarm of the broker for {} s: a tree is accepted in {} ms (p99), {} ms before; published again after {} ms, \
-         consumers there after {} ms",
+        "RabbitMQ alarm for {} s: p99 of accepting a tree {} ms, {} ms before; publishing resumed after {} ms, \
+         consumers were back after {} ms",
         alarm.as_secs(),
         during.as_millis(),
         before.as_millis(),
@@ -118,9 +118,10 @@ pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome
         outcome.verdict.add_finding(Kind::Scenario, error);
     }
     if during > before.mul_f64(1.2) + NOISE {
-        outcome
-            .verdict
-            .add_finding(Kind::Slow, format!("accepted within {during:?} (p99) under an alarm, {before:?} before"));
+        outcome.verdict.add_finding(
+            Kind::Slow,
+            format!("p99 of accepting a tree: {during:?} during the alarm, {before:?} before"),
+        );
     }
     Ok(outcome)
 }
@@ -149,7 +150,7 @@ async fn published(fixture: &Fixture) -> Result<Vec<u64>> {
         let answer = client.get(format!("{}/metrics", server.url())).bearer_auth(TOKEN).send().await?;
         let text = answer.error_for_status()?.text().await?;
         let line = text.lines().find_map(|line| line.strip_prefix("treeline_broker_published_total "));
-        counts.push(line.context("no count of what was published")?.trim().parse()?);
+        counts.push(line.context("the count of published messages is missing")?.trim().parse()?);
     }
     Ok(counts)
 }
@@ -177,14 +178,14 @@ pub(super) async fn consumer_timeout(context: &RunContext) -> Result<ScenarioOut
         .await?;
     // A worker at capacity has no consumers: check for them when there is nothing left to do.
     let idle = async || Ok(workload.is_finished() && fixture.is_drained().await == Some(true));
-    until("everything is worked off", drain_timeout(context), idle).await?;
+    until("all items have ended", drain_timeout(context), idle).await?;
     let back = node.root().wait_for_consumers(&queue("plain"), fixture.workers.len()).await;
     let ended = node.count_in_log("has timed out waiting for")?;
-    ensure!(ended > 0, "the broker never timed a consumer out: nothing was tested");
+    ensure!(ended > 0, "RabbitMQ timed out no consumer, so nothing was tested");
     fixture.keep_alive(Box::new(node));
     let done = format!(
-        "a worker with unacknowledged messages held for {} s, {times} times; the broker closed {ended} channels, all \
-         consumers there {} ms after the last item",
+        "a worker with unacknowledged messages frozen for {} s, {times} times; RabbitMQ closed {ended} channels; \
+         all consumers were back {} ms after the last item",
         BLOCKED_FOR.as_secs(),
         back.as_millis()
     );
@@ -223,8 +224,8 @@ pub(super) async fn silent(context: &RunContext) -> Result<ScenarioOutcome> {
     proxy.set(Mode::Pass);
     let back = vhost.wait_for_consumers(&queue("plain"), 4).await;
     let done = format!(
-        "every wire to the broker silent for {} s: noticed after {:.1} s by the last of {all}, all consumers back after \
-         {:.1} s",
+        "all connections to RabbitMQ silent for {} s: the last of {all} noticed after {:.1} s; all consumers were \
+         back after {:.1} s",
         silent.as_secs(),
         noticed.as_ref().map_or(0.0, Duration::as_secs_f64),
         back.as_secs_f64()
@@ -232,7 +233,7 @@ pub(super) async fn silent(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut outcome = end(context, fixture, workload, done).await?;
     match noticed {
         Ok(took) if took <= NOTICED => {}
-        Ok(took) => outcome.verdict.add_finding(Kind::Slow, format!("silence was noticed after {took:?} only")),
+        Ok(took) => outcome.verdict.add_finding(Kind::Slow, format!("the silence was noticed only after {took:?}")),
         Err(error) => outcome.verdict.add_finding(Kind::Scenario, error),
     }
     Ok(outcome)

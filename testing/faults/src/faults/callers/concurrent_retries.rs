@@ -53,10 +53,10 @@ pub(super) async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut outcome = end(context, fixture, workload, String::new()).await?;
     let (accepted, refused) = (outcome.verdict.audited_actions, outcome.verdict.refused_actions);
     outcome.done = format!(
-        "{count} dead letters, each retried by two people at once while workers go on: {accepted} presses accepted, each \
-         once in the audit log under who pressed, {refused} refused, none of which is there"
+        "{count} dead letters, each retried by two people at once while workers run: {accepted} requests accepted, \
+         each with one audit entry under its person; {refused} rejected, without an entry"
     );
-    ensure!(accepted + refused == 2 * count, "{accepted} and {refused} of {} presses were judged", 2 * count);
+    ensure!(accepted + refused == 2 * count, "{accepted} accepted and {refused} rejected of {} requests", 2 * count);
     Ok(outcome)
 }
 
@@ -93,10 +93,10 @@ async fn retry_by_both(people: Arc<[Person]>, journal: Arc<Journal>, item: Uuid)
             409 if answer.json()["code"] == Code::NotRetryable.as_str() => {
                 journal.record_outcome(call, CallOutcome::Fail, None).map(|()| 0)
             }
-            status => bail!("giving an item back: {status} {}", answer.text),
+            status => bail!("retrying an item: {status} {}", answer.text),
         }
     };
     let (first, second) = tokio::join!(one(&people[0]), one(&people[1]));
-    ensure!(first.context("anna")? + second.context("ben")? > 0, "nobody could give item {item} back");
+    ensure!(first.context("anna")? + second.context("ben")? > 0, "no retry of item {item} was accepted");
     Ok(())
 }

@@ -46,8 +46,9 @@ pub(crate) async fn slow(context: &RunContext, connections: usize) -> Result<Fin
         let (addr, job) = (running.addr, job.clone());
         attackers.spawn(async move { attack(addr, n, &job).await });
     }
-    let mut findings =
-        Findings::new(format!("{connections} connections: half headers, half bodies, answers nobody reads"));
+    let mut findings = Findings::new(format!(
+        "{connections} connections with half-sent headers, half-sent bodies, or unread responses"
+    ));
     let (mut calls, mut failed) = (Vec::new(), 0_u64);
     while begun.elapsed() < HEADERS {
         let (took, succeeded) = ordinary_request(&api).await;
@@ -58,8 +59,8 @@ pub(crate) async fn slow(context: &RunContext, connections: usize) -> Result<Fin
     let p99 = quantile(&mut calls, 0.99);
     findings.acknowledged = calls.len() as u64 - failed;
     findings.expect_zero("usual requests failed", failed);
-    findings.note(format!("p99 of {} usual requests {} ms", calls.len(), p99.as_millis()));
-    findings.check_fast(p99 < Duration::from_secs(1), || format!("the p99 of usual requests was {p99:?}"));
+    findings.note(format!("p99 of {} ordinary requests {} ms", calls.len(), p99.as_millis()));
+    findings.check_fast(p99 < Duration::from_secs(1), || format!("the p99 of ordinary requests was {p99:?}"));
     let (mut closed, mut open) = (0, 0_u64);
     while let Some(ended) = timeout(Duration::from_millis(500), attackers.join_next()).await.ok().flatten() {
         match ended? {
@@ -67,10 +68,10 @@ pub(crate) async fn slow(context: &RunContext, connections: usize) -> Result<Fin
             _ => open += 1,
         }
     }
-    findings.note(format!("{closed} half headers closed within {} s", HEADERS.as_secs()));
+    findings.note(format!("{closed} connections with half-sent headers closed within {} s", HEADERS.as_secs()));
     findings
         .check(closed == connections.div_ceil(2), || format!("{closed} of {} were closed", connections.div_ceil(2)));
-    findings.expect_zero("half headers that were kept", open);
+    findings.expect_zero("connections with half-sent headers that stayed open", open);
     attackers.shutdown().await;
     until("nobody is left", Duration::from_secs(10), async || Ok(ordinary_request(&api).await.1)).await?;
     findings.check_integrity(&proxy_fixture, &[&running]).await?;

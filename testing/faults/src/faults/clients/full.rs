@@ -80,7 +80,8 @@ pub(crate) async fn run(context: &RunContext, requests: usize) -> Result<Finding
     let freed = Instant::now();
 
     let mut findings = Findings::new(format!(
-        "{requests} requests at once on a pool of {POOL} while one statement holds the items for {} s, {} heartbeats",
+        "{requests} requests at once on a pool of {POOL} connections while a statement locks the items for {} s; {} \
+         heartbeats",
         BLOCKED_FOR.as_secs(),
         heartbeats.len()
     ));
@@ -95,25 +96,25 @@ pub(crate) async fn run(context: &RunContext, requests: usize) -> Result<Finding
             Err(error) => other.push(format!("after {took:?}: {error}")),
         }
     }
-    findings.check(!refused.is_empty(), || "nobody was refused: the pool was never exhausted".to_owned());
+    findings.check(!refused.is_empty(), || "no request was rejected: the pool was never exhausted".to_owned());
     let soon = refused.iter().filter(|took| **took <= SOON).count();
     let begun = refused.iter().filter(|took| **took >= BEGUN).count();
     let (late, worst) = (refused.len() - soon - begun, quantile(&mut refused, 1.0));
     // Some requests first look something up, so they wait for a connection before they are queued.
     findings.check_fast(2 * soon >= refused.len(), || {
-        format!("only {soon} of {} were refused within {SOON:?}", refused.len())
+        format!("only {soon} of {} were rejected within {SOON:?}", refused.len())
     });
-    findings.check_fast(worst <= BEGUN_ENDS, || format!("a refusal took {worst:?}"));
+    findings.check_fast(worst <= BEGUN_ENDS, || format!("a rejection took {worst:?}"));
     findings.note(format!(
-        "{} × 503 with Retry-After, {soon} of them within {} ms, {begun} begun and refused after the {} s for which they may wait \
-         for a lock, {late} in between, the last after {} ms",
+        "{} × 503 with Retry-After: {soon} within {} ms, {begun} after the {} s that a started request waits for a \
+         lock, {late} in between, the last after {} ms",
         refused.len(),
         SOON.as_millis(),
         BEGUN.as_secs(),
         worst.as_millis()
     ));
     let first = other.first().cloned().unwrap_or_default();
-    findings.check(other.is_empty(), || format!("{} other answers, such as {first}", other.len()));
+    findings.check(other.is_empty(), || format!("{} other responses, such as {first}", other.len()));
 
     let recovered = until("it works again", Duration::from_secs(5), async || {
         let answer = api.post("/jobs", &json!({"type": "full", "sealed": true, "items": [{"payload": 1}]})).await?;

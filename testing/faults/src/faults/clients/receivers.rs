@@ -113,20 +113,20 @@ pub(crate) async fn run(context: &RunContext, each: usize) -> Result<Findings> {
     let well: Vec<_> = paths.iter().filter(|(path, _)| path.starts_with("/well/")).cloned().collect();
     let (before, beside) = (quantile(&mut delays(&alone), 0.99), quantile(&mut delays(&well), 0.99));
     findings.note(format!(
-        "p99 of those that behave: {} ms alone, {} ms beside",
+        "p99 of correct receivers: {} ms alone, {} ms with the others",
         before.as_millis(),
         beside.as_millis()
     ));
     // The background task that posts polls a few times per second; one poll more or less is not a delay by others.
     findings.check_fast(beside < before.mul_f64(1.2) + Duration::from_millis(300), || {
-        format!("{beside:?} beside others, {before:?} alone")
+        format!("{beside:?} with the others, {before:?} alone")
     });
     findings.expect_zero("redirects followed", log.redirects_followed.load(Relaxed));
     let streamed_bytes = log.streamed_bytes.load(Relaxed);
     let endless = each as u64 * 2;
-    findings.note(format!("{} KiB read of an endless answer", streamed_bytes / endless / 1024));
+    findings.note(format!("{} KiB read of an endless response", streamed_bytes / endless / 1024));
     findings.check(streamed_bytes / endless < MOST_READ, || {
-        format!("{streamed_bytes} bytes were read of {endless} endless answers")
+        format!("{streamed_bytes} bytes were read of {endless} endless responses")
     });
     let delivered = proxy_fixture.number("select count(*) from delivery where state = 2").await? as u64;
     let failed = proxy_fixture.number("select count(*) from delivery where state = 3").await? as u64;
@@ -163,19 +163,19 @@ fn check(findings: &mut Findings, log: &ReceiverLog, paths: &[(String, Instant)]
         let behavior = path.split('/').nth(1).unwrap_or_default();
         // A response with a success status counts, whatever its body.
         let expected = if ["well", "410", "endless", "bomb"].contains(&behavior) { 1 } else { 2 };
-        findings.check(tries.len() == expected, || format!("{path}: {} tries, not {expected}", tries.len()));
-        findings.check(tries.iter().all(|one| one.0 == tries[0].0), || format!("{path}: another id at another try"));
+        findings.check(tries.len() == expected, || format!("{path}: {} attempts, not {expected}", tries.len()));
+        findings.check(tries.iter().all(|one| one.0 == tries[0].0), || format!("{path}: a retry had another id"));
         // The pause of 0.3 s and up to half as much more, the poll interval, and the timeout of the response.
         let wait = tries.get(1).map(|second| second.1 - tries[0].1);
         if let Some(wait) = wait.filter(|_| ["500", "302", "breaks", "hangs"].contains(&behavior)) {
-            findings.check(wait >= Duration::from_millis(290), || format!("{path}: tried again after {wait:?} only"));
+            findings.check(wait >= Duration::from_millis(290), || format!("{path}: retried after only {wait:?}"));
             // Callbacks to the hanging receiver wait for each other.
             let soon = behavior == "hangs" || wait <= Duration::from_secs(5);
-            findings.check_fast(soon, || format!("{path}: tried again after {wait:?}"));
+            findings.check_fast(soon, || format!("{path}: retried after {wait:?}"));
         }
         let ignored_retry_after =
             behavior == "429" && tries.len() > 1 && tries[1].1 - tries[0].1 < Duration::from_secs(1);
-        findings.check(!ignored_retry_after, || format!("{path}: asked for two seconds and was tried again sooner"));
+        findings.check(!ignored_retry_after, || format!("{path}: asked for two seconds, but the retry came sooner"));
     }
     Ok(())
 }

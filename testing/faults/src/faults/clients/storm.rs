@@ -41,7 +41,9 @@ pub(crate) async fn run(context: &RunContext, requests: u64) -> Result<Findings>
     try_join_all((0..CLIENTS).map(|_| client())).await?;
     proxy_fixture.proxy.set(Mode::Pass);
 
-    let mut findings = Findings::new(format!("{requests} requests, each reset after 0 to 20 ms, over a wire of 5 ms"));
+    let mut findings = Findings::new(format!(
+        "{requests} requests, each reset after 0 to 20 ms, over a connection with 5 ms of latency"
+    ));
     let closed = until("no transaction is left open", Duration::from_secs(5), async || {
         Ok(proxy_fixture.idle_in_transaction().await? == 0)
     });
@@ -56,14 +58,14 @@ pub(crate) async fn run(context: &RunContext, requests: u64) -> Result<Findings>
     let made: Vec<Result<String>> = after.await;
     let pages = join_all((0..100).map(|_| running.api.get("/jobs?limit=20"))).await;
     let bad = pages.iter().filter(|page| !page.as_ref().is_ok_and(|page| page.status == 200)).count();
-    findings.expect_zero("pages refused afterwards", bad as u64);
-    findings.expect_zero("trees refused afterwards", made.iter().filter(|made| made.is_err()).count() as u64);
+    findings.expect_zero("pages rejected afterwards", bad as u64);
+    findings.expect_zero("trees rejected afterwards", made.iter().filter(|made| made.is_err()).count() as u64);
     findings.acknowledged = made.iter().filter(|made| made.is_ok()).count() as u64;
 
     findings.expect_ok(proxy_fixture.drain(&running.api, &["storm"], Duration::from_secs(30)).await);
     let all = proxy_fixture.number("select count(*) from job").await?;
-    ensure!(all > 100, "no request of the storm ever reached the engine");
-    findings.note(format!("{} of the trees asked for were made", all - 100));
+    ensure!(all > 100, "no request reached the engine");
+    findings.note(format!("{} of the requested trees were created", all - 100));
     for id in made.into_iter().flatten() {
         let here = running.api.get(&format!("/jobs/{id}")).await?;
         findings.lost += u64::from(here.status != 200);

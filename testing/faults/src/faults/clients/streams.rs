@@ -74,8 +74,9 @@ pub(crate) async fn run(context: &RunContext, reconnects: usize) -> Result<Findi
     };
     until("nginx answers", Duration::from_secs(10), async || Ok(open(None).await.is_ok())).await?;
 
-    let mut findings =
-        Findings::new(format!("{reconnects} streams through nginx with its defaults, one after the other"));
+    let mut findings = Findings::new(format!(
+        "{reconnects} event streams through nginx with its default settings, one after the other"
+    ));
     findings.acknowledged = reconnects as u64;
     let working = async {
         for _ in 0..reconnects {
@@ -119,7 +120,7 @@ pub(crate) async fn run(context: &RunContext, reconnects: usize) -> Result<Findi
     let all = timeout(Duration::from_mins(2), async { tokio::try_join!(working, watching, lasting) });
     let (ended, (late, slowest, behind), (last, shown)) = all.await.context("streams end within two minutes")??;
     findings.expect_zero("first events later than a second", late);
-    findings.expect_zero("streams that began behind what was known", behind);
+    findings.expect_zero("streams that began with older data than was known", behind);
     findings.note(format!("slowest first event {} ms", slowest.as_millis()));
     findings.check(last == json!(reconnects), || format!("the last event shows {last} of {reconnects}"));
     let delay = shown.saturating_duration_since(ended);

@@ -100,7 +100,7 @@ pub(super) async fn run(context: &RunContext, size: Size) -> Result<Findings> {
     let open = until(all, Duration::from_mins(2), async || Ok(shared.opened.load(Relaxed) >= readers_in_all)).await;
     let took = began.elapsed();
     let mut findings = Findings::new(format!(
-        "{streams} streams, {} of which never read and {flapping} close and open again every second",
+        "{streams} event streams: {} never read, and {flapping} reconnect every second",
         silent_readers.len()
     ));
     findings.expect_ok(open);
@@ -116,22 +116,22 @@ pub(super) async fn run(context: &RunContext, size: Size) -> Result<Findings> {
     findings.expect_ok(shown.await);
     findings.acknowledged = readers_in_all;
     findings.lost = readers_in_all - shared.ended.load(Relaxed);
-    findings.expect_zero("ends that are not as the database has them", shared.mismatches.load(Relaxed));
+    findings.expect_zero("final states that differ from the database", shared.mismatches.load(Relaxed));
     let done = proxy_fixture.number("select count(*) from outcome where state = 1").await?;
     findings.check(done == items as i64, || format!("{done} of {items} items have succeeded"));
     let (p99, reopened) = (quantile(&mut calls, 0.99), shared.opened.load(Relaxed) - readers_in_all);
     findings.note(format!(
-        "all open after {:.1} s, opened again {reopened} times; {items} items ended in {:.0} s; at most {} MiB, claim p99 {} ms \
-         meanwhile",
+        "all open after {:.1} s, {reopened} reconnects; {items} items ended in {:.0} s; peak memory {} MiB, claim \
+         p99 {} ms",
         took.as_secs_f64(),
         changed.as_secs_f64(),
         memory / 1024,
         p99.as_millis()
     ));
-    findings.check(reopened >= flapping as u64, || format!("only {reopened} streams were opened again"));
+    findings.check(reopened >= flapping as u64, || format!("only {reopened} streams reconnected"));
     findings.check(memory <= MEMORY, || format!("the server took {} MiB", memory / 1024));
     findings.check_fast(p99 < CLAIM, || format!("a claim's p99 was {p99:?}"));
-    findings.check_fast(refused == 0, || format!("{refused} calls were told to come again"));
+    findings.check_fast(refused == 0, || format!("{refused} calls were rejected with a retry time"));
     readers.shutdown().await;
     drop(silent_readers);
     let closed = until("no socket is left", Duration::from_mins(1), async || Ok(files()? <= before + 8));
@@ -179,7 +179,7 @@ async fn post_until_accepted(api: &Api, path: &str, body: &Value, refused: &mut 
         if answer.status != 503 {
             return answer.ok();
         }
-        ensure!(began.elapsed() < SHOWN, "{path} is refused for too long: {}", answer.text);
+        ensure!(began.elapsed() < SHOWN, "{path} is rejected for too long: {}", answer.text);
         *refused += 1;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

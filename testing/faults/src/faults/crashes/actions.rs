@@ -75,7 +75,7 @@ impl Caller {
         tokio::try_join!(
             repeat(over, async || self.people(self.name()).await.context("people")),
             repeat(over, async || self.tokens(self.name()).await.context("tokens")),
-            repeat(over, async || self.pinned_and_shared(self.name()).await.context("what is kept and shared")),
+            repeat(over, async || self.pinned_and_shared(self.name()).await.context("a pinned and shared tree")),
             repeat(over, async || self.repaired(self.name()).await.context("what is repaired")),
             repeat(over, async || self.replayed(self.name()).await.context("a replay")),
             repeat(over, async || self.cancelled(self.name()).await.context("a cancel")),
@@ -124,7 +124,7 @@ impl Caller {
         for at in first.. {
             match self.apis[at % self.apis.len()].send_keyed(method.clone(), path, body, key).await {
                 Ok(answer) if answer.status < 500 && answer.status != 429 => return Ok(answer),
-                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} is not answered: {last:?}"),
+                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} got no response: {last:?}"),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -147,7 +147,7 @@ impl Caller {
     }
 
     fn confirm(&self, so: bool, what: &str) -> Result<()> {
-        ensure!(so, "{what}: was answered and is not so");
+        ensure!(so, "{what}: acknowledged, but not stored");
         self.done.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Caller {
         loop {
             match stranger.get("/jobs").await {
                 Ok(answer) if answer.status == 401 => return self.confirm(true, "a token that was revoked"),
-                last => ensure!(began.elapsed() < TIMEOUT, "a revoked token opens doors: {last:?}"),
+                last => ensure!(began.elapsed() < TIMEOUT, "a revoked token was accepted: {last:?}"),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -231,7 +231,7 @@ impl Caller {
             json!({"type": "brief", "name": format!("brief-{n}"), "sealed": true, "items": [{"payload": {"n": n}}]});
         let brief = id(&self.post("/jobs", &brief, &format!("brief-{n}")).await?)?.to_owned();
         let gone = self.ended(&brief).await?;
-        self.confirm(gone || self.work(&brief).await.is_ok(), "a tree that goes by itself")
+        self.confirm(gone || self.work(&brief).await.is_ok(), "a tree that runs by itself")
     }
 
     /// Sends a heartbeat, a result, and a heartbeat of the closed assignment.
@@ -248,7 +248,7 @@ impl Caller {
             .await?
             .ok()?;
         let late = self.send_until_answered(Method::POST, &format!("{path}/heartbeat"), Some(&json!({})), None).await?;
-        self.confirm([409, 410].contains(&late.status), "an assignment that is over")
+        self.confirm([409, 410].contains(&late.status), "an assignment that has ended")
     }
 
     /// Adds more items in one call than fit in one transaction, and one item that feeds thousands.

@@ -70,8 +70,10 @@ pub(crate) async fn bloat(context: &RunContext, length: Duration) -> Result<Find
     ensure!(first.len() > 50 && last.len() > 50, "too few claims to judge: {} and {}", first.len(), last.len());
     let (start, end) = (quantile(&mut first, 0.99), quantile(&mut last, 0.99));
     let ended = proxy_fixture.number("select count(*) from outcome").await?;
-    let mut findings =
-        Findings::new(format!("{ended} items came and went beside a view that stayed open for {} s", length.as_secs()));
+    let mut findings = Findings::new(format!(
+        "{ended} items were added and ended while a transaction stayed open for {} s",
+        length.as_secs()
+    ));
     findings.acknowledged = ended as u64;
     findings.note(format!("claim p99 {} ms at the start, {} ms at the end", start.as_millis(), end.as_millis()));
     // Smaller differences measure the machine.
@@ -82,12 +84,12 @@ pub(crate) async fn bloat(context: &RunContext, length: Duration) -> Result<Find
     findings.expect_ok(proxy_fixture.drain(api, &["churn"], Duration::from_secs(30)).await);
     let dead =
         "select coalesce(sum(n_dead_tup), 0)::bigint from pg_stat_user_tables where relname in ('ready', 'lease')";
-    let cleaned = until("dead rows are cleaned away", Duration::from_secs(30), async || {
+    let cleaned = until("dead rows are cleaned up", Duration::from_secs(30), async || {
         sqlx::query("select pg_stat_clear_snapshot()").execute(&proxy_fixture.pool).await?;
         Ok(proxy_fixture.number(dead).await? < 2_000)
     });
     match cleaned.await {
-        Ok(took) => findings.note(format!("cleaned away {:.1} s after", took.as_secs_f64())),
+        Ok(took) => findings.note(format!("dead rows cleaned up {:.1} s after it ended", took.as_secs_f64())),
         Err(error) => findings.expect_ok::<()>(Err(error)),
     }
     for statement in ["alter system reset autovacuum_naptime", "select pg_reload_conf()"] {
@@ -133,7 +135,7 @@ pub(crate) async fn crowd(context: &RunContext, length: Duration) -> Result<Find
     let statuses = statuses.into_inner().unwrap_or_else(PoisonError::into_inner);
     let calls: u64 = statuses.values().sum();
     let mut findings =
-        Findings::new(format!("{calls} random calls of {CLIENTS} clients at two servers in {} s", length.as_secs()));
+        Findings::new(format!("{calls} random requests by {CLIENTS} clients to two servers in {} s", length.as_secs()));
     findings.note(format!("answers {statuses:?}"));
     findings.expect_zero("answers of 5xx", statuses.range(500..).map(|(_, n)| n).sum());
     // Leases without a holder expire, open jobs are sealed, and everything ends.

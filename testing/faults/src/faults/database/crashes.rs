@@ -34,7 +34,7 @@ pub(crate) async fn crashes(context: &RunContext) -> Result<ScenarioOutcome> {
     .await
     .map(|(outcome, times, back)| ScenarioOutcome {
         done: format!(
-            "PostgreSQL stopped at once, its postmaster killed, a backend killed, {times} times in turn; {back}"
+            "PostgreSQL stopped immediately, its postmaster killed, a backend killed, {times} times in turn; {back}"
         ),
         ..outcome
     })
@@ -49,7 +49,7 @@ pub(crate) async fn restarts(context: &RunContext) -> Result<ScenarioOutcome> {
     })
     .await
     .map(|(outcome, times, back)| ScenarioOutcome {
-        done: format!("PostgreSQL restarted fast, {times} times; {back}"),
+        done: format!("PostgreSQL restarted in fast mode {times} times; {back}"),
         ..outcome
     })
 }
@@ -66,7 +66,7 @@ pub(crate) async fn sessions(context: &RunContext) -> Result<ScenarioOutcome> {
     })
     .await
     .map(|(outcome, times, back)| ScenarioOutcome {
-        done: format!("a session of a server ended, {times} times; {back}"),
+        done: format!("a database session of a server terminated {times} times; {back}"),
         ..outcome
     })
 }
@@ -130,9 +130,9 @@ where
         outcome.verdict.add_finding(Kind::Scenario, format!("{restarted} servers had to be started again"));
     }
     if slowest > BACK {
-        outcome.verdict.add_finding(Kind::Slow, format!("a server came back after {slowest:?} only"));
+        outcome.verdict.add_finding(Kind::Slow, format!("a server needed {slowest:?} to serve again"));
     }
-    Ok((outcome, times, format!("servers stayed, and served again within {} ms", slowest.as_millis())))
+    Ok((outcome, times, format!("no server exited; all served again within {} ms", slowest.as_millis())))
 }
 
 /// Time until every server is ready.

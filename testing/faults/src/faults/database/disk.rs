@@ -127,17 +127,17 @@ async fn run_on_disk(context: &RunContext, tablespace: &str, disk: &SmallDisk, l
     };
     let (freed, added, ended) = tokio::try_join!(filling, adding, working)?;
 
-    let mut findings = Findings::new(format!("the disk full for {} s under load", (length / 2).as_secs()));
+    let mut findings = Findings::new(format!("disk full for {} s under load", (length / 2).as_secs()));
     let refused: u64 = added.iter().map(|one| one.1).sum();
-    findings.check(refused > 0, || "nothing was refused: the disk was never full".to_owned());
-    findings.note(format!("{refused} requests refused with 5xx, {ended} results taken"));
+    findings.check(refused > 0, || "no request was rejected: the disk was never full".to_owned());
+    findings.note(format!("{refused} requests rejected with 5xx, {ended} results accepted"));
     for (_, _, other) in &added {
-        findings.check(other.is_empty(), || format!("{} other answers, such as {}", other.len(), other[0]));
+        findings.check(other.is_empty(), || format!("{} other responses, such as {}", other.len(), other[0]));
     }
     let made: Vec<_> = added.into_iter().flat_map(|one| one.0).collect();
     let back = made.iter().map(|one| one.1).filter(|at| *at > freed).min();
     if let Some(at) = back {
-        findings.note(format!("works again {} ms after there is room", at.duration_since(freed).as_millis()));
+        findings.note(format!("works again {} ms after space was freed", at.duration_since(freed).as_millis()));
     } else {
         let works = until("it works again", Duration::from_secs(10), async || {
             Ok(api.post("/jobs", &json!({"type": "full", "sealed": true})).await?.status == 201)
@@ -152,7 +152,7 @@ async fn run_on_disk(context: &RunContext, tablespace: &str, disk: &SmallDisk, l
         findings.stuck += u64::from(job["status"] != "completed");
     }
     let results = proxy_fixture.number("select count(*) from outcome where state = 1").await?;
-    findings.check(results >= ended as i64, || format!("{ended} results were taken, {results} are there"));
+    findings.check(results >= ended as i64, || format!("{ended} results were accepted, {results} are stored"));
     findings.check_integrity(&proxy_fixture, &[&running]).await?;
     running.stop().await?;
     proxy_fixture.pool.close().await;

@@ -84,18 +84,18 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
     let ((most, mut claims), took) = (sampled?, took?);
 
     let mut findings =
-        Findings::new(format!("{items} items due while {SERVERS} servers were away, 128 workers waiting"));
+        Findings::new(format!("{items} items became due while {SERVERS} servers were down and 128 workers waited"));
     findings.acknowledged = 2 * items as u64;
     let p99 = quantile(&mut claims, 0.99);
     let speed = steady.as_secs_f64() / took.as_secs_f64().max(0.001);
     findings.note(format!(
-        "at most {most} sessions, claim p99 {} ms, {:.0} % of the usual speed",
+        "at most {most} database sessions, claim p99 {} ms, {:.0} % of the ordinary throughput",
         p99.as_millis(),
         speed * 100.0
     ));
     findings.check(most <= POOL * SERVERS as i64, || format!("{most} sessions, more than {}", POOL * SERVERS as i64));
     findings.check_fast(p99 < Duration::from_secs(1), || format!("a claim's p99 was {p99:?}"));
-    findings.check_fast(speed >= SPEED, || format!("drained at {:.0} % of the usual speed", speed * 100.0));
+    findings.check_fast(speed >= SPEED, || format!("drained at {:.0} % of the ordinary throughput", speed * 100.0));
     findings.expect_zero("items handed out before they were due", early as u64);
     let lost = proxy_fixture.number("select count(*) from attempt where ended_as = 3").await?;
     findings.expect_zero("leases lost", lost as u64);

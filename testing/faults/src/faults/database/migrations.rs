@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &RunContext, rounds: usize) -> Result<Findings>
                 let mut other = proxy_fixture.serve(&[]).await?;
                 slowest = slowest.max(migrate(&proxy_fixture, context).await?);
                 let (_, succeeded) = cycle(&other.api).await;
-                ensure!(succeeded, "the server that came later does not work");
+                ensure!(succeeded, "the server that was started later does not work");
                 other.stop().await?;
             }
             anyhow::Ok(slowest)
@@ -68,8 +68,8 @@ pub(crate) async fn run(context: &RunContext, rounds: usize) -> Result<Findings>
 
     let calls = calls.load(Relaxed);
     let mut findings = Findings::new(format!(
-        "{rounds} servers started, migrated and stopped beside one that answered {calls} calls, a reader's transaction \
-         open all the time"
+        "{rounds} servers started, migrated, and stopped while another served {calls} requests and a reader's \
+         transaction stayed open"
     ));
     findings.acknowledged = proxy_fixture.number("select count(*) from item").await? as u64;
     findings.note(format!("slowest migration {} ms", slowest.as_millis()));

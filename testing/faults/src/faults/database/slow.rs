@@ -35,7 +35,8 @@ pub(crate) async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
     let (mut outcome, heartbeats) = (outcome?, heartbeats?);
     let near = std::mem::take(&mut outcome.done);
     outcome.done = format!(
-        "{near}; {} s away for {} heartbeats, {:.1} % answered before the next was due, the slowest after {} ms, {} leases lost",
+        "{near}; latency of {} s for {} heartbeats: {:.1} % answered before the next was due, the slowest after {} \
+         ms, {} leases lost",
         VERY_FAR.as_secs(),
         heartbeats.sent,
         heartbeats.share() * 100.0,
@@ -80,7 +81,7 @@ async fn far(context: &RunContext) -> Result<ScenarioOutcome> {
         outcome.verdict.add_finding(Kind::Scenario, format!("{lost} leases of healthy workers were lost at {FAR:?}"));
     }
     let items = outcome.verdict.acknowledged;
-    outcome.done = format!("the database {} ms away for {items} items, {lost} leases lost", FAR.as_millis());
+    outcome.done = format!("database latency of {} ms for {items} items, {lost} leases lost", FAR.as_millis());
     Ok(outcome)
 }
 

@@ -56,8 +56,8 @@ pub(crate) async fn run(context: &RunContext, step: usize) -> Result<Findings> {
         places.extend([mode; WHOLE]);
     }
     let mut findings = Findings::new(format!(
-        "{cuts} cuts of the wire to who is called back (reset, half-close, silence; every {step} bytes of {} there and {} \
-         back), {} times swallowed or not there",
+        "the connection to the callback receiver cut {cuts} times (reset, half-close, silence; every {step} bytes \
+         of a request of {} and a response of {}); {} callbacks swallowed or refused",
         lengths[0],
         lengths[1],
         4 * WHOLE
@@ -72,7 +72,7 @@ pub(crate) async fn run(context: &RunContext, step: usize) -> Result<Findings> {
     findings.acknowledged = trees.len() as u64;
     findings.stuck = proxy_fixture.number("select count(*) from delivery where state <> 2").await? as u64;
     let retries = findings.callbacks.callback_retries;
-    findings.check(retries > 0, || format!("{retries} tries more for {cuts} cuts: nothing was tested"));
+    findings.check(retries > 0, || format!("{retries} retries for {cuts} cuts, so nothing was tested"));
     findings.check_integrity(&proxy_fixture, &[&running]).await?;
     running.stop().await?;
     Ok(findings)
@@ -116,6 +116,6 @@ async fn tries(pool: &PgPool, job: Uuid) -> Result<(i32, bool)> {
 }
 
 async fn arrives(pool: &PgPool, job: Uuid) -> Result<Duration> {
-    until("the callback over a wire that is whole", Duration::from_secs(30), async || Ok(tries(pool, job).await?.1))
+    until("the callback over an intact connection", Duration::from_secs(30), async || Ok(tries(pool, job).await?.1))
         .await
 }

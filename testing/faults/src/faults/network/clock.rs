@@ -47,7 +47,7 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
     worker.start()?;
 
     let mut findings = Findings::new(format!(
-        "{} clocks at a server and a worker ({}), {items} items each, worked on for longer than a lease",
+        "{} wrong clocks at a server and a worker ({}), with {items} items each that run for longer than a lease",
         CLOCKS.len(),
         CLOCKS.map(|clock| clock.0).join(", ")
     ));
@@ -72,7 +72,10 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
         clock.set(change)?;
         let seen = seen(&running).await?;
         // A clock with another speed has moved in the meantime.
-        ensure!((seen - off).abs() < 60.0, "{change}: the server's clock is off by {seen} s: the fault did not take");
+        ensure!(
+            (seen - off).abs() < 60.0,
+            "{change}: the server's clock is off by {seen} s, so the fault had no effect"
+        );
         let complete = until("all is done", Duration::from_secs(40), async || {
             Ok(api.get(&format!("/jobs/{job}")).await?.json()["status"] == "completed")
         });
@@ -88,7 +91,7 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
     let done = proxy_fixture.number("select count(*) from outcome where state = 1 and attempt = 1").await? as u64;
     findings.lost = findings.acknowledged.saturating_sub(done);
     let stamped = worker_clocks(&proxy_fixture)?;
-    findings.check(stamped, || "the worker's clock never was off: the fault did not take there".to_owned());
+    findings.check(stamped, || "the worker's clock was never off, so the fault had no effect there".to_owned());
     worker.kill().await?;
     findings.check_integrity(&proxy_fixture, &[&running]).await?;
     running.server.process.kill().await?;

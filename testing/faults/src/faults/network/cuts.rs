@@ -48,8 +48,8 @@ pub(crate) async fn run(context: &RunContext, connection: CutConnection, step: u
         }
     }
     let mut findings = Findings::new(format!(
-        "{} cuts (reset, half-close, silence; every {step} bytes of {} there and {} back), each in a claim and in a \
-         result",
+        "connections cut {} times (reset, half-close, silence; every {step} bytes of a request of {} and a response \
+         of {}), each in a claim and in a result",
         2 * places.len(),
         lengths[0],
         lengths[1]
@@ -114,7 +114,7 @@ async fn one(
 ) -> Result<()> {
     let answer = send_cut_then_whole(findings, proxy, through, direct, place, &claiming(Uuid::now_v7())).await?;
     let assignments = answer["assignments"].as_array().context("assignments")?;
-    ensure!(assignments.len() == 1, "a claim that was cut brought {} items", assignments.len());
+    ensure!(assignments.len() == 1, "a claim that was cut off returned {} items", assignments.len());
     send_cut_then_whole(findings, proxy, through, direct, place, &ending(id(&assignments[0])?)).await.map(drop)
 }
 

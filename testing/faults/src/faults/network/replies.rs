@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &RunContext, claims: usize) -> Result<Findings>
         let silent = rand::random_range(0..4) == 0;
         proxy.set(if silent { Mode::Lose(Way::Back) } else { Mode::CutAfter(Way::Back, 0, Cut::Reset) });
         let received = exchange(through, &bytes, Duration::from_secs(if silent { 1 } else { 5 })).await;
-        anyhow::ensure!(received.is_empty(), "something came back over a cut wire");
+        anyhow::ensure!(received.is_empty(), "a response came over a cut connection");
         anyhow::Ok(bytes)
     };
     let tree = async |job_type: &str| {
@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &RunContext, claims: usize) -> Result<Findings>
         api.tree(&json!({"type": job_type, "sealed": true, "items": items})).await
     };
 
-    let mut findings = Findings::new(format!("{} answers to claims lost", 3 * claims));
+    let mut findings = Findings::new(format!("{} responses to claims lost", 3 * claims));
     findings.acknowledged = 6 * claims as u64;
     for job_type in ["again", "least", "most"] {
         tree(job_type).await?;
@@ -59,9 +59,11 @@ pub(crate) async fn run(context: &RunContext, claims: usize) -> Result<Findings>
             let assignments = body["assignments"].as_array().context("assignments")?;
             let assignments: BTreeSet<String> =
                 assignments.iter().map(|one| id(one).map(str::to_owned)).collect::<Result<_>>()?;
-            findings.check(assignments.len() == 2, || format!("a repeated claim brought {} of 2", assignments.len()));
+            findings.check(assignments.len() == 2, || {
+                format!("a repeated claim returned {} of 2 items", assignments.len())
+            });
             if let Some(before) = &seen {
-                findings.check(*before == assignments, || "a repeated claim brought others".to_owned());
+                findings.check(*before == assignments, || "a repeated claim returned other items".to_owned());
             }
             seen = Some(assignments);
         }
@@ -78,7 +80,7 @@ pub(crate) async fn run(context: &RunContext, claims: usize) -> Result<Findings>
         lost("least", None).await?;
         lost("most", None).await?;
     }
-    let over = until("every lost lease has run out", LEASE_AND_SWEEP, async || {
+    let over = until("every lost lease has expired", LEASE_AND_SWEEP, async || {
         Ok(proxy_fixture.number("select count(*) from lease where attempt = 1").await? == 0)
     });
     let over = over.await;

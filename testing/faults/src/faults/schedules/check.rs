@@ -132,7 +132,7 @@ fn by_policy(planned: &Planned, history: &History, run: &Run, next: i64, report:
         ("skipped", Some("missed")) => {
             report.missed += 1;
         }
-        _ => report.violations.push(format!("not by its policy: {run:?}")),
+        _ => report.violations.push(format!("not according to its policy: {run:?}")),
     }
 }
 
@@ -152,8 +152,8 @@ fn wrong(planned: &Planned, run: &Run, next: i64) -> Option<&'static str> {
     // Fractions of a second are cut off.
     let in_window = last > run.at - planned.window;
     match planned.catch_up {
-        CatchUp::All if in_window => Some("a missed tick was not made up for"),
-        CatchUp::Last if in_window && next > run.at - LATE => Some("the last missed tick was not made up for"),
+        CatchUp::All if in_window => Some("a missed tick was not caught up"),
+        CatchUp::Last if in_window && next > run.at - LATE => Some("the last missed tick was not caught up"),
         _ => None,
     }
 }

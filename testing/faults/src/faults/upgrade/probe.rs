@@ -93,8 +93,9 @@ impl Seen {
 
     pub(super) fn summary(&self) -> String {
         format!(
-            "{} requests of clients answered; repeated by them: {} not connected, {} broken, {:?} by status; nobody was \
-             answered for {} ms at most, a request took {} ms with its repetitions at most, {} leases lost by slowness",
+            "{} client requests answered; retried by clients: {} not connected, {} broken, {:?} by status; at most \
+             {} ms without a response, at most {} ms for a request with its retries, {} leases lost because of \
+             slowness",
             self.answers.len(),
             self.not_connected,
             self.broken,
@@ -298,7 +299,7 @@ impl ProbeClient {
             if let Some(ended) = lock(&self.load.seen).note(url, begun, sent) {
                 return Ok(ended.map_err(|why| format!("{method} {path}: {why}")));
             }
-            ensure!(begun.elapsed() < GIVE_UP, "{method} {path} was not answered within {GIVE_UP:?}");
+            ensure!(begun.elapsed() < GIVE_UP, "{method} {path} got no response within {GIVE_UP:?}");
             tokio::time::sleep(PAUSE).await;
         }
     }

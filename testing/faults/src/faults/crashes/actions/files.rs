@@ -44,7 +44,7 @@ impl Caller {
             }
             match request.send().await {
                 Ok(answer) if !answer.status().is_server_error() => return Ok(answer),
-                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} is not answered: {last:?}"),
+                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} got no response: {last:?}"),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -65,7 +65,7 @@ impl Caller {
         let path = format!("/uploads/resumable/{}", id(&begun)?);
         let began = Instant::now();
         loop {
-            ensure!(began.elapsed() < TIMEOUT, "a file in pieces is not taken");
+            ensure!(began.elapsed() < TIMEOUT, "a resumable upload was not accepted");
             let head = self.send(Method::HEAD, &path, &[("tus-resumable", "1.0.0".to_owned())], "").await?;
             // A complete resumable upload becomes an ordinary one.
             if head.status() == StatusCode::NOT_FOUND || head.status() == StatusCode::GONE {
