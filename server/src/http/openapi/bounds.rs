@@ -283,6 +283,7 @@ pub(super) fn parameter(operation: &str, name: &str) -> Option<Value> {
         (_, "wait_seconds") => json!({"minimum": 0, "maximum": LONGEST_WAIT_SECONDS}),
         ("get_series", "metric") => json!({"enum": SeriesMetric::ALL.map(SeriesMetric::as_str)}),
         ("get_series", "step") => json!({"enum": SeriesStep::ALL.map(SeriesStep::as_str), "default": "minute"}),
+        ("list_audit", "format") => json!({"enum": ["json", "ndjson"], "default": "json"}),
         ("list_logs", "attempt") => json!({"minimum": 1}),
         (_, "row") => json!({"minimum": 1, "maximum": GREATEST_COUNT}),
         (_, "Idempotency-Key") => json!({"minLength": 1, "maxLength": LONGEST_KEY}),
