@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for AssignmentId {
     }
 }
 
-/// Id of an assignment in the answer to a list: repeats what the request gave, also where that is the id of nothing.
+/// Assignment ID in the answer to a list: the text from the request, even if it is not a valid ID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum NamedAssignment {

@@ -166,7 +166,7 @@ impl Engine {
             return Err(Problem::invalid_body([fault]).into());
         }
         let claim = match body.claim {
-            Some(claim) => Some(self.check_claim(caller, claim).await?),
+            Some(claim) => Some(self.check_claim(caller, claim).await.map_err(of_claim)?),
             None => None,
         };
         let holder = Holder::of(caller);
@@ -192,5 +192,13 @@ impl Engine {
         });
         let endings = answers.into_iter().filter_map(|slot| slot.or_else(|| ended.next())).collect();
         Ok(Finished { endings, assignments: done.claimed.assignments })
+    }
+}
+
+/// Refusal of the claim of a `finish`, with pointers that begin at its body.
+fn of_claim(error: Error) -> Error {
+    match error {
+        Error::Problem(problem) => problem.moved(|pointer| Some(format!("/claim{pointer}"))).into(),
+        other => other,
     }
 }

@@ -63,6 +63,24 @@ async fn bad_ending_does_not_spoil_the_others() {
 }
 
 #[tokio::test]
+async fn refused_claim_refuses_the_endings_and_is_named() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let claimed = claim(&server, "a", 1, 5).await;
+    let body = |types: Value| {
+        let endings = json!([{"assignment_id": claimed[0]["id"], "result": 1}]);
+        json!({"endings": endings, "claim": {"worker_id": "w", "types": types}})
+    };
+    let refused = server.post("/api/v1/assignments/finish", body(json!(["deleted"]))).await;
+    let problem = refused.expect_problem(422, "unknown_job_type");
+    assert_eq!(problem["errors"][0]["pointer"], "/claim/types/0", "{problem}");
+    let finished = server.post("/api/v1/assignments/finish", body(json!(["a"]))).await.expect(200);
+    assert_eq!(statuses(&finished["endings"]), [(200, "")]);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn bad_heartbeat_does_not_spoil_the_others() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

@@ -60,6 +60,8 @@ async fn array_instead_of_object_is_refused() {
         ("POST", assignment_path("release"), json!([5]), ""),
         ("POST", "/api/v1/assignments/finish".into(), json!({"endings": ["a"], "claim": null, "a": 1}), "/a"),
         ("POST", "/api/v1/assignments/finish".into(), json!({"endings": [], "claim": ["w"]}), "/claim"),
+        ("POST", "/api/v1/assignments/finish".into(), json!([[7]]), ""),
+        ("POST", "/api/v1/assignments/heartbeat".into(), json!([[], [7]]), ""),
         ("POST", "/api/v1/assignments/heartbeat".into(), json!({"heartbeats": {}}), "/heartbeats"),
         (
             "POST",

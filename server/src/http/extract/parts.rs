@@ -8,6 +8,7 @@ use domain::{
     dispatch::assignment::{AssignmentId, NamedAssignment},
     limits,
     problem::FieldProblem,
+    strict_json::Strict,
 };
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -130,7 +131,7 @@ pub fn read_parts<T: AssignmentList>(bytes: &[u8]) -> engine::error::Result<Json
         Ok(body) => return Ok(JsonParts { body, malformed: Vec::new() }),
         Err(refusal) => refusal,
     };
-    let Ok(mut unread) = serde_json::from_slice::<Unread<'_>>(bytes) else { return Err(refusal) };
+    let Some(mut unread) = read_borrowed::<Unread<'_>>(bytes) else { return Err(refusal) };
     let list = if T::NAME == FinishBody::NAME { &mut unread.endings } else { &mut unread.heartbeats };
     let (mut malformed, mut at) = (Vec::new(), 0);
     if let Some(list) = list.as_mut().filter(|list| list.len() <= T::MOST) {
@@ -147,18 +148,30 @@ pub fn read_parts<T: AssignmentList>(bytes: &[u8]) -> engine::error::Result<Json
     Ok(JsonParts { body: json_body::read(&rest)?, malformed })
 }
 
+/// Field of a malformed element that its refusal repeats. The others are skipped, not stored: an element can fill a body.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default)]
+    assignment_id: Option<&'a RawValue>,
+}
+
+fn read_borrowed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = T::deserialize(Strict(&mut deserializer)).ok()?;
+    deserializer.end().ok().map(|()| value)
+}
+
 /// Returns the element if it is malformed.
 fn read_element<E: DeserializeOwned>(text: &str, at: usize) -> Option<Malformed> {
     let Err(engine::error::Error::Problem(problem)) = json_body::read::<E>(text.as_bytes()) else { return None };
-    let given = serde_json::from_str::<serde_json::Value>(text).ok();
-    let given = given.as_ref().and_then(|given| given.get("assignment_id")).and_then(serde_json::Value::as_str);
-    let given = given.unwrap_or_default();
+    let named = read_borrowed::<Named<'_>>(text.as_bytes()).and_then(|element| element.assignment_id);
+    let given: String = named.and_then(|id| serde_json::from_str(id.get()).ok()).unwrap_or_default();
     Some(match given.parse::<AssignmentId>() {
         Ok(id) => Malformed { at, assignment_id: id.into(), problem: *problem },
         Err(_) if given.is_empty() => {
             Malformed { at, assignment_id: NamedAssignment::Text(String::new()), problem: *problem }
         }
-        // Text that is no id is the id of nothing, as in the path of a single request.
+        // As in the path of a single request, text that is not an ID names no assignment.
         Err(_) => {
             let short = given[..given.floor_char_boundary(LONGEST_ECHO)].to_owned();
             let problem = Problem::new(Code::NotFound, "The assignment_id is not the id of an assignment.");
@@ -224,6 +237,10 @@ mod tests {
         assert_eq!(code(r#"{"endings":[{}],"endings":[]}"#).0, Code::InvalidBody);
         let many = format!("{{\"endings\":[{}1]}}", "1,".repeat(limits::MOST_ENDINGS));
         assert_eq!(code(&many), (Code::InvalidBody, Some("/endings/0".to_owned())));
+        let open = format!(r#"[[{{"assignment_id":"{ID}","result":1}},7]]"#);
+        assert_eq!(code(&open).0, Code::InvalidBody);
+        assert_eq!(code("[[7]]").0, Code::InvalidBody);
+        assert_eq!(code(r#"{"endings":[7]} 1"#).0, Code::InvalidJson);
         assert_eq!(code(r#"{"endings":[],"surprise":1}"#), (Code::InvalidBody, Some("/surprise".to_owned())));
     }
 }
