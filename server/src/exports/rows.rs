@@ -15,7 +15,7 @@ use engine::{
     error::{Error, Result},
     import::{
         sheet::{self, Cell},
-        split::{FAILURE_COLUMNS, Head, written},
+        split::{FAILURE_COLUMNS, Head, in_file_notation},
     },
     store::import::{
         exports::ExportedItem,
@@ -82,7 +82,7 @@ impl Table {
         let cells = self.cells(payload);
         let Some(mapping) = self.mapping.as_ref().filter(|_| format == ExportFormat::Csv) else { return cells };
         let columns = mapping.columns.iter().map(|column| column.conversion().unwrap_or(Conversion::Text));
-        cells.into_iter().zip(columns).map(|(cell, as_)| written(&cell.text, as_).into_owned().into()).collect()
+        cells.into_iter().zip(columns).map(|(cell, as_)| in_file(cell, as_)).collect()
     }
 
     /// Cells of a payload, one per column name.
@@ -94,6 +94,12 @@ impl Table {
         cells.resize(self.columns.as_ref().map_or(self.width, Vec::len), Cell::default());
         cells
     }
+}
+
+/// Cell in the notation of the file. Text in a column of numbers was refused as it stands in the file, and stays so.
+fn in_file(cell: Cell, conversion: Conversion) -> Cell {
+    let is_numeric = matches!(conversion, Conversion::Number(_) | Conversion::Integer(_));
+    if is_numeric && !cell.is_number { cell } else { in_file_notation(&cell.text, conversion).into_owned().into() }
 }
 
 /// Part of an export: text, or the records of a workbook.

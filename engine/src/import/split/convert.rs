@@ -64,7 +64,7 @@ pub(super) fn convert_json(cell: &str, conversion: Conversion) -> Option<String>
 
 /// Writes a converted value as a cell of text, in the notation that [`convert`] reads. Values that were not converted
 /// stay as they are.
-pub fn written(value: &str, conversion: Conversion) -> Cow<'_, str> {
+pub fn in_file_notation(value: &str, conversion: Conversion) -> Cow<'_, str> {
     match conversion {
         Conversion::Number(format) | Conversion::Integer(format)
             if is_json_number(value) && decimal_separator(format) == ',' =>
@@ -222,14 +222,14 @@ mod tests {
         ] {
             let json = of(text, conversion).expect(text);
             let value = serde_json::from_str::<String>(&json).unwrap_or(json);
-            assert_eq!(written(&value, conversion), text);
+            assert_eq!(in_file_notation(&value, conversion), text);
         }
         for (text, conversion) in [
             ("12,5 CHF", Conversion::Number(NumberFormat::PointGroups)),
             ("31.2.2027", Conversion::Date(DayFirst)),
             ("1.5", Conversion::Text),
         ] {
-            assert_eq!(written(text, conversion), text, "not converted");
+            assert_eq!(in_file_notation(text, conversion), text, "not converted");
         }
     }
 

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use domain::import::{mapping::Mapping, upload::UploadFormat};
 use serde::{Deserialize, Serialize};
 
-pub use convert::{convert, written};
+pub use convert::{convert, in_file_notation};
 pub use encoding::{Encoding, LONGEST_LABEL};
 pub use head::{HeadError, Want, inspect};
 pub use mapping::MappingError;
