@@ -4,7 +4,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Server};
+use crate::support::{Answer, Api, Server, until};
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -84,6 +84,28 @@ async fn keyed_stream_continues_at_the_line_that_was_refused() {
     let added = send(format!("{}{}", lines(1_200), lines(3))).await.expect(200);
     assert_eq!((&added["accepted"], &added["sealed"]), (&json!(1_203), &json!(true)));
     assert_eq!(count(&server, &job).await, 1_203);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keyed_stream_ends_although_its_job_was_sealed_after_its_last_line() {
+    let server = start().await;
+    let job = job(&server).await;
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let stream = reqwest::Body::wrap_stream(tokio_stream::wrappers::ReceiverStream::new(receiver));
+    let send = |body: reqwest::Body| {
+        let request = server.request(Method::POST, &format!("{job}/items"));
+        Answer::of(request.header("content-type", NDJSON).header("idempotency-key", "k").body(body))
+    };
+    let seal_and_end = async {
+        sender.send(Ok::<_, std::io::Error>(lines(1_000))).await.expect("the server reads");
+        until(async || count(&server, &job).await == 1_000).await;
+        server.post(&format!("{job}/seal"), json!({})).await.expect(200);
+        drop(sender);
+    };
+    let (added, ()) = tokio::join!(send(stream), seal_and_end);
+    assert_eq!(added.expect(200)["accepted"], 1_000);
+    assert_eq!(send(lines(1_000).into()).await.expect(200)["accepted"], 1_000);
     server.stop().await;
 }
 

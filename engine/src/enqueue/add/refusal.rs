@@ -75,9 +75,10 @@ pub(super) async fn refuse_early_seals(
 }
 
 /// Refuses items for sealed or canceled jobs (`sealing`, `cancellation`), even if there are none. Sealing twice is
-/// allowed, and the end of a file that has no more rows.
+/// allowed, and so is the end of a file or of a stream with an Idempotency-Key that adds no more items.
 pub(super) fn refusal(job_state: &job_states::LockedJobState, command: &AddCommand) -> Option<Problem> {
-    let adds = !command.items.is_empty() || !(command.seal || command.cursor_move.is_some());
+    let continues = command.key.as_ref().is_some_and(|key| key.from.is_some());
+    let adds = !command.items.is_empty() || !(command.seal || command.cursor_move.is_some() || continues);
     if job_state.deleted {
         Some(removed())
     } else if job_state.cancelled {
