@@ -37,7 +37,8 @@ pub struct SearchHit {
     pub matched: String,
     /// More about it, such as the type and the state.
     pub detail: Option<String>,
-    /// The page that shows it.
+    /// The page that shows it. For an export, and a file of someone else that no job was made of: the download of its
+    /// content.
     pub path: String,
 }
 

@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -31,16 +31,11 @@ const BESIDE_FILE: u64 = 256 << 10;
 /// Maximum number of bytes passed to the form parser at once.
 const BURST: usize = 64 << 10;
 
-/// Timeout for reading the rest of a refused form.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// State that the body and the reader of the file share.
 #[derive(Debug, Default)]
 struct Progress {
     /// Number of bytes read of the file.
     of_file: AtomicU64,
-    /// True while the rest is discarded: its length is then not limited.
-    is_draining: AtomicBool,
 }
 
 /// Form being read.
@@ -79,13 +74,6 @@ impl Form {
         let found = tokio::time::timeout(self.timeout, self.fields.next_field()).await.map_err(|_| too_slow())?;
         let part = |field| Part { field, progress: Arc::clone(&self.progress), timeout: self.timeout };
         Ok(found.map_err(|error| broken(&error))?.map(part))
-    }
-
-    /// Reads and discards the rest for a while: a client that is still sending would not see the response.
-    pub(crate) async fn drain(mut self) {
-        self.progress.is_draining.store(true, Ordering::Relaxed);
-        let rest = async { while let Ok(Some(_)) = self.fields.next_field().await {} };
-        let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
 }
 
@@ -147,8 +135,7 @@ impl Stream for Bounded {
             self.received += piece.len() as u64;
             self.burst += piece.len();
             let beside = self.received.saturating_sub(self.progress.of_file.load(Ordering::Relaxed));
-            if beside > BESIDE_FILE + (BURST + piece.len()) as u64 && !self.progress.is_draining.load(Ordering::Relaxed)
-            {
+            if beside > BESIDE_FILE + (BURST + piece.len()) as u64 {
                 return Poll::Ready(Some(Err(axum::Error::new(TooMuchBeside))));
             }
         } else {

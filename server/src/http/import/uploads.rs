@@ -49,9 +49,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Allowance for the parts of a form around its file, in bytes.
 const AROUND_FILE: u64 = 64 << 10;
 
-/// Timeout for reading the rest of a refused file.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Query parameters of a file sent as the raw body.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -142,29 +139,15 @@ async fn receive_form(app: &App, caller: &Caller, naming: Naming, request: Reque
         }
         let filename = naming.filename.or_else(|| field.file_name().map(str::to_owned)).unwrap_or_default();
         let source = Box::pin(with_idle_timeout(field.into_file()));
-        let stored = uploads::store(app, caller, &filename, naming.format, source).await;
-        if is_too_large(&stored) {
-            form.drain().await;
-        }
-        return Ok(stored?);
+        return Ok(uploads::store(app, caller, &filename, naming.format, source).await?);
     }
     Err(Problem::invalid_body([("/file".to_owned(), "expected a file in the field `file`".to_owned())]).into())
 }
 
 async fn receive_body(app: &App, caller: &Caller, naming: Naming, request: Request) -> Result<Upload> {
-    let mut source = Box::pin(with_idle_timeout(request.into_body().into_data_stream()));
+    let source = Box::pin(with_idle_timeout(request.into_body().into_data_stream()));
     let filename = naming.filename.unwrap_or_default();
-    let stored = uploads::store(app, caller, &filename, naming.format, &mut source).await;
-    if is_too_large(&stored) {
-        let _ = tokio::time::timeout(DRAIN_TIMEOUT, source.take(1_000).count()).await;
-    }
-    Ok(stored?)
-}
-
-/// Returns true if a file is too large. A client that is still sending sees the refusal only after it has sent
-/// everything, so the rest of the file is read for a while and discarded.
-fn is_too_large(stored: &engine::error::Result<Upload>) -> bool {
-    matches!(stored, Err(engine::error::Error::Problem(problem)) if problem.code == Code::TooLarge)
+    Ok(uploads::store(app, caller, &filename, naming.format, source).await?)
 }
 
 /// Chunks of a body; a sender that exceeds the idle timeout fails the stream.

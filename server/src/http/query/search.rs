@@ -21,7 +21,8 @@ pub struct Search {
 /// Search everything that has an id, a name or a key
 ///
 /// Ids must match as a whole, dedupe, serialize and idempotency keys from their beginning; names, files, workers, errors
-/// and the reasons of bulk operations match in part. Returns at most ten results of each kind that the caller may see, newest first. Names, keys and metadata are
+/// and the reasons of bulk operations match in part. Returns at most ten results of each kind that the caller may see:
+/// those found by the beginning of a key in the order of the keys, others newest first. Names, keys and metadata are
 /// searched in the newest 20,000 jobs, files in the newest 5,000.
 #[utoipa::path(get, path = "/search", tag = "watch", params(Search), responses((status = 200, body = SearchResults)))]
 pub async fn search(
