@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::item::ItemProgress;
+use domain::{item::ItemProgress, limits::GREATEST_COUNT};
 use tokio::sync::Notify;
 
 /// Maximum number of characters of a progress message.
@@ -26,8 +26,8 @@ impl ProgressCell {
 
     pub(super) fn set(&self, mut progress: ItemProgress) {
         progress.message = progress.message.map(|text| printable(&text, MESSAGE_CHARS));
-        progress.done = progress.done.filter(|&n| n >= 0);
-        progress.total = progress.total.filter(|&n| n >= 0);
+        progress.done = progress.done.filter(|&n| is_count(n));
+        progress.total = progress.total.filter(|&n| is_count(n));
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.0 != progress {
             *latest = (progress, true);
@@ -52,6 +52,11 @@ impl ProgressCell {
     }
 }
 
+/// True of a count that the server takes. A heartbeat with another one would renew nothing.
+fn is_count(n: i64) -> bool {
+    (0..=GREATEST_COUNT).contains(&n)
+}
+
 /// At most `chars` characters on one line, without control characters, as the server requires for a message.
 pub(super) fn printable(text: &str, chars: usize) -> String {
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect()
@@ -73,6 +78,16 @@ mod tests {
         assert_eq!(cell.take(), None);
         cell.put_back();
         assert_eq!(cell.take(), Some(at(2)));
+    }
+
+    #[test]
+    fn a_count_that_the_server_refuses_is_left_out() {
+        let cell = ProgressCell::new(Arc::default());
+        let of = |done, total| ItemProgress { done, total, ..ItemProgress::default() };
+        cell.set(of(Some(GREATEST_COUNT), Some(GREATEST_COUNT + 1)));
+        assert_eq!(cell.take(), Some(of(Some(GREATEST_COUNT), None)));
+        cell.set(of(Some(-1), Some(0)));
+        assert_eq!(cell.take(), Some(of(None, Some(0))));
     }
 
     #[test]

@@ -165,9 +165,10 @@ pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody)
     }
 }
 
-/// Lets an item wait for an event.
+/// Lets an item wait for an event; it retries transient errors without limit, as the report of a result does.
 pub(super) async fn wait(client: Client, assignment: Uuid, body: WaitBody) -> ReleaseOutcome {
-    match client.wait(assignment, &body).await {
+    let once = client.with_retry_timeout(Duration::ZERO);
+    match retry_until_answered("wait", || once.wait(assignment, &body)).await {
         Ok(_) => ReleaseOutcome::Accepted,
         Err(error) if error.code() == Some(Code::InvalidBody) => ReleaseOutcome::Refused(error.to_string()),
         Err(error) => {

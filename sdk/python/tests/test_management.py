@@ -42,7 +42,7 @@ def test_a_schedule_is_created_once_and_changed(client: Client, job_type: str) -
 def test_a_schedule_is_paused_run_by_hand_resumed_and_deleted(client: Client, job_type: str) -> None:
     schedule_id = client.create_schedule(nightly(job_type))["id"]
     paused = client.pause_schedule(schedule_id)
-    assert (paused["paused"], paused["next_runs"]) == (True, [])
+    assert (paused["paused"], len(paused["next_runs"])) == (True, 5)
     ran = client.run_schedule(schedule_id, reason="the numbers of March")
     assert client.resume_schedule(schedule_id)["paused"] is False
 

@@ -33,7 +33,7 @@ const variable = (name: string): string | undefined =>
 
 /**
  * Client of one server, with one token. Calls that can be repeated without doing anything twice are sent again while
- * the server is busy or away; other calls only if the server surely did nothing.
+ * the server is busy or away; other calls not if the server may already have run them.
  */
 export class Client extends Management {
   readonly url: string;
@@ -58,8 +58,13 @@ export class Client extends Management {
    */
   async request<T = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
     const response = await this.#send(method, path, options);
-    const text = await response.text();
-    return (text === '' ? undefined : JSON.parse(text)) as T;
+    try {
+      const text = await response.text();
+      return (text === '' ? undefined : JSON.parse(text)) as T;
+    } catch (cause) {
+      options.signal?.throwIfAborted();
+      throw new ConnectionFailed(`${method} ${path}: the response broke off or is not JSON`, { cause });
+    }
   }
 
   async #send(method: string, path: string, options: Sent): Promise<Response> {

@@ -51,22 +51,22 @@ export abstract class Management {
     return this.request('PATCH', `/schedules/${id}`, { body: fields });
   }
 
-  /** Pauses a schedule: its ticks pass, and none of them is made up for. */
+  /** Pauses a schedule: ticks during the pause are skipped and not caught up. */
   pauseSchedule(id: string, reason?: string): Promise<t.Schedule> {
-    return this.request('POST', `/schedules/${id}/pause`, { body: because(reason), idempotent: true });
+    return this.request('POST', `/schedules/${id}/pause`, { body: reasonBody(reason), idempotent: true });
   }
 
   /** Resumes a schedule: its next tick is the first one from now on. */
   resumeSchedule(id: string, reason?: string): Promise<t.Schedule> {
-    return this.request('POST', `/schedules/${id}/resume`, { body: because(reason), idempotent: true });
+    return this.request('POST', `/schedules/${id}/resume`, { body: reasonBody(reason), idempotent: true });
   }
 
   /**
-   * Creates a tree of a schedule now, also while it is paused. The id of the tree is `last_run.job_id`. Sent again only
-   * if the server surely did nothing.
+   * Creates a tree of a schedule now, also while it is paused. The id of the tree is `last_run.job_id`. Not retried
+   * if the server may already have run it.
    */
   runSchedule(id: string, reason?: string): Promise<t.Schedule> {
-    return this.request('POST', `/schedules/${id}/run`, { body: because(reason) });
+    return this.request('POST', `/schedules/${id}/run`, { body: reasonBody(reason) });
   }
 
   /** Deletes a schedule; its trees stay. */
@@ -118,6 +118,6 @@ function keyed(key: string = crypto.randomUUID()): Readonly<Record<string, strin
   return { 'Idempotency-Key': key };
 }
 
-function because(reason?: string): t.ReasonBody {
+function reasonBody(reason?: string): t.ReasonBody {
   return reason === undefined ? {} : { reason };
 }

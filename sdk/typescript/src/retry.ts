@@ -1,3 +1,5 @@
+import { ApiError, ConnectionFailed } from './errors.js';
+
 const LONGEST_PAUSE = 60;
 
 /** Seconds to wait after the given number of tries: from 0.1 doubling to 10, with jitter. */
@@ -17,6 +19,16 @@ export function mayRepeat(status: number | undefined, idempotent: boolean): bool
   // 429 and 503: the server did nothing. 502 and 504 come from a proxy: it may have.
   if (status === undefined || status === 502 || status === 504) return idempotent;
   return status === 429 || status === 503;
+}
+
+/** True if the same call may succeed later: there was no response, or one with a status that passes. */
+export function isTransient(cause: unknown): boolean {
+  return cause instanceof ConnectionFailed || (cause instanceof ApiError && isTransientStatus(cause.status));
+}
+
+/** True of 408, 429, and 5xx. */
+export function isTransientStatus(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
 }
 
 /** Waits, or rejects when the signal is aborted. */

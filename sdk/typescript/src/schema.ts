@@ -256,11 +256,14 @@ export interface components {
             retryable?: boolean;
         };
         AssignmentEndingResult: {
+            /** @description As the request gave it; empty if it gave none. */
             assignment_id: string;
             code?: components["schemas"]["ProblemCode"] | null;
+            /** @description Of an `invalid_body`: the places, as pointers into the request, and what was expected there. */
+            errors?: components["schemas"]["FieldProblem"][];
             /**
              * Format: int32
-             * @description Status that the single call would have returned.
+             * @description Status that the single request would have returned.
              */
             status: number;
         };
@@ -269,13 +272,16 @@ export interface components {
             progress?: components["schemas"]["ItemProgress"] | null;
         };
         AssignmentHeartbeatResult: {
+            /** @description As the request gave it; empty if it gave none. */
             assignment_id: string;
             cancel?: boolean | null;
             code?: components["schemas"]["ProblemCode"] | null;
+            /** @description Of an `invalid_body`: the places, as pointers into the request, and what was expected there. */
+            errors?: components["schemas"]["FieldProblem"][];
             lease_expires_at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int32
-             * @description 200, 404 or 409.
+             * @description Status that the single request would have returned.
              */
             status: number;
         };

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { Client, messageOf } from './client.js';
 import { ApiError, TreelineError } from './errors.js';
 import { listen, type Wakes } from './rabbitmq.js';
-import { backoff, deferred, sleep, within } from './retry.js';
+import { backoff, deferred, isTransient, isTransientStatus, sleep, within } from './retry.js';
 import type * as t from './schema.js';
 
 /** Seconds that a claim waits at the server for work. */
@@ -12,6 +12,8 @@ const CLAIM_WAIT = 20;
 const LOOK_EVERY = 30;
 /** Shortest time between two heartbeats of an assignment that has new progress, in seconds. */
 const PROGRESS_EVERY = 1;
+/** Most characters of a progress message. */
+const LONGEST_MESSAGE = 1_000;
 
 export interface FailureOptions {
   /** Groups errors. */
@@ -77,6 +79,32 @@ interface Progress {
   readonly message?: string;
 }
 
+/** Progress as the server takes it; it refuses unknown fields. */
+function checkedProgress({ done, total, message }: Progress): Progress {
+  checkCount('done', done);
+  checkCount('total', total);
+  checkMessage(message);
+  return { ...(done != null && { done }), ...(total != null && { total }), ...(message != null && { message }) };
+}
+
+function checkCount(name: string, value: unknown): void {
+  if (value == null) return;
+  if (typeof value !== 'number') throw new TypeError(`${name}: expected a number, not ${typeof value}`);
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw new RangeError(`${name}: expected a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`);
+  }
+}
+
+function checkMessage(value: unknown): void {
+  if (value == null) return;
+  if (typeof value !== 'string') throw new TypeError(`message: expected a string, not ${typeof value}`);
+  // The server counts code points, not UTF-16 units.
+  if (value.length > LONGEST_MESSAGE && [...value].length > LONGEST_MESSAGE) {
+    throw new RangeError(`message: expected at most ${LONGEST_MESSAGE} characters`);
+  }
+  if (/[\0\p{Surrogate}]/u.test(value)) throw new RangeError('message: expected text without NUL and lone surrogates');
+}
+
 /** One item in a handler's hands. */
 export class Task<Payload = unknown> {
   readonly assignment: t.Assignment;
@@ -117,9 +145,12 @@ export class Task<Payload = unknown> {
     return this.assignment.item.event ?? undefined;
   }
 
-  /** Reports progress. Cheap: at most one report a second is sent, always the latest. */
+  /**
+   * Reports progress. Cheap: at most one report a second is sent, always the latest. `done` and `total` are whole numbers
+   * from 0, and `message` has at most 1,000 characters; otherwise this throws `TypeError` or `RangeError`.
+   */
   progress(progress: Progress): void {
-    this.#said(progress);
+    this.#said(checkedProgress(progress));
   }
 
   /** Records a recovery point and its data. The next attempt receives it as `lastStep`. */
@@ -170,9 +201,11 @@ interface Held {
   readonly interval: number;
   due: number;
   answered: number;
-  progress?: Progress;
+  progress?: Progress | undefined;
   sent?: Progress | undefined;
   isLost: boolean;
+  /** True after a heartbeat was refused: the next one has no progress. */
+  isBare: boolean;
 }
 
 type Ending = Record<string, unknown> & { assignment_id: string };
@@ -190,6 +223,8 @@ export class Worker<Payload = unknown> {
   readonly #options: Required<Omit<WorkerOptions, 'amqpUrl'>> & Pick<WorkerOptions, 'amqpUrl'>;
   readonly #held = new Map<string, Held>();
   readonly #stopping = new AbortController();
+  /** Aborted when the worker has left: nothing is sent again. */
+  readonly #over = new AbortController();
   #changed = deferred();
 
   constructor(client: Client, options: WorkerOptions, handler: Handler<Payload>) {
@@ -214,7 +249,7 @@ export class Worker<Payload = unknown> {
     const leave = (): void => this.stop();
     const names = options.signals === true ? (['SIGTERM', 'SIGINT'] as const) : [];
     for (const name of names) process.on(name, leave);
-    const over = new AbortController();
+    const over = this.#over;
     const beats = this.#beat(over.signal).catch(() => undefined);
     const { amqpUrl, types, warn } = this.#options;
     const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, over.signal, warn);
@@ -285,7 +320,7 @@ export class Worker<Payload = unknown> {
     const at = now();
     const interval = assignment.heartbeat_seconds;
     const stop = new AbortController();
-    const held: Held = { assignment, stop, interval, due: at + interval, answered: at, isLost: false };
+    const held: Held = { assignment, stop, interval, due: at + interval, answered: at, isLost: false, isBare: false };
     this.#held.set(assignment.id, held);
     this.#touch();
     const task = new Task<Payload>(assignment, this.#client, stop.signal, (progress) => {
@@ -341,42 +376,51 @@ export class Worker<Payload = unknown> {
   }
 
   async #wait({ assignment_id, wait: body }: Ending): Promise<void> {
-    for (let failures = 0; ; ) {
+    const { signal } = this.#over;
+    for (let failures = 0; !signal.aborted; ) {
       try {
-        await this.#client.request('POST', `/assignments/${assignment_id}/wait`, { body, idempotent: true });
+        await this.#client.request('POST', `/assignments/${assignment_id}/wait`, { body, idempotent: true, signal });
         this.summary.released += 1;
         return;
       } catch (cause) {
+        if (signal.aborted) return;
         const status = cause instanceof ApiError ? cause.status : 0;
         if ([404, 409, 410].includes(status)) {
           this.#options.warn(`assignment ${assignment_id} was over: ${messageOf(cause)}`);
           this.summary.lost += 1;
           return;
         }
-        if ((status !== 0 && status !== 429 && status < 500) || cause instanceof TypeError) {
+        if (!isTransient(cause)) {
           // A wait that the server does not take, such as one with a wrong form, fails the same way every time.
           const message = `The wait was refused: ${messageOf(cause)}`.slice(0, 1_000);
           return this.#finish({ assignment_id, error: { message }, retryable: false });
         }
         failures += 1;
         this.#options.warn(messageOf(cause));
-        await sleep(backoff(failures));
+        await this.#pause(failures);
       }
     }
   }
 
+  /** Waits before a report is sent again, until the worker has left. */
+  async #pause(failures: number): Promise<void> {
+    await sleep(backoff(failures), this.#over.signal).catch(() => undefined);
+  }
+
   async #finish(ending: Ending): Promise<void> {
-    for (let failures = 0; ; ) {
+    const { signal } = this.#over;
+    for (let failures = 0; !signal.aborted; ) {
       try {
         const { endings } = await this.#client.request<t.FinishResponse>('POST', '/assignments/finish', {
           body: { endings: [ending] },
           idempotent: true,
+          signal,
         });
         const answer = endings[0];
         const status = answer?.status ?? 0;
-        if (status === 0 || status === 429 || status >= 500) {
+        if (status === 0 || isTransientStatus(status)) {
           failures += 1;
-          await sleep(backoff(failures));
+          await this.#pause(failures);
           continue;
         }
         if (![200, 404, 409, 410].includes(status)) {
@@ -392,13 +436,13 @@ export class Worker<Payload = unknown> {
         else this.summary.succeeded += 1;
         return;
       } catch (cause) {
-        if (cause instanceof ApiError || cause instanceof TypeError) {
-          if (!this.#refuse(ending, messageOf(cause))) return;
-        } else {
+        if (signal.aborted) return;
+        if (isTransient(cause)) {
+          // Not a refusal, however long it lasts: the result is sent until the server has it.
           failures += 1;
           this.#options.warn(messageOf(cause));
-          await sleep(backoff(failures));
-        }
+          await this.#pause(failures);
+        } else if (!this.#refuse(ending, messageOf(cause))) return;
       }
     }
   }
@@ -425,7 +469,7 @@ export class Worker<Payload = unknown> {
           this.#lose(one);
         }
       }
-      const hasNews = (one: Held): boolean => one.progress !== one.sent;
+      const hasNews = (one: Held): boolean => !one.isBare && one.progress !== one.sent;
       const dueAt = (one: Held): number => (hasNews(one) ? Math.min(one.due, one.due - one.interval + PROGRESS_EVERY) : one.due);
       const due = held.filter((one) => !one.isLost && dueAt(one) <= at);
       if (due.length > 0) {
@@ -439,8 +483,11 @@ export class Worker<Payload = unknown> {
 
   async #sendBeats(due: readonly Held[]): Promise<void> {
     const at = now();
-    const progress = due.map((one) => one.progress);
-    const heartbeats = due.map(({ assignment, progress: said }) => ({ assignment_id: assignment.id, ...(said && { progress: said }) }));
+    const progress = due.map((one) => (one.isBare ? undefined : one.progress));
+    const heartbeats = due.map(({ assignment }, place) => {
+      const said = progress[place];
+      return { assignment_id: assignment.id, ...(said && { progress: said }) };
+    });
     try {
       const answer = await this.#client.request<t.HeartbeatsResponse>('POST', '/assignments/heartbeat', {
         body: { heartbeats },
@@ -452,20 +499,28 @@ export class Worker<Payload = unknown> {
         if (held === undefined) return;
         if ([404, 409, 410].includes(beat.status)) return this.#lose(held);
         if (beat.status !== 200) {
-          // Progress that the server does not take must not cost the lease: the next heartbeat goes without it.
-          this.#options.warn(`progress of item ${held.assignment.item.id} was refused: ${JSON.stringify(beat.errors)}`);
-          if (held.progress === progress[place]) held.progress = undefined;
-          [held.due, held.sent] = [at + Math.min(1, held.interval / 4), held.progress];
-          return;
+          this.#options.warn(`a heartbeat of item ${held.assignment.item.id} was refused: ${JSON.stringify(beat.errors)}`);
+          return this.#beatFailed(held, progress[place], !isTransientStatus(beat.status));
         }
-        [held.due, held.answered, held.sent] = [at + held.interval, at, progress[place]];
+        [held.due, held.answered, held.sent, held.isBare] = [at + held.interval, at, progress[place], false];
         if (beat.cancel === true) held.stop.abort();
       });
     } catch (cause) {
       this.#options.warn(messageOf(cause));
-      for (const held of due) held.due = now() + Math.min(1, held.interval / 4);
+      due.forEach((held, place) => this.#beatFailed(held, progress[place], !isTransient(cause)));
       await sleep(0.1);
     }
+  }
+
+  #beatFailed(held: Held, progress: Progress | undefined, isRefusal: boolean): void {
+    const at = now();
+    if (!isRefusal || progress === undefined) {
+      held.due = at + Math.min(1, held.interval / 4);
+      return;
+    }
+    // Progress that the server does not take must not cost the lease: one heartbeat goes at once without it.
+    [held.due, held.isBare] = [at, true];
+    if (held.progress === progress) held.progress = undefined;
   }
 
   #lose(held: Held): void {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -45,4 +46,33 @@ export async function startServer() {
     await ended;
   };
   return { url, token, stop };
+}
+
+/**
+ * Starts a proxy in front of a server. `intercept` gets the path and the body of a request, and returns the body to pass
+ * on, a status to answer with instead, or null for a response that breaks off.
+ */
+export async function startProxy(target, intercept) {
+  const proxy = createServer(async (request, response) => {
+    let text = '';
+    for await (const piece of request) text += piece;
+    const body = intercept(request.url, JSON.parse(text));
+    if (body === null) {
+      response.writeHead(200, { 'content-length': '100' });
+      response.write('{', () => response.destroy());
+    } else if (typeof body === 'number') {
+      response.writeHead(body, { 'content-type': 'application/json' }).end('{}');
+    } else {
+      const { authorization } = request.headers;
+      const headers = { authorization, 'content-type': 'application/json' };
+      const passed = await fetch(target + request.url, { method: 'POST', headers, body: JSON.stringify(body) });
+      response.writeHead(passed.status, { 'content-type': 'application/json' }).end(await passed.text());
+    }
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => proxy.once('listening', resolve));
+  const stop = () => {
+    proxy.close();
+    proxy.closeAllConnections();
+  };
+  return { url: `http://127.0.0.1:${proxy.address().port}`, stop };
 }

@@ -75,21 +75,21 @@ class Management(ABC):
         return cast(t.Schedule, self.request("PATCH", f"/schedules/{schedule_id}", body=fields))
 
     def pause_schedule(self, schedule_id: str, *, reason: str | None = None) -> t.Schedule:
-        """Pauses a schedule: its ticks pass, and none of them is made up for."""
+        """Pauses a schedule: ticks during the pause are skipped and not caught up."""
         path = f"/schedules/{schedule_id}/pause"
-        return cast(t.Schedule, self.request("POST", path, body=_because(reason), idempotent=True))
+        return cast(t.Schedule, self.request("POST", path, body=_reason_body(reason), idempotent=True))
 
     def resume_schedule(self, schedule_id: str, *, reason: str | None = None) -> t.Schedule:
         """Resumes a schedule: its next tick is the first one from now on."""
         path = f"/schedules/{schedule_id}/resume"
-        return cast(t.Schedule, self.request("POST", path, body=_because(reason), idempotent=True))
+        return cast(t.Schedule, self.request("POST", path, body=_reason_body(reason), idempotent=True))
 
     def run_schedule(self, schedule_id: str, *, reason: str | None = None) -> t.Schedule:
         """Creates a tree of a schedule now, also while it is paused. The id of the tree is `last_run["job_id"]`.
 
-        Sent again only if the server surely did nothing.
+        Not retried if the server may already have run it.
         """
-        return cast(t.Schedule, self.request("POST", f"/schedules/{schedule_id}/run", body=_because(reason)))
+        return cast(t.Schedule, self.request("POST", f"/schedules/{schedule_id}/run", body=_reason_body(reason)))
 
     def delete_schedule(self, schedule_id: str, *, reason: str | None = None) -> None:
         """Deletes a schedule; its trees stay."""
@@ -133,5 +133,5 @@ class Management(ABC):
         return cast(list[t.CallbackDelivery], page["data"])
 
 
-def _because(reason: str | None) -> dict[str, str]:
+def _reason_body(reason: str | None) -> dict[str, str]:
     return {} if reason is None else {"reason": reason}

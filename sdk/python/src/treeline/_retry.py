@@ -6,6 +6,8 @@ import random
 from email.utils import parsedate_to_datetime
 from datetime import datetime, timezone
 
+from .errors import ApiError, ConnectionFailed
+
 #: Statuses with which the server says that it did nothing.
 NOT_DONE = frozenset({429, 503})
 #: Statuses of a proxy or a server that may have done it.
@@ -31,6 +33,16 @@ def retry_after(value: str | None) -> float | None:
     except ValueError:
         return None
     return min(LONGEST_PAUSE, max(0.0, (at - datetime.now(timezone.utc)).total_seconds()))
+
+
+def is_transient(error: BaseException) -> bool:
+    """True if the same call may succeed later: there was no response, or one with a status that passes."""
+    return isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and is_transient_status(error.status))
+
+
+def is_transient_status(status: int) -> bool:
+    """True of 408, 429, and 5xx."""
+    return status in (408, 429) or status >= 500
 
 
 def may_repeat(status: int | None, idempotent: bool) -> bool:

@@ -33,7 +33,7 @@ class AsyncClient(AsyncManagement):
 
     `url` and `token` default to the environment variables `TREELINE_URL` and `TREELINE_TOKEN`. Calls that can be
     repeated without doing anything twice are sent again for `retry_timeout` seconds while the server is busy or away;
-    other calls only if the server surely did nothing.
+    other calls not if the server may already have run them.
     """
 
     def __init__(
@@ -83,7 +83,10 @@ class AsyncClient(AsyncManagement):
         GET, PUT, and DELETE, and of requests with an `Idempotency-Key`. Raises `ApiError` and `ConnectionFailed`.
         """
         response = await self._send(method, path, body, params, headers, idempotent, retry_timeout)
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError as error:
+            raise ConnectionFailed(f"{method} {path}: the response is not JSON") from error
 
     async def _send(
         self,

@@ -32,7 +32,7 @@ class Client(Management):
 
     `url` and `token` default to the environment variables `TREELINE_URL` and `TREELINE_TOKEN`. Calls that can be
     repeated without doing anything twice are sent again for `retry_timeout` seconds while the server is busy or away;
-    other calls only if the server surely did nothing.
+    other calls not if the server may already have run them.
     """
 
     def __init__(
@@ -82,7 +82,10 @@ class Client(Management):
         GET, PUT, and DELETE, and of requests with an `Idempotency-Key`. Raises `ApiError` and `ConnectionFailed`.
         """
         response = self._send(method, path, body, params, headers, idempotent, retry_timeout)
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError as error:
+            raise ConnectionFailed(f"{method} {path}: the response is not JSON") from error
 
     def _send(
         self,

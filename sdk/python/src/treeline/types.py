@@ -1065,6 +1065,7 @@ class AssignmentEnding(TypedDict):
 class AssignmentEndingResult(TypedDict):
     assignment_id: str
     code: NotRequired[ProblemCode | None]
+    errors: NotRequired[list[FieldProblem]]
     status: int
 
 
@@ -1077,6 +1078,7 @@ class AssignmentHeartbeatResult(TypedDict):
     assignment_id: str
     cancel: NotRequired[bool | None]
     code: NotRequired[ProblemCode | None]
+    errors: NotRequired[list[FieldProblem]]
     lease_expires_at: NotRequired[Timestamp | None]
     status: int
 

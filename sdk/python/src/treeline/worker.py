@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import operator
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from typing import Any
 
 from . import types as t
 from ._changes import Changes
-from ._retry import backoff
+from ._retry import backoff, is_transient, is_transient_status
 from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
 
@@ -29,6 +30,10 @@ CLAIM_WAIT = 20
 MOST_CLAIMED = 1_000
 #: Shortest time between two heartbeats of an assignment that has new progress.
 PROGRESS_EVERY = 1.0
+#: Greatest count of a progress report, which every reader of JSON keeps exact.
+GREATEST_COUNT = 2**53 - 1
+#: Most characters of a progress message.
+LONGEST_MESSAGE = 1_000
 #: Seconds between two claims of its own while RabbitMQ wakes the worker.
 LOOK_EVERY = 30.0
 
@@ -127,8 +132,12 @@ class Task:
             raise Cancelled("the work must end")
 
     def progress(self, done: int | None = None, total: int | None = None, message: str | None = None) -> None:
-        """Reports progress. Cheap: at most one report a second is sent, always the latest."""
-        given = {"done": done, "total": total, "message": message}
+        """Reports progress. Cheap: at most one report a second is sent, always the latest.
+
+        `done` and `total` are whole numbers from 0 (`TypeError`, `ValueError`), and `message` has at most 1,000
+        characters (`ValueError`).
+        """
+        given = {"done": _count("done", done), "total": _count("total", total), "message": _message(message)}
         self._progress = {name: value for name, value in given.items() if value is not None}
         if self._said is not None:
             self._loop.call_soon_threadsafe(self._said.tell)
@@ -160,6 +169,31 @@ class Task:
         asyncio.run_coroutine_threadsafe(self.log_async(message, level, **fields), self._loop).result()
 
 
+def _count(name: str, value: int | None) -> int | None:
+    """A count as the server takes it. An integer of another library, such as `numpy.int64`, becomes an `int`."""
+    if value is None:
+        return None
+    try:
+        count = int(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, not {type(value).__name__}") from None
+    if not 0 <= count <= GREATEST_COUNT:
+        raise ValueError(f"{name}: expected a whole number from 0 to {GREATEST_COUNT}")
+    return count
+
+
+def _message(value: str | None) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"message: expected a str, not {type(value).__name__}")
+    if len(value) > LONGEST_MESSAGE:
+        raise ValueError(f"message: expected at most {LONGEST_MESSAGE} characters")
+    if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError("message: expected text without NUL and surrogates")
+    return value
+
+
 Handler = Callable[[Task], Any] | Callable[[Task], Awaitable[Any]]
 
 
@@ -186,6 +220,8 @@ class _Held:
     runner: asyncio.Task[None] | None = None
     is_lost: bool = False
     interval: float = field(default=1.0)
+    #: True after a heartbeat was refused: the next one has no progress.
+    is_bare: bool = False
 
 
 class Worker:
@@ -429,13 +465,12 @@ class Worker:
                 self.summary.released += 1
                 break
             except (ConnectionFailed, ApiError, ValueError, TypeError) as error:
-                status = error.status if isinstance(error, ApiError) else 0
-                if isinstance(error, ConnectionFailed) or status == 429 or status >= 500:
+                if is_transient(error):
                     failures += 1
                     log.warning("%s", error)
                     await asyncio.sleep(backoff(failures))
                     continue
-                if status in (404, 409, 410):
+                if isinstance(error, ApiError) and error.status in (404, 409, 410):
                     log.warning("assignment %s was over: %s", ending["assignment_id"], error)
                     self.summary.lost += 1
                     break
@@ -452,11 +487,13 @@ class Worker:
             try:
                 answers = await self.client.finish(endings)
                 break
-            except ConnectionFailed as error:
-                failures += 1
-                log.warning("%s", error)
-                await asyncio.sleep(backoff(failures))
-            except (ApiError, ValueError, TypeError) as error:
+            except (ConnectionFailed, ApiError, ValueError, TypeError) as error:
+                if is_transient(error):
+                    # Not a refusal, however long it lasts: the result is sent until the server has it.
+                    failures += 1
+                    log.warning("%s", error)
+                    await asyncio.sleep(backoff(failures))
+                    continue
                 # One result that cannot be sent must not hold up the others.
                 if len(endings) > 1:
                     for ending in endings:
@@ -466,7 +503,7 @@ class Worker:
                 return
         for ending, answer in zip(endings, answers, strict=True):
             status = answer["status"]
-            if status == 429 or status >= 500:
+            if is_transient_status(status):
                 await asyncio.sleep(backoff(1))
                 await self._endings.put(ending)
                 continue
@@ -509,17 +546,19 @@ class Worker:
                 continue
             waits = [held.due - now for held in self._held.values() if not held.is_lost]
             await self._changed.after(seen, max(0.05, min(waits, default=60.0)))
-            if any(held.task._progress != held.sent_progress for held in self._held.values()):
+            if any(self._has_news(held) for held in self._held.values()):
                 await asyncio.sleep(0.05)
 
     @staticmethod
-    def _is_due(held: _Held, now: float) -> bool:
-        has_news = held.task._progress != held.sent_progress and now >= held.due - held.interval + PROGRESS_EVERY
-        return now >= held.due or has_news
+    def _has_news(held: _Held) -> bool:
+        return not held.is_bare and held.task._progress != held.sent_progress
+
+    def _is_due(self, held: _Held, now: float) -> bool:
+        return now >= held.due or (self._has_news(held) and now >= held.due - held.interval + PROGRESS_EVERY)
 
     async def _send_beats(self, due: dict[str, _Held]) -> None:
         beats: list[dict[str, Any]] = []
-        progress = {name: held.task._progress for name, held in due.items()}
+        progress = {name: None if held.is_bare else held.task._progress for name, held in due.items()}
         for name in due:
             beat: dict[str, Any] = {"assignment_id": name}
             if progress[name]:
@@ -530,25 +569,33 @@ class Worker:
             answers = await self.client.heartbeat(beats)
         except TreelineError as error:
             log.warning("%s", error)
-            for held in due.values():
-                held.due = time.monotonic() + min(1.0, held.interval / 4)
+            for name, held in due.items():
+                self._beat_failed(held, progress[name], is_refusal=not is_transient(error))
             return
         for (name, held), answer in zip(due.items(), answers, strict=True):
             if answer["status"] in (404, 409, 410):
                 self._lose(held)
                 continue
             if answer["status"] != 200:
-                # Progress that the server does not take must not cost the lease: the next heartbeat goes without it.
-                log.warning("progress of item %s was refused: %s", held.task.item_id, answer.get("errors"))
-                if held.task._progress is progress[name]:
-                    held.task._progress = None
-                held.due, held.sent_progress = now + min(1.0, held.interval / 4), held.task._progress
+                log.warning("a heartbeat of item %s was refused: %s", held.task.item_id, answer.get("errors"))
+                self._beat_failed(held, progress[name], is_refusal=not is_transient_status(answer["status"]))
                 continue
             held.due, held.answered = now + held.interval, now
-            held.sent_progress = progress[name]
+            held.sent_progress, held.is_bare = progress[name], False
             if answer.get("cancel"):
                 held.task._stopped.set()
                 self._stop_later(held)
+
+    @staticmethod
+    def _beat_failed(held: _Held, progress: dict[str, Any] | None, *, is_refusal: bool) -> None:
+        now = time.monotonic()
+        if not (is_refusal and progress):
+            held.due = now + min(1.0, held.interval / 4)
+            return
+        # Progress that the server does not take must not cost the lease: one heartbeat goes at once without it.
+        held.due, held.is_bare = now, True
+        if held.task._progress is progress:
+            held.task._progress = None
 
     def _lose(self, held: _Held) -> None:
         held.is_lost = True
