@@ -88,7 +88,7 @@ impl RateWindow {
         }
         let width = (window / PARTS).max(1);
         match self.starts.back_mut() {
-            Some(last) if last.0 == at || (limit.count > EXACT && last.0 / width == at / width) => {
+            Some(last) if last.0 == at || (limit.most_per_window() > EXACT && last.0 / width == at / width) => {
                 *last = (at, last.1 + n);
             }
             _ => self.starts.push_back((at, n)),
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn no_window_has_more_starts_than_the_limit() {
-        for (count, burst) in [(5, None), (5, Some(2)), (5, Some(9)), (300, None), (300, Some(10))] {
+        for (count, burst) in [(5, None), (5, Some(2)), (5, Some(9)), (300, None), (300, Some(10)), (5, Some(300))] {
             let limit = limit(count, 1, burst);
             let starts = run(&limit, 5_500_000);
             assert!(most_in_any_window(&starts, 1_000_000) as i64 <= limit.most_per_window(), "{limit:?}");
@@ -177,6 +177,17 @@ mod tests {
         let starts = run(&limit(10, 1, Some(2)), 1_000_000);
         assert_eq!(starts.iter().filter(|&&at| at == starts[0]).count(), 2);
         assert!(starts[2] - starts[0] >= 100_000 && starts[3] - starts[2] >= 99_000);
+    }
+
+    #[test]
+    fn a_great_burst_over_a_small_count_stays_small() {
+        let limit = limit(100, 86_400, Some(1_000_000));
+        let mut window = RateWindow::default();
+        for second in 0..80_000 {
+            window.start(&limit, 1_000_000 * second, 1);
+        }
+        assert!(window.text().len() < 4_000, "{} bytes", window.text().len());
+        assert_eq!(window.allowed(&limit, 80_000_000_000), 920_000);
     }
 
     #[test]

@@ -23,7 +23,10 @@ use crate::{
     store::{
         Tx,
         dispatch::event_waits::{self, LockedWait},
-        enqueue::{idempotency, items::ReadyRow},
+        enqueue::{
+            idempotency,
+            items::{self, ReadyRow},
+        },
         notify::audit as audit_log,
         query::item_views,
         tree::job_states,
@@ -49,8 +52,8 @@ struct Event {
 }
 
 impl Engine {
-    /// Sends an item the event that it waits for: it is available again, and its next claim carries the event. 409
-    /// `not_waiting` or `other_event` if it does not wait for this event; 422 if the data does not fit the form. A repeat
+    /// Sends an item the event that it waits for: it is available again, or scheduled if it was postponed meanwhile, and its
+    /// next claim carries the event. 409 `not_waiting` or `other_event` if it does not wait for this event; 422 if the data does not fit the form. A repeat
     /// with the same key has no effect.
     pub async fn send_event(
         &self,
@@ -131,12 +134,11 @@ async fn receive(core: &Core, event: &Event) -> Result<()> {
     };
     let data = checked_data(&wait, event)?;
     refuse_ended_job(core, &mut tx, &wait, event.item_id).await?;
-    event_waits::receive(&mut tx, event.item_id, data.text(), &event.by).await?;
+    let postponed_to = event_waits::receive(&mut tx, event.item_id, data.text(), &event.by).await?;
     let mut rows = EndingRows::default();
     let counts = &mut rows.delta(wait.job_key).counts;
     counts.waiting_for_event -= 1;
-    counts.available += 1;
-    let ready = ReadyRow {
+    let row = ReadyRow {
         item_id: event.item_id,
         job_key: wait.job_key,
         type_id: wait.type_id,
@@ -147,7 +149,13 @@ async fn receive(core: &Core, event: &Event) -> Result<()> {
         failures: wait.failures,
         serialize_queue_id: wait.serialize_queue_id,
     };
-    rows.ready.extend(low_water_marks::make_ready_now(core, &mut tx, vec![ready]).await?);
+    if let Some(due_at) = postponed_to {
+        counts.scheduled += 1;
+        items::defer(&mut tx, &[row.scheduled(due_at)]).await?;
+    } else {
+        counts.available += 1;
+        rows.ready.extend(low_water_marks::make_ready_now(core, &mut tx, vec![row]).await?);
+    }
     let effects = finish_batch(core, &mut tx, &mut rows).await?;
     if let Some(audit_row) = &event.audit_row {
         audit_log::record(&mut tx, audit_row).await?;

@@ -14,7 +14,7 @@ use crate::{
     store::{
         dispatch::{claim_requests, endings, event_waits, leases, uptime},
         enqueue::{
-            items::{self, BlockedRow, ReadyRow},
+            items::{self, BlockedRow, DeferredRow, ReadyRow},
             pending_rows, serialize_queues as queue_rows,
         },
         tree::{completion as tree_states, definitions::TypeInfo, job_states},
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Makes due items available (`retry-budget`, `start-and-expiry`), and those that no event reached in time
-    /// (`waiting-for-events`). Returns their number.
+    /// (`waiting-for-events`), unless they were postponed meanwhile. Returns their number.
     pub async fn sweep_due(&self) -> Result<usize> {
         self.sweep_excluding_cancelled(|core, cancelled| async move {
             let mut tx = crate::store::begin(&core.pools.hot).await?;
@@ -109,7 +109,13 @@ impl Engine {
             let mut ready = Vec::with_capacity(due.len());
             let mut blocked = Vec::new();
             let mut cancelled_rows = Vec::new();
-            let mut timed_out = Vec::new();
+            let timed_out: Vec<Uuid> = due
+                .iter()
+                .filter(|row| row.for_event && !rows.is_cancelled(row.job_key))
+                .map(|row| row.item_id)
+                .collect();
+            let postponed = event_waits::time_out(&mut tx, &timed_out).await?;
+            let mut deferred = Vec::new();
             for row in due {
                 let job_is_cancelled = rows.is_cancelled(row.job_key);
                 if job_is_cancelled {
@@ -120,11 +126,15 @@ impl Engine {
                 let counts = &mut rows.delta(row.job_key).counts;
                 if row.for_event {
                     counts.waiting_for_event -= 1;
-                    timed_out.push(row.item_id);
                 } else if row.retryable {
                     counts.retryable -= 1;
                 } else {
                     counts.scheduled -= 1;
+                }
+                if let Some(&due_at) = postponed.get(&row.item_id) {
+                    counts.scheduled += 1;
+                    deferred.push(DeferredRow { due_at, for_event: false, ..row });
+                    continue;
                 }
                 // Behind an older item of its serialize key: it keeps waiting, now for that item.
                 if row
@@ -162,7 +172,7 @@ impl Engine {
             endings::finish(&mut tx, &cancelled_rows).await?;
             serialize_queues::release_next(&core, &mut tx, &mut rows).await?;
             items::block(&mut tx, &blocked).await?;
-            event_waits::time_out(&mut tx, &timed_out).await?;
+            items::defer(&mut tx, &deferred).await?;
             rows.ready.extend(low_water_marks::make_ready_now(&core, &mut tx, ready).await?);
             let done = finish_batch::finish_batch(&core, &mut tx, &mut rows).await?;
             crate::store::commit(tx).await?;

@@ -54,13 +54,15 @@ struct Key {
     /// Opened by this batch, for the first arrival.
     is_new: bool,
     waiting: Option<LockedWaiting>,
-    target: Option<Target>,
+    /// In order; the last one takes further payloads, unless it expires before the arrival does.
+    targets: Vec<Target>,
 }
 
-/// Item that the arrivals of a key are merged into.
+/// Item that arrivals of a key are merged into.
 struct Target {
     item_id: Uuid,
     waiting: Option<LockedWaiting>,
+    expires_at: Option<OffsetDateTime>,
     first_at: OffsetDateTime,
     starts_by: OffsetDateTime,
     job_run_after: Option<OffsetDateTime>,
@@ -79,6 +81,12 @@ impl Target {
         self.payload.clone_from(&item.payload);
         self.last = debounce.clone();
     }
+}
+
+/// True if an item that ends at `end` (`None`: never) waits as long as this arrival may: otherwise the payload could expire
+/// in it.
+fn outlasts(end: Option<OffsetDateTime>, item: &PreparedItem) -> bool {
+    end.is_none_or(|end| item.expires_at.is_some_and(|at| at <= end))
 }
 
 fn after(at: OffsetDateTime, seconds: i64) -> OffsetDateTime {
@@ -121,7 +129,7 @@ impl Debounces {
         let key = |open: OpenDebounce| {
             let name = (open.type_id, open.owner_id, open.key.clone());
             let is_new = first.get(&name).is_some_and(|(item_id, _)| *item_id == open.item_id);
-            (name, Key { open, is_new, waiting: None, target: None })
+            (name, Key { open, is_new, waiting: None, targets: Vec::new() })
         };
         Ok(Self { keys: open.into_iter().map(key).collect(), ..Self::default() })
     }
@@ -180,7 +188,7 @@ impl Debounces {
         let Some(debounce) = item.debounce.as_ref().filter(|_| !has_expired) else { return Ok(()) };
         let name = name(job, debounce);
         let key = self.keys.get_mut(&name).ok_or_else(|| Error::Broken("a debounce key is not locked".to_owned()))?;
-        if let Some(target) = &mut key.target {
+        if let Some(target) = key.targets.last_mut().filter(|target| outlasts(target.expires_at, item)) {
             target.take(item, debounce, now);
             target.merged += 1;
             self.merged.insert(item.id);
@@ -188,13 +196,18 @@ impl Debounces {
         }
         let is_open = |state: &LockedJobState| !state.cancelled && !state.deleted && !state.after_failed;
         let waiting = key.waiting.filter(|waiting| {
-            waiting.expires_at.is_none_or(|at| at > now) && job_states.get(&waiting.job_key).is_some_and(is_open)
+            key.targets.is_empty()
+                && outlasts(waiting.expires_at, item)
+                && job_states.get(&waiting.job_key).is_some_and(is_open)
         });
         let is_first = waiting.is_none();
+        // The row that this batch has opened begins with its first item.
+        let is_opened = key.is_new && key.targets.is_empty();
         let mut target = Target {
             item_id: waiting.map_or(item.id, |waiting| waiting.item_id),
             waiting,
-            first_at: if is_first && !key.is_new { now } else { key.open.first_at },
+            expires_at: waiting.map_or(item.expires_at, |waiting| waiting.expires_at),
+            first_at: if is_first && !is_opened { now } else { key.open.first_at },
             starts_by: if is_first { after(now, debounce.max_seconds) } else { key.open.starts_by },
             job_run_after: waiting.map_or(job.run_after, |waiting| waiting.job_run_after),
             run_after: now,
@@ -203,7 +216,7 @@ impl Debounces {
             merged: i64::from(!is_first),
         };
         target.take(item, debounce, now);
-        key.target = Some(target);
+        key.targets.push(target);
         if is_first {
             self.own.insert(item.id, name);
         } else {
@@ -236,7 +249,7 @@ impl Debounces {
     /// An arrival as it is added: with the payload of the last one of its key, and its start.
     pub(crate) fn effective<'a>(&self, item: &'a PreparedItem) -> Cow<'a, PreparedItem> {
         let key = self.own.get(&item.id).and_then(|name| self.keys.get(name));
-        match key.and_then(|key| key.target.as_ref()) {
+        match key.and_then(|key| key.targets.iter().find(|target| target.item_id == item.id)) {
             Some(target) => Cow::Owned(PreparedItem {
                 payload: target.payload.clone(),
                 run_after: Some(target.run_after),
@@ -257,35 +270,48 @@ impl Debounces {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let (mut unused, mut closed, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut unused, mut closed) = (Vec::new(), Vec::new());
         let mut waiting: Vec<(LockedWaiting, &Target)> = Vec::new();
-        for (name, key) in &self.keys {
+        for key in self.keys.values() {
             let holder = key.open.item_id;
-            let Some(target) = &key.target else {
+            let Some(first) = key.targets.first() else {
                 unused.extend(key.is_new.then_some(holder));
                 continue;
             };
-            if target.item_id != holder {
+            if first.item_id != holder {
                 if key.is_new { unused.push(holder) } else { closed.push(holder) }
             }
-            waiting.extend(target.waiting.map(|row| (row, target)));
-            open.push(DebounceRow {
-                new: new_row(target.item_id, name, &target.last),
-                first_at: target.first_at,
-                starts_by: target.starts_by,
-                merged: target.merged,
-            });
+            waiting.extend(first.waiting.map(|row| (row, first)));
         }
         debounces::give_back(tx, &unused).await?;
         debounces::close(tx, &closed).await?;
-        if !open.is_empty() {
-            debounces::write(tx, &open, now).await?;
-        }
+        self.write_keys(tx, now).await?;
         if waiting.is_empty() {
             return Ok(());
         }
         waiting.sort_unstable_by_key(|(row, _)| row.item_id);
         replace(tx, &waiting, rows, deltas, now).await
+    }
+
+    /// Writes the rows of the keys: of each key one after the other, as only its last item is open.
+    async fn write_keys(&self, tx: &mut Tx, now: OffsetDateTime) -> Result<()> {
+        let most = self.keys.values().map(|key| key.targets.len()).max().unwrap_or(0);
+        for nth in 0..most {
+            let (mut closed, mut open) = (Vec::new(), Vec::new());
+            for (name, key) in &self.keys {
+                let Some(target) = key.targets.get(nth) else { continue };
+                closed.extend(key.targets[..nth].last().map(|before| before.item_id));
+                open.push(DebounceRow {
+                    new: new_row(target.item_id, name, &target.last),
+                    first_at: target.first_at,
+                    starts_by: target.starts_by,
+                    merged: target.merged,
+                });
+            }
+            debounces::close(tx, &closed).await?;
+            debounces::write(tx, &open, now).await?;
+        }
+        Ok(())
     }
 }
 

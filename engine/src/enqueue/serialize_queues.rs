@@ -14,8 +14,8 @@ use crate::{
         Tx,
         dispatch::endings::{self, FinalRow},
         enqueue::{
-            items::ReadyRow,
-            pending_rows::{self, TakenItem},
+            items::{self, DeferredRow, ReadyRow},
+            pending_rows::{self, TakenHead, TakenItem},
             serialize_queues,
         },
     },
@@ -91,11 +91,11 @@ impl SerializeQueues {
     }
 }
 
-/// Removes final items from their serialize queues and releases the next item of each queue. The queues are locked.
-/// Items of canceled jobs end instead, and the item behind them is the next candidate.
+/// Removes final items from their serialize queues and releases the next item of each queue: it is available, or
+/// scheduled if its run_after is ahead. The queues are locked. Items of canceled jobs end instead, and the item behind them is the next candidate.
 pub(crate) async fn release_next(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
     let mut freed = std::mem::take(&mut rows.freed);
-    let mut ready: Vec<ReadyRow> = Vec::new();
+    let (mut ready, mut deferred): (Vec<ReadyRow>, Vec<DeferredRow>) = (Vec::new(), Vec::new());
     while !freed.is_empty() {
         let mut items: Vec<Uuid> = freed.iter().map(|f| f.1).collect();
         items.sort_unstable();
@@ -108,19 +108,18 @@ pub(crate) async fn release_next(core: &Core, tx: &mut Tx, rows: &mut EndingRows
             .collect();
         heads.sort_unstable();
         let next = pending_rows::take_heads(tx, &heads).await?;
-        let (cancelled_items, alive): (Vec<_>, Vec<_>) = next.into_iter().partition(|(_, cancelled)| *cancelled);
-        let cancelled_items: Vec<TakenItem> = cancelled_items.into_iter().map(|(taken, _)| taken).collect();
+        let (cancelled_items, alive): (Vec<_>, Vec<_>) = next.into_iter().partition(|head| head.is_cancelled);
+        let cancelled_items: Vec<TakenItem> = cancelled_items.into_iter().map(|head| head.taken).collect();
         endings::finish(tx, &cancelled_items.iter().map(cancelled_row).collect::<Vec<_>>()).await?;
         freed.extend(
             cancelled_items
                 .iter()
                 .filter_map(|taken| taken.serialize_queue_id.map(|queue_id| (queue_id, taken.item_id))),
         );
-        for (taken, _) in alive {
+        for TakenHead { taken, due_at, .. } in alive {
             let counts = &mut rows.delta(taken.job_key).counts;
             counts.blocked -= 1;
-            counts.available += 1;
-            ready.push(ReadyRow {
+            let row = ReadyRow {
                 item_id: taken.item_id,
                 job_key: taken.job_key,
                 type_id: taken.type_id,
@@ -130,9 +129,18 @@ pub(crate) async fn release_next(core: &Core, tx: &mut Tx, rows: &mut EndingRows
                 attempts: taken.attempts,
                 failures: taken.failures,
                 serialize_queue_id: taken.serialize_queue_id,
-            });
+            };
+            // One that is to start later stays the head, like one that was added so.
+            if let Some(due_at) = due_at {
+                counts.scheduled += 1;
+                deferred.push(row.scheduled(due_at));
+            } else {
+                counts.available += 1;
+                ready.push(row);
+            }
         }
     }
+    items::defer(tx, &deferred).await?;
     rows.ready.extend(low_water_marks::make_ready_now(core, tx, ready).await?);
     Ok(())
 }

@@ -139,11 +139,13 @@ impl Engine {
         alerts::clear_recovered(pool).await?;
         alerts::clear_moved(pool).await?;
         alerts::clear_quiet(pool, quiet).await?;
+        // By every server: the one that reported its broker may be gone, or have none any more.
+        alerts::clear_unconfirmed(pool, AlertKind::BrokerAway, UNCONFIRMED_SECONDS).await?;
         Ok(raised)
     }
 
     /// Reports that this server's broker is away, with the reason, or is back. The alert stays open while any server
-    /// reports the broker as away.
+    /// reports the broker as away; `evaluate_alerts` clears it.
     pub async fn report_broker(&self, place: &str, away: Option<&str>) -> Result<()> {
         let pool = &self.0.core.pools.read;
         let kind = AlertKind::BrokerAway;
@@ -162,7 +164,6 @@ impl Engine {
                 alerts::confirm(pool, kind, place).await?;
             }
         }
-        alerts::clear_unconfirmed(pool, kind, UNCONFIRMED_SECONDS).await?;
         Ok(())
     }
 
@@ -220,10 +221,7 @@ impl Core {
             raised += usize::from(count_new(alerts::raise(pool, row, false).await?, kind));
         }
         if !found.is_empty() {
-            let subjects: Vec<&str> = found.iter().map(|(row, _)| row.subject.as_str()).collect();
-            let counts: Vec<i64> = found.iter().map(|(_, count)| *count).collect();
-            let messages: Vec<&str> = found.iter().map(|(row, _)| row.message.as_str()).collect();
-            alerts::restate(pool, kind, &subjects, &counts, &messages).await?;
+            alerts::restate(pool, kind, &found).await?;
         }
         Ok(raised)
     }

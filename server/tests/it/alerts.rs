@@ -149,6 +149,63 @@ async fn many_failures_alert_clears_on_success() {
     server.stop().await;
 }
 
+/// It stays open while another item of the job keeps failing, also when that one waits for a claim.
+#[tokio::test]
+async fn many_failures_alert_stays_while_another_item_fails() {
+    let server = quick_alerts_server().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": "unlimited"})).await.expect(200);
+    let items = json!([{"payload": "worst", "priority": 5}, {"payload": "other"}]);
+    server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
+    let end = async |claimed: &Value, how: &str, body: Value| {
+        server.post(&format!("/api/v1/assignments/{}/{how}", id(claimed)), body).await.expect(200);
+    };
+    let fail = async |claimed: &Value| {
+        end(claimed, "failure", json!({"error": {"message": "no line"}, "retry_after_seconds": 3_600})).await;
+    };
+    let (worst, other) = (claim(&server).await, claim(&server).await);
+    fail(&worst).await;
+    fail(&other).await;
+    let run = async |statement: &'static str| {
+        sqlx::query(statement).execute(&server.running.app.pool).await.expect(statement);
+    };
+    run("update deferred set failures = 11 - negated_priority").await;
+    let open = raised(&server, "many_failures").await;
+    assert_eq!((open.len(), &open[0]["item_id"]), (1, &worst["item"]["id"]), "{open:?}");
+    run("update deferred set due_at = clock_timestamp()").await;
+    let again = claim(&server).await;
+    assert_eq!(again["item"]["id"], worst["item"]["id"]);
+    end(&again, "result", json!({})).await;
+    let waits = format!("/api/v1/items/{}", id(&other["item"]));
+    until(async || server.get(&waits).await.expect(200)["state"] == "available").await;
+    let hour = std::time::Duration::from_secs(3_600);
+    let thresholds = engine::AlertThresholds { unclaimed_after: hour, quiet_after: hour };
+    let evaluate = async || server.running.app.engine.evaluate_alerts(thresholds).await.expect("evaluated");
+    evaluate().await;
+    assert_eq!(alerts(&server, "kind=many_failures").await[0]["id"], open[0]["id"]);
+    fail(&claim(&server).await).await;
+    evaluate().await;
+    let all = alerts(&server, "kind=many_failures&all=true").await;
+    assert_eq!((all.len(), &all[0]["item_id"], &all[0]["count"]), (1, &other["item"]["id"], &json!(12)), "{all:?}");
+    run("update deferred set due_at = clock_timestamp()").await;
+    end(&claim(&server).await, "result", json!({})).await;
+    cleared(&server, "many_failures").await;
+    server.stop().await;
+}
+
+/// The alert of a broker is cleared by every server, also by one that has no broker.
+#[tokio::test]
+async fn broker_alert_clears_without_a_broker() {
+    let server = Server::start().await;
+    server.running.app.engine.report_broker("amqp://gone", Some("refused")).await.expect("reported");
+    assert_eq!(alerts(&server, "kind=broker_away").await.len(), 1);
+    sqlx::query("update alert set last_seen_at = last_seen_at - interval '1 minute'")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("no server has confirmed it");
+    cleared(&server, "broker_away").await;
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn dead_letters_raise_one_alert_per_type() {
     let server = Server::start().await;

@@ -253,6 +253,52 @@ async fn expired_arrival_replaces_nothing() {
     stop(server).await;
 }
 
+/// A payload is merged only into an item that waits as long as it may itself: otherwise it could expire there.
+#[tokio::test]
+async fn arrival_that_outlasts_the_waiting_item_is_a_new_one() {
+    let (server, job) = start().await;
+    let expiring = |payload: i32, key: &str, at: &str| {
+        let mut item = debounced(payload, key, 600, 600);
+        item["expires_at"] = json!(at);
+        item
+    };
+    let (sooner, later) = ("2100-01-01T00:00:00Z", "2101-01-01T00:00:00Z");
+    assert_eq!(add(&server, &job, json!([expiring(1, "k", sooner)])).await, (1, 0));
+    assert_eq!(add(&server, &job, json!([expiring(2, "k", sooner)])).await, (0, 1), "it lasts as long");
+    assert_eq!(add(&server, &job, json!([expiring(3, "k", later)])).await, (1, 0));
+    assert_eq!(add(&server, &job, json!([debounced(4, "k", 600, 600)])).await, (1, 0), "it never expires");
+    assert_eq!(add(&server, &job, json!([expiring(5, "k", sooner)])).await, (0, 1));
+    // In one request, also into an item that waits already.
+    let mixed = json!([
+        debounced(6, "k", 600, 600),
+        expiring(7, "one", sooner),
+        expiring(8, "one", later),
+        expiring(9, "one", sooner),
+        debounced(10, "one", 600, 600),
+        debounced(11, "one", 600, 600)
+    ]);
+    assert_eq!(add(&server, &job, mixed).await, (3, 3));
+    let rows: Vec<(String, i64, bool)> = sqlx::query_as(
+        "select i.payload, d.merged, d.is_open from item i join debounce d on d.item_id = i.id order by i.seq",
+    )
+    .fetch_all(&server.running.app.pool)
+    .await
+    .expect("the items");
+    let rows: Vec<(&str, i64, bool)> = rows.iter().map(|(payload, n, open)| (payload.as_str(), *n, *open)).collect();
+    let of_k = [("2", 1, false), ("3", 0, false), ("6", 2, true)];
+    assert_eq!(rows, [&of_k[..], &[("7", 0, false), ("9", 1, false), ("11", 1, true)]].concat());
+
+    let soon = time::OffsetDateTime::now_utc() + time::Duration::milliseconds(1_500);
+    let soon = soon.format(&time::format_description::well_known::Rfc3339).expect("a time");
+    assert_eq!(add(&server, &job, json!([expiring(12, "run", &soon)])).await, (1, 0));
+    assert_eq!(add(&server, &job, json!([debounced(13, "run", 2, 60)])).await, (1, 0));
+    let assignment = claim_one(&server).await;
+    assert_eq!(assignment["item"]["payload"], json!(13));
+    succeed(&server, &assignment).await;
+    crate::support::until(async || server.get(&job).await.expect(200)["counts"]["expired"] == json!(1)).await;
+    stop(server).await;
+}
+
 /// An item that `after` or its serialize key blocks takes later payloads, too.
 #[tokio::test]
 async fn blocked_items_are_merged_into() {

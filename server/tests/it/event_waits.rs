@@ -266,6 +266,50 @@ async fn waiting_item_is_cancelled_expires_and_keeps_its_serialize_key() {
     server.stop().await;
 }
 
+/// An item that is postponed while it waits is not handed out before that time, be it after the event or the timeout. A
+/// run_after that it has started before is none any more.
+#[tokio::test]
+async fn postponed_item_is_scheduled_after_its_event() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let later = "2100-01-01T00:00:00Z";
+    let job = job_of(&server, json!([{}])).await;
+    let state = async |item: &str| self::item(&server, item).await["state"].clone();
+    let waiting = wait_for(&server, json!({"name": "approval", "timeout_seconds": 3_600})).await;
+    let path = format!("/api/v1/items/{waiting}");
+    let put_off = server.patch(&path, json!({"run_after": later})).await.expect(200);
+    assert_eq!((&put_off["state"], &put_off["run_after"]), (&json!("waiting_for_event"), &json!(later)));
+    let sent = send(&server, &waiting, json!({"name": "approval", "data": 1})).await.expect(200);
+    assert_eq!((&sent["state"], &sent["waiting_for"]["until"]), (&json!("scheduled"), &json!(later)));
+    assert_eq!(server.patch(&path, json!({"run_after": null})).await.expect(200)["state"], "available");
+    let again = claim(&server, "a", 1, 20).await.remove(0);
+    assert_eq!(again["item"]["event"]["data"], 1);
+
+    // By its job, and the timeout ends the wait.
+    let wait = json!({"name": "approval", "timeout_seconds": 3_600});
+    server.post(&format!("/api/v1/assignments/{}/wait", id(&again)), wait).await.expect(200);
+    let job = format!("/api/v1/jobs/{job}");
+    server.patch(&job, json!({"run_after": later})).await.expect(200);
+    sqlx::query("update deferred set due_at = clock_timestamp()")
+        .execute(&server.running.app.pool)
+        .await
+        .expect("the time is over");
+    until(async || state(&waiting).await == "scheduled").await;
+    assert_eq!(item(&server, &waiting).await["event"]["timed_out"], true);
+    server.patch(&job, json!({"run_after": null})).await.expect(200);
+    let again = claim(&server, "a", 1, 20).await.remove(0);
+    server.post(&format!("/api/v1/assignments/{}/result", id(&again)), json!({})).await.expect(200);
+
+    let job = job_of(&server, json!([{"run_after": later}])).await;
+    let hurried = id(&server.get(&format!("/api/v1/items?job={job}")).await.expect(200)["data"][0]);
+    server.post(&format!("/api/v1/items/{hurried}/retry"), json!({})).await.expect(200);
+    assert_eq!(wait_for(&server, json!({"name": "approval"})).await, hurried);
+    let sent = send(&server, &hurried, json!({"name": "approval"})).await.expect(200);
+    assert_eq!((&sent["state"], &sent["run_after"]), (&json!("available"), &json!(later)));
+    assert_eq!(invariants::check(&server.running.app.pool, None, Duration::from_secs(10)).await, Ok(()));
+    server.stop().await;
+}
+
 /// Who may send events: the owner and staff, and tokens that may write; a worker may not approve its own work.
 #[tokio::test]
 async fn events_need_the_right_to_write() {

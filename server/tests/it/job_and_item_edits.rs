@@ -64,6 +64,49 @@ async fn waiting_item_priority_and_start_time_are_edited() {
     server.stop().await;
 }
 
+/// An item behind an older one of its serialize key that is postponed is scheduled when its turn comes, and holds the key.
+#[tokio::test]
+async fn postponed_item_behind_a_serialize_key_is_scheduled() {
+    let (server, _, _) = with_items(0).await;
+    let items: Vec<Value> = (0..3).map(|n| json!({"payload": n, "serialize_key": "s"})).collect();
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": items})).await.expect(201);
+    let (job, items) = paths(&server, &job).await;
+    let later = "2100-01-01T00:00:00Z";
+    let states = async || {
+        let mut states = Vec::new();
+        for path in &items {
+            states.push(server.get(path).await.expect(200)["state"].as_str().expect("a state").to_owned());
+        }
+        states
+    };
+    let claim_one = async |payload: i64| {
+        let body = json!({"worker_id": "w", "types": ["a"], "max": 5, "wait_seconds": 20});
+        let claimed = server.post("/api/v1/assignments", body).await.expect(200)["assignments"].clone();
+        let claimed = claimed.as_array().expect("assignments").clone();
+        assert_eq!(payloads(&claimed), [payload]);
+        format!("/api/v1/assignments/{}/result", id(&claimed[0]))
+    };
+    let first = claim_one(0).await;
+    let put_off = server.patch(&items[1], json!({"run_after": later})).await.expect(200);
+    assert_eq!((&put_off["state"], &put_off["run_after"]), (&json!("blocked"), &json!(later)));
+    server.post(&first, json!({})).await.expect(200);
+    assert_eq!(states().await, ["succeeded", "scheduled", "blocked"]);
+    assert_eq!(payloads(&claim(&server, 5).await), [0_i64; 0]);
+
+    server.patch(&items[1], json!({"run_after": null})).await.expect(200);
+    let second = claim_one(1).await;
+    server.patch(&job, json!({"run_after": later})).await.expect(200);
+    server.post(&second, json!({})).await.expect(200);
+    assert_eq!(states().await, ["succeeded", "succeeded", "scheduled"], "by its job");
+    server.patch(&job, json!({"run_after": null})).await.expect(200);
+    let third = claim_one(2).await;
+    server.post(&third, json!({})).await.expect(200);
+    crate::support::invariants::check(&server.running.app.pool, None, std::time::Duration::from_secs(10))
+        .await
+        .expect("the invariants hold");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn edit_wakes_a_waiting_claim() {
     let (server, _, items) = with_items(1).await;

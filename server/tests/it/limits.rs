@@ -292,6 +292,24 @@ async fn claims_pass_over_parked_items() {
     server.stop().await;
 }
 
+/// A limit that is added over a long queue of one key does not hold up the item of another key behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limit_that_is_added_over_a_long_queue_starves_no_key() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let large = (0..3_000).map(|_| customer("large"));
+    job_of(&server, large.chain([customer("free"), customer("free")])).await;
+    let limit = json!({"concurrency_by": {"key": "/customer", "limit": 1}});
+    server.patch("/api/v1/job-types/a", limit).await.expect(200);
+    for expected in ["large", "free"] {
+        let claimed = claim(&server, 1, 20).await;
+        assert_eq!(claimed.first().map(|it| &it["item"]["payload"]["customer"]), Some(&json!(expected)));
+    }
+    assert_eq!(claim(&server, 5, 0).await.len(), 0, "both keys are at their limit");
+    check_invariants(&server).await;
+    server.stop().await;
+}
+
 /// Limits are validated field by field, shown, changed, removed, and audited.
 #[tokio::test]
 async fn limits_of_a_job_type_are_validated_and_audited() {

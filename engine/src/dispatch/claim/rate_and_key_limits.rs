@@ -47,6 +47,9 @@ const HINTS: (usize, usize) = (64, 1_000);
 /// Fewest items of one key that one round may admit.
 const ADMITTED_AT_ONCE: usize = 16;
 
+/// Fewest and most candidates that a round looks at after one that parked some: many more of the same keys may follow.
+const CANDIDATES: (usize, usize) = (64, 1_000);
+
 /// Pause before parked items are looked at again that could not be admitted, in microseconds.
 const PAUSE: i64 = 100_000;
 
@@ -100,7 +103,8 @@ async fn by_key(
         let rows = keyed.fill(tx, slots, item_ids).await?;
         keyed.finish(tx).await?;
         if item_ids.is_none() && rows.len() < slots.len() {
-            again.extend(parked_items::next_hint_seconds(tx, info.id).await?.map(|seconds| (info.id, seconds)));
+            let seconds = if keyed.has_more { Some(0.0) } else { parked_items::next_hint_seconds(tx, info.id).await? };
+            again.extend(seconds.map(|seconds| (info.id, seconds)));
         }
         return Ok(rows);
     }
@@ -145,6 +149,8 @@ struct KeyedClaim<'a> {
     hints: BTreeSet<Uuid>,
     /// Keys to be looked at after a pause, or when their rate allows more.
     later: BTreeSet<Uuid>,
+    /// The last round parked items: others may follow that may start.
+    has_more: bool,
 }
 
 impl<'a> KeyedClaim<'a> {
@@ -160,6 +166,7 @@ impl<'a> KeyedClaim<'a> {
             starts: HashMap::new(),
             hints: BTreeSet::new(),
             later: BTreeSet::new(),
+            has_more: false,
         }
     }
 
@@ -170,17 +177,22 @@ impl<'a> KeyedClaim<'a> {
             let found = parked_items::candidates_by_id(tx, self.info.id, ids, limit, &self.cancelled_jobs).await?;
             return Ok(self.take(tx, found, slots).await?.0);
         }
+        let mut least = 0;
         for _ in 0..ROUNDS {
             let rest = &slots[rows.len()..];
             if rest.is_empty() {
                 break;
             }
             let hinted = self.admit(tx, rest.len()).await?;
-            let found = self.candidates(tx, rest.len()).await?;
+            let found = self.candidates(tx, rest.len().max(least)).await?;
             let (taken, parked) = self.take(tx, found, rest).await?;
             rows.extend(taken);
+            self.has_more = parked > 0;
             if hinted == 0 && parked == 0 {
                 break;
+            }
+            if parked > 0 {
+                least = (4 * least).clamp(CANDIDATES.0, CANDIDATES.1);
             }
         }
         Ok(rows)
@@ -292,7 +304,8 @@ impl<'a> KeyedClaim<'a> {
         Ok(found)
     }
 
-    /// Claims the candidates that all limits allow, and parks the others. Returns the number of those, too.
+    /// Claims the candidates that all limits allow, one for each slot, and parks those before the last of them that a limit
+    /// holds back. Returns the number of those, too.
     async fn take(
         &mut self,
         tx: &mut Tx,
@@ -303,6 +316,9 @@ impl<'a> KeyedClaim<'a> {
         self.load(tx, keys.iter().copied()).await?;
         let (mut claimed, mut parked) = (Vec::new(), Vec::new());
         for (candidate, keys) in candidates.into_iter().zip(keys) {
+            if claimed.len() == slots.len() {
+                break;
+            }
             let full = |key: &Uuid| self.room(*key).is_some_and(|room| room <= 0);
             let holder = keys.concurrency.filter(full).or_else(|| keys.rate.filter(full));
             let counted = holder.or(keys.concurrency);

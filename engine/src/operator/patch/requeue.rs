@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
@@ -56,7 +55,7 @@ impl Core {
             if let Some(due_at) = new.run_after.filter(|at| *at > now) {
                 delta.counts.available -= 1;
                 delta.counts.scheduled += 1;
-                deferred.push(to_deferred(put, due_at));
+                deferred.push(put.scheduled(due_at));
             } else {
                 if put.negated_priority != row.negated_priority {
                     put.fair_turn = put
@@ -120,34 +119,6 @@ impl Core {
         let fair_turn = self.lowest_waiting_turn(tx, type_id, negated_priority).await?;
         cache.insert((type_id, negated_priority), fair_turn);
         Ok(fair_turn)
-    }
-}
-
-fn to_deferred(row: ReadyRow, due_at: OffsetDateTime) -> DeferredRow {
-    let ReadyRow {
-        item_id,
-        job_key,
-        type_id,
-        negated_priority,
-        fair_turn: _,
-        expires_at,
-        attempts,
-        failures,
-        serialize_queue_id,
-    } = row;
-    let retryable = false;
-    DeferredRow {
-        item_id,
-        job_key,
-        type_id,
-        negated_priority,
-        due_at,
-        expires_at,
-        attempts,
-        failures,
-        retryable,
-        for_event: false,
-        serialize_queue_id,
     }
 }
 

@@ -3,6 +3,8 @@
 //! A waiting item is a row of `deferred` with `for_event`, which cancellation, expiry and purge treat like any other
 //! pending row. `event_wait` has what it waits for, and what came.
 
+use std::collections::HashMap;
+
 use domain::{
     Document, Time,
     event_wait::ReceivedEvent,
@@ -119,34 +121,48 @@ pub async fn lock(tx: &mut Tx, item_id: Uuid) -> Result<Option<LockedWait>, sqlx
     .await
 }
 
-/// Records the event of a waiting item and takes the item out of `deferred`. Requires its lock.
-pub async fn receive(tx: &mut Tx, item_id: Uuid, data: &str, by: &Actor) -> Result<(), sqlx::Error> {
-    sqlx::query!("delete from deferred where item_id = $1", item_id).execute(&mut **tx).await?;
-    sqlx::query!(
-        "update event_wait set received_at = clock_timestamp(), data = $2, sender_kind = $3, sender_name = $4
-         where item_id = $1",
-        item_id,
-        data,
-        by.kind.as_str(),
-        by.name
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
+/// Ends waits. Yields the items whose run_after was changed to a later time while they waited, with that time: an older
+/// one no longer counts, as the item has started since.
+macro_rules! end_waits {
+    ($set:tt, $tx:expr, $item_ids:expr $(, $value:expr)*) => {
+        sqlx::query!(
+            "update event_wait w set received_at = clock_timestamp(), "
+                + $set
+                + r#" where w.item_id = any($1::uuid[])
+                     returning w.item_id, (
+                       select i.run_after from item i where i.id = w.item_id and i.changed_at >= w.began_at
+                         and i.run_after > clock_timestamp()) as "postponed_to""#,
+            $item_ids
+            $(, $value)*
+        )
+        .fetch_all(&mut **$tx)
+        .await?
+        .into_iter()
+        .filter_map(|row| Some((row.item_id, row.postponed_to?)))
+    };
 }
 
-/// Records that no event came in time.
-pub async fn time_out(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+/// Records the event of a waiting item and takes the item out of `deferred`. Requires its lock. Returns the time to which
+/// it was postponed meanwhile.
+pub async fn receive(
+    tx: &mut Tx,
+    item_id: Uuid,
+    data: &str,
+    by: &Actor,
+) -> Result<Option<OffsetDateTime>, sqlx::Error> {
+    sqlx::query!("delete from deferred where item_id = $1", item_id).execute(&mut **tx).await?;
+    let kind = by.kind.as_str();
+    let mut postponed =
+        end_waits!("data = $2, sender_kind = $3, sender_name = $4", tx, &[item_id], data, kind, by.name);
+    Ok(postponed.next().map(|(_, postponed_to)| postponed_to))
+}
+
+/// Records that no event came in time. Returns the items that were postponed meanwhile, with the time to which they were.
+pub async fn time_out(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid, OffsetDateTime>, sqlx::Error> {
     if item_ids.is_empty() {
-        return Ok(());
+        return Ok(HashMap::new());
     }
-    sqlx::query!(
-        "update event_wait set received_at = clock_timestamp(), timed_out = true where item_id = any($1::uuid[])",
-        item_ids
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
+    Ok(end_waits!("timed_out = true", tx, item_ids).collect())
 }
 
 /// Forgets the events of items that a person restarts.

@@ -135,6 +135,25 @@ pub struct DeferredRow {
     pub serialize_queue_id: Option<i64>,
 }
 
+impl ReadyRow {
+    /// The row of this item if it may not start before `due_at`.
+    pub fn scheduled(self, due_at: OffsetDateTime) -> DeferredRow {
+        DeferredRow {
+            item_id: self.item_id,
+            job_key: self.job_key,
+            type_id: self.type_id,
+            negated_priority: self.negated_priority,
+            due_at,
+            expires_at: self.expires_at,
+            attempts: self.attempts,
+            failures: self.failures,
+            retryable: false,
+            for_event: false,
+            serialize_queue_id: self.serialize_queue_id,
+        }
+    }
+}
+
 /// Defers items until they are due.
 pub async fn defer(tx: &mut Tx, rows: &[DeferredRow]) -> Result<(), sqlx::Error> {
     if rows.is_empty() {
@@ -178,7 +197,7 @@ pub struct BlockedRow {
     pub job_key: i64,
     pub type_id: i32,
     pub negated_priority: i16,
-    /// Blocked by `after`: its run_after, which applies once it is released.
+    /// Its run_after, which applies once it is released.
     pub due_at: Option<OffsetDateTime>,
     pub expires_at: Option<OffsetDateTime>,
     pub attempts: i32,

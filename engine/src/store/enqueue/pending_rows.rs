@@ -225,12 +225,22 @@ pub async fn take_blocked_by_after(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec
         .collect())
 }
 
-/// Takes the heads of serialize queues out of `blocked`, with true if their job is canceled. Requires the locks of
-/// the serialize queues.
-pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(TakenItem, bool)>, sqlx::Error> {
+/// A head of a serialize queue that was taken out of `blocked`.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenHead {
+    pub taken: TakenItem,
+    /// Its job is canceled.
+    pub is_cancelled: bool,
+    /// Its run_after, if that is ahead.
+    pub due_at: Option<OffsetDateTime>,
+}
+
+/// Takes the heads of serialize queues out of `blocked`. Requires the locks of the serialize queues.
+pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<TakenHead>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"delete from blocked where item_id = any($1::uuid[]) and not by_after
            returning item_id, job_key, type_id, negated_priority, attempts, failures, expires_at, serialize_queue_id,
+             case when due_at > clock_timestamp() then due_at end as due_at,
              (select g.cancelled_at is not null from job_state g where g.job_key = blocked.job_key) as "cancelled!""#,
         item_ids
     )
@@ -250,7 +260,7 @@ pub async fn take_heads(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<(TakenItem
                 serialize_queue_id: row.serialize_queue_id,
                 was: PendingIn::Blocked,
             };
-            (taken, row.cancelled)
+            TakenHead { taken, is_cancelled: row.cancelled, due_at: row.due_at }
         })
         .collect())
 }

@@ -78,23 +78,23 @@ pub async fn clear(pool: &PgPool, kind: AlertKind, subjects: &[String]) -> Resul
     Ok(done.rows_affected())
 }
 
-/// Updates count and message of open alerts of a kind; skips rows that have them already.
-pub async fn restate(
-    pool: &PgPool,
-    kind: AlertKind,
-    subjects: &[&str],
-    counts: &[i64],
-    messages: &[&str],
-) -> Result<u64, sqlx::Error> {
+/// Updates count, message, and item of open alerts of a kind; skips rows that have them already.
+pub async fn restate(pool: &PgPool, kind: AlertKind, found: &[(RaiseRow, i64)]) -> Result<u64, sqlx::Error> {
+    let subjects: Vec<&str> = found.iter().map(|(row, _)| row.subject.as_str()).collect();
+    let counts: Vec<i64> = found.iter().map(|(_, count)| *count).collect();
+    let messages: Vec<&str> = found.iter().map(|(row, _)| row.message.as_str()).collect();
+    let items: Vec<Option<Uuid>> = found.iter().map(|(row, _)| row.item_id).collect();
     let done = sqlx::query!(
-        "update alert a set count = now.count, message = now.message, last_seen_at = clock_timestamp()
-         from unnest($2::text[], $3::bigint[], $4::text[]) as now (subject, count, message)
+        "update alert a set count = now.count, message = now.message, item_id = now.item_id,
+           last_seen_at = clock_timestamp()
+         from unnest($2::text[], $3::bigint[], $4::text[], $5::uuid[]) as now (subject, count, message, item_id)
          where a.kind = $1 and a.cleared_at is null and a.subject = now.subject
-           and (a.count, a.message) is distinct from (now.count, now.message)",
+           and (a.count, a.message, a.item_id) is distinct from (now.count, now.message, now.item_id)",
         kind.as_str(),
-        subjects as &[&str],
-        counts,
-        messages as &[&str]
+        &subjects as &[&str],
+        &counts,
+        &messages as &[&str],
+        &items as &[Option<Uuid>]
     )
     .execute(pool)
     .await?;
@@ -157,7 +157,7 @@ pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
     Ok(done.rows_affected())
 }
 
-/// Clears `many_failures` alerts of jobs in which no running or deferred item keeps failing.
+/// Clears `many_failures` alerts of jobs in which no item keeps failing that runs, is deferred, or is available.
 pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
@@ -166,7 +166,8 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
                            where j.id = a.job_id and d.failures >= 10)
            and not exists (select 1 from job j join lease l on l.type_id = j.type_id and l.job_key = j.job_key
                            where j.id = a.job_id and l.failures >= 10)
-           and coalesce((select r.failures from ready r where r.item_id = a.item_id limit 1), 0) < 10"
+           and not exists (select 1 from job j join ready r on r.job_key = j.job_key
+                           where j.id = a.job_id and r.failures >= 10)"
     )
     .execute(pool)
     .await?;
