@@ -6,6 +6,8 @@
 mod run; // ticks
 mod ticks; // times of a cron expression
 
+pub(crate) use run::ScheduleWork;
+
 use domain::{
     Document, Problem, Time,
     api::{
@@ -79,7 +81,9 @@ impl Engine {
             run_reason: None,
             run_problem: None,
             run_by_hand: None,
+            last_tick: None,
             last_job_id: None,
+            last_tick_job_id: None,
         };
         valid(&row)?;
         let (engine, caller) = (self.clone(), caller.clone());
@@ -114,7 +118,8 @@ impl Engine {
         to_api(&visible(caller, found(&mut connection, id).await)?)
     }
 
-    /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand are kept.
+    /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand, and the last that
+    /// started, are stored.
     pub async fn schedule_runs(&self, caller: &Caller, id: Uuid, part: PageRange<i64>) -> Result<Vec<ScheduleRun>> {
         self.schedule(caller, id).await?;
         Ok(schedules::runs(self.0.core.pools.reads().await, id, part).await?)
@@ -184,6 +189,7 @@ impl Engine {
     ) -> Result<Schedule> {
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("changing a schedule", async move {
+            let _turn = engine.0.core.schedules.requests.lock().await;
             let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let mut row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
@@ -196,6 +202,7 @@ impl Engine {
             let same_times = (&row.cron, &row.time_zone, row.starts_at, row.ends_at, row.paused)
                 == (&before.cron, &before.time_zone, before.starts_at, before.ends_at, before.paused);
             if !same_times {
+                row.last_tick = engine.run_due_before_change(&mut tx, &before).await?;
                 row.next_at = first_tick(&row)?;
             }
             schedules::update(&mut tx, &row).await?;
@@ -290,8 +297,12 @@ fn first_tick(row: &ScheduleRow) -> Result<Option<OffsetDateTime>, Problem> {
 
 /// Next tick from now on, also of a paused schedule; `None` after the end. If the clock was set back, no tick runs again.
 fn tick_from_now(ticks: &Ticks, row: &ScheduleRow) -> Option<OffsetDateTime> {
-    let now = row.run_tick.map_or(row.now, |last| row.now.max(last));
-    let after = row.starts_at.map_or(now, |starts| now.max(starts - Duration::microseconds(1)));
+    tick_from(ticks, row, row.last_tick.map_or(row.now, |last| row.now.max(last)))
+}
+
+/// First tick after a time and from the start on; `None` after the end.
+fn tick_from(ticks: &Ticks, row: &ScheduleRow, after: OffsetDateTime) -> Option<OffsetDateTime> {
+    let after = row.starts_at.map_or(after, |starts| after.max(starts - Duration::microseconds(1)));
     tick_after(ticks, row, after)
 }
 

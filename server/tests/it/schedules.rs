@@ -90,15 +90,20 @@ async fn schedule_tick_is_idempotent_after_crash() {
 async fn schedule_tick_whose_server_crashed_is_no_missed_tick() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
-    let path = schedule(&server, json!({"catch_up": "all"})).await;
+    let job = json!({"type": "a", "sealed": true, "initiated_by": "ops"});
+    let path = schedule(&server, json!({"catch_up": "all", "job": job})).await;
     until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(3)).await;
     server.post(&format!("{path}/pause"), json!({})).await.expect(200);
-    let (before, trees) = (runs(&server).await, jobs(&server).await);
+    let before = runs(&server).await;
+    // A run by hand beside them is listed once, as that.
+    server.post(&format!("{path}/run"), json!({})).await.expect(200);
+    in_database(&server, "update schedule_run set seq = 0 where by_hand").await;
+    let trees = jobs(&server).await;
     // The trees of the ticks were committed, and their runs were not; no server came back in time. The schedule makes up
     // for nothing.
     in_database(
         &server,
-        "with gone as (delete from schedule_run returning tick)
+        "with gone as (delete from schedule_run where not by_hand returning tick)
          update schedule set last_seq = 0, next_at = (select min(tick) from gone) - interval '2 seconds', catch_up = 'none',
            next_check_at = (select max(tick) from gone) + interval '7 seconds',
            ends_at = (select max(tick) from gone) + interval '1 second', paused = false",
@@ -106,7 +111,7 @@ async fn schedule_tick_whose_server_crashed_is_no_missed_tick() {
     .await;
     let last = before.len() as i64 + 2;
     until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() == Some(last)).await;
-    let after = runs(&server).await;
+    let after = runs(&server).await.split_off(1);
     assert_eq!(after[1..=before.len()], before[..], "each tree is listed: {after:?}");
     let others = [&after[0], &after[before.len() + 1]].map(|(tick, state, _)| (*tick, state.as_str()));
     let [first, end] = [before[0].0 - 2, before[before.len() - 1].0 + 1];
@@ -127,6 +132,191 @@ async fn schedule_runs_no_tick_again_after_its_clock_was_set_back() {
     let resumed = server.post(&format!("{path}/resume"), json!({})).await.expect(200);
     let next = resumed["next_runs"][0].as_str().expect("a time");
     assert!(next > ran.as_str(), "{next} is not after {ran}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_goes_on_after_last_tick_despite_run_by_hand() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({})).await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(1)).await;
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    // The clock was set back to the last tick. A run by hand is later.
+    let before = server.post(&format!("{path}/run"), json!({})).await.expect(200);
+    in_database(
+        &server,
+        "update schedule set paused = false, next_check_at = clock_timestamp(),
+           next_at = (select max(tick) from schedule_run where not by_hand)",
+    )
+    .await;
+    let last = before["last_run"]["seq"].as_i64();
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() > last).await;
+
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    in_database(&server, "update schedule_run set tick = tick + interval '1 hour' where not by_hand").await;
+    let last = runs(&server).await.iter().map(|(tick, ..)| *tick).max();
+    server.post(&format!("{path}/run"), json!({})).await.expect(200);
+    server.post(&format!("{path}/resume"), json!({})).await.expect(200);
+    let next: i64 = sqlx::query_scalar("select extract(epoch from next_at)::bigint from schedule")
+        .fetch_one(&server.running.app.pool)
+        .await
+        .expect("a time");
+    assert!(Some(next) > last, "{next} is not after {last:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_runs_no_time_that_is_no_tick_any_more() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"paused": true})).await;
+    // As if the stored time were one by the rules of an earlier version.
+    in_database(
+        &server,
+        "update schedule set paused = false, next_check_at = clock_timestamp(),
+           next_at = date_trunc('second', clock_timestamp()) - interval '0.5 seconds'",
+    )
+    .await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(1)).await;
+    let others: i64 = sqlx::query_scalar("select count(*) from schedule_run where tick <> date_trunc('second', tick)")
+        .fetch_one(&server.running.app.pool)
+        .await
+        .expect("a number");
+    assert_eq!(others, 0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_tick_is_not_missed_while_server_works_on_others() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    schedule(&server, json!({"name": "first", "paused": true})).await;
+    let path = schedule(&server, json!({"paused": true})).await;
+    // The first schedule takes longer than the time after which a tick counts as missed.
+    in_database(
+        &server,
+        "create function wait_for_first() returns trigger language plpgsql as $$ begin
+           if exists (select from schedule where id = new.schedule_id and name = 'first') then
+             perform pg_sleep(6);
+           end if;
+           return new;
+         end $$",
+    )
+    .await;
+    in_database(
+        &server,
+        "create trigger wait_for_first before insert on schedule_run for each row execute function wait_for_first()",
+    )
+    .await;
+    in_database(
+        &server,
+        "update schedule set paused = false, next_at = tick, ends_at = tick,
+           next_check_at = tick - case name when 'first' then interval '1 second' else interval '0 seconds' end
+         from (select date_trunc('second', clock_timestamp()) as tick) now",
+    )
+    .await;
+    let ran = until(&server, &path, |schedule| !schedule["last_run"].is_null()).await;
+    assert_eq!(ran["last_run"]["state"], "started", "{ran}");
+    let late: bool = sqlx::query_scalar("select max(at - tick) > interval '5 seconds' from schedule_run")
+        .fetch_one(&server.running.app.pool)
+        .await
+        .expect("a truth value");
+    assert!(late, "the test waited too briefly");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_is_run_by_many_at_once() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = format!("{}/run", schedule(&server, json!({"cron": "@yearly"})).await);
+    for answer in futures::future::join_all((0..12).map(|_| server.post(&path, json!({})))).await {
+        answer.expect(200);
+    }
+    assert_eq!(jobs(&server).await, 12);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_makes_due_ticks_before_its_times_change() {
+    // No sweep.
+    let server = Server::start_with(|config| config.roles = "web".parse().expect("a role")).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let catch_up = json!({"cron": "@hourly", "catch_up": "all", "catch_up_window_seconds": 20_000});
+    let path = schedule(&server, catch_up.clone()).await;
+    in_database(
+        &server,
+        "update schedule set cron = (extract(minute from now)::int + 59) % 60 || ' * * * *',
+           next_at = date_trunc('minute', now) - interval '2 hours 1 minute', next_check_at = now
+         from (select clock_timestamp() as now) clock",
+    )
+    .await;
+    server.patch(&path, json!({"ends_at": "2130-01-01T00:00:00Z"})).await.expect(200);
+    let made = runs(&server).await;
+    assert_eq!(made.iter().map(|(_, state, _)| state.as_str()).collect::<Vec<_>>(), ["started"; 3], "{made:?}");
+    assert!(made.windows(2).all(|pair| pair[1].0 == pair[0].0 + 3_600), "{made:?}");
+    server.delete(&path).await.expect(204);
+
+    let path = schedule(&server, catch_up).await;
+    in_database(
+        &server,
+        "update schedule set cron = '* * * * * *', next_check_at = clock_timestamp(),
+           next_at = date_trunc('second', clock_timestamp()) - interval '100 seconds'",
+    )
+    .await;
+    server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    let made = runs(&server).await;
+    let (last, first) = made.split_last().expect("runs");
+    assert_eq!(first.len(), 20, "{made:?}");
+    assert!(first.iter().all(|(_, state, _)| state == "started"), "{made:?}");
+    assert_eq!((last.0, last.1.as_str()), (first[19].0 + 1, "skipped"), "a run stands for the others: {made:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_run_that_waited_has_its_tree_after_crash_and_change() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"overlap": "queue"})).await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(1)).await;
+    let paused = server.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    let before = runs(&server).await;
+    // The tree was committed, and its run was not.
+    in_database(
+        &server,
+        "with waiting as (update schedule_run set state = 'queued', job_id = null where seq = 1)
+         update schedule set queued = 1",
+    )
+    .await;
+    let change = json!({"job": {"type": "a", "sealed": true, "name": "new"}, "paused": false});
+    server.patch(&path, change).await.expect(200);
+    let last = paused["last_run"]["seq"].as_i64();
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() > last).await;
+    assert_eq!(runs(&server).await[0], before[0]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_skips_while_tree_of_earlier_tick_is_open() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"overlap": "skip", "job": {"type": "a"}})).await;
+    until(&server, &path, |schedule| schedule["last_run"]["state"] == "skipped").await;
+    // More ticks pass than are stored.
+    in_database(&server, "update schedule set last_seq = 2000").await;
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= Some(2003)).await;
+    assert_eq!(jobs(&server).await, 1);
+
+    // A tree by hand comes and goes.
+    let by_hand = server.post(&format!("{path}/run"), json!({})).await.expect(200);
+    let (seq, job) = (by_hand["last_run"]["seq"].as_i64(), by_hand["last_run"]["job_id"].as_str().expect("an id"));
+    server.post(&format!("/api/v1/jobs/{job}/cancel"), json!({})).await.expect(200);
+    let canceled = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!(canceled["outcome"], "cancelled", "{canceled}");
+    let next = seq.map(|seq| seq + 3);
+    until(&server, &path, |schedule| schedule["last_run"]["seq"].as_i64() >= next).await;
+    assert_eq!(jobs(&server).await, 2);
     server.stop().await;
 }
 

@@ -84,11 +84,11 @@ pub async fn trees_of_key(pool: &PgPool, key: &str, owner_id: Option<Uuid>) -> R
     .await
 }
 
-/// Keys of trees in a range, in their order. Only keys of the same form sort alike in every collation.
+/// Keys of trees in a range of bytes, in their order, for whomever the owner acted.
 pub async fn keys_of_trees(pool: &PgPool, owner_id: Uuid, range: &Range<String>) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!(
         "select key from idempotency
-         where owner_id = $1 and scope = '' and key >= $2 and key < $3 and job_id is not null order by key",
+         where owner_id = $1 and key ~>=~ $2 and key ~<~ $3 and job_id is not null order by key using ~<~",
         owner_id,
         range.start,
         range.end

@@ -49,11 +49,22 @@ pub struct ScheduleRow {
     pub run_reason: Option<String>,
     pub run_problem: Option<String>,
     pub run_by_hand: Option<bool>,
+    /// Tick of the last run that was not by hand.
+    pub last_tick: Option<OffsetDateTime>,
     /// Root of the last tree.
     pub last_job_id: Option<Uuid>,
+    /// Root of the last tree that was not created by hand.
+    pub last_tick_job_id: Option<Uuid>,
 }
 
 impl ScheduleRow {
+    /// Notes the tree of a tick, if it has one.
+    pub fn set_started(&mut self, job_id: Option<Uuid>) {
+        if job_id.is_some() {
+            (self.last_job_id, self.last_tick_job_id) = (job_id, job_id);
+        }
+    }
+
     /// The last run.
     pub fn last_run(&self) -> Option<ScheduleRun> {
         let run = RunRow {
@@ -119,8 +130,11 @@ macro_rules! select {
                  s.made_by_person, s.next_at, s.last_seq, s.queued, s.created_at, s.updated_at,
                  clock_timestamp() as "now!", r.tick as "run_tick?", r.at as "run_at?", r.state as "run_state?",
                  r.job_id as run_job_id, r.reason as run_reason, r.problem as run_problem, r.by_hand as "run_by_hand?",
+                 (select max(l.tick) from schedule_run l where l.schedule_id = s.id and not l.by_hand) as last_tick,
                  (select l.job_id from schedule_run l where l.schedule_id = s.id and l.state = 'started'
-                  order by l.seq desc limit 1) as last_job_id
+                  order by l.seq desc limit 1) as last_job_id,
+                 (select l.job_id from schedule_run l where l.schedule_id = s.id and l.state = 'started' and not l.by_hand
+                  order by l.seq desc limit 1) as last_tick_job_id
                from schedule s
                join owner o on o.id = s.owner_id
                left join schedule_run r on r.schedule_id = s.id and r.seq = s.last_seq
@@ -257,7 +271,8 @@ pub async fn lock_due(tx: &mut Tx) -> sqlx::Result<Option<Uuid>> {
     .await
 }
 
-/// Advances a schedule after its ticks. A schedule with queued runs is checked every second.
+/// Advances a schedule after its ticks. A schedule with queued runs is checked every second. Its last trees remain listed,
+/// because they can be open for longer than other runs are stored.
 pub async fn advance(
     tx: &mut Tx,
     id: Uuid,
@@ -278,7 +293,11 @@ pub async fn advance(
     .execute(&mut **tx)
     .await?;
     sqlx::query!(
-        "delete from schedule_run where schedule_id = $1 and seq <= $2 and state <> 'queued'",
+        "delete from schedule_run where schedule_id = $1 and seq <= $2 and state <> 'queued'
+           and seq <> coalesce((select max(l.seq) from schedule_run l
+                                where l.schedule_id = $1 and l.state = 'started'), 0)
+           and seq <> coalesce((select max(l.seq) from schedule_run l
+                                where l.schedule_id = $1 and l.state = 'started' and not l.by_hand), 0)",
         id,
         last_seq - MOST_RUNS
     )
@@ -287,10 +306,11 @@ pub async fn advance(
     Ok(())
 }
 
-/// Postpones the next check of a schedule by a few seconds, because the server could not create its run.
+/// Postpones the next check of a schedule, because the server could not create its run. Several tries fit into the time
+/// after which a tick counts as missed.
 pub async fn postpone(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
-        "update schedule set next_check_at = clock_timestamp() + interval '2 seconds' where id = $1 and next_check_at is not null",
+        "update schedule set next_check_at = clock_timestamp() + interval '1 second' where id = $1 and next_check_at is not null",
         id
     )
     .execute(pool)

@@ -4,7 +4,11 @@
 //! of its own. Its id and its Idempotency-Key are derived from the schedule and the tick, so that a server that repeats a
 //! tick after a crash finds the tree.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
 
 use domain::{
     Code, JobStatus, Problem, Time,
@@ -36,42 +40,85 @@ use crate::{
     task::in_task,
 };
 
-use super::{found, locked, record, tick_after, ticks::Ticks, to_api};
+use super::{found, locked, record, tick_after, tick_from, ticks::Ticks, to_api};
 
-/// Age from which a tick counts as missed.
+/// Age from which a tick counts as missed if the server was idle.
 const LATE: Duration = Duration::seconds(5);
+/// Maximum part of a tick's age that the server's work on due schedules accounts for. Without a maximum, a server that
+/// cannot create trees as fast as they are due would fall behind forever.
+const MOST_BUSY: Duration = Duration::minutes(10);
 /// Maximum number of ticks of one schedule in one transaction.
 const MOST_TICKS: usize = 20;
 /// Maximum number of runs that wait for a tree.
 const MOST_QUEUED: i32 = 100;
-/// Maximum number of schedules handled in a row.
-const MOST_SCHEDULES: usize = 100;
+/// Number of schedules after which their pages are updated during a long sweep.
+const PAGES_EVERY: usize = 100;
 
 /// Begins the trace of a tree; `None` if traces are off.
 type BeginTrace<'a> = &'a (dyn Fn() -> Option<Traceparent> + Sync);
 
+/// State of schedules in one server.
+#[derive(Debug, Default)]
+pub(crate) struct ScheduleWork {
+    /// Begin of the current sweep.
+    busy_since: Mutex<Option<Instant>>,
+    /// Held while a request has a schedule's lock and creates trees, which takes further connections: several of these
+    /// requests would wait for each other's connections.
+    pub(super) requests: tokio::sync::Mutex<()>,
+}
+
+impl ScheduleWork {
+    fn set_busy(&self, since: Option<Instant>) {
+        *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Age from which a tick counts as missed. Ticks that became due since the sweep began, or just before, wait for this
+    /// server's work on other schedules: a server was running. Measured without the database's clock, which can be set.
+    fn missed_age(&self) -> Duration {
+        let since = *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let busy = since.map_or(Duration::ZERO, |since| since.elapsed().try_into().unwrap_or(MOST_BUSY));
+        LATE + busy.min(MOST_BUSY)
+    }
+}
+
 impl Engine {
-    /// Makes the due ticks of all schedules that no other server is handling; returns the number of schedules. Each tree
-    /// belongs to a trace of its own.
+    /// Makes the due ticks of all schedules that no other server is handling, until there are none; returns the number of
+    /// schedules. Each tree belongs to a trace of its own.
     pub async fn sweep_schedules(&self, trace: BeginTrace<'_>) -> Result<usize> {
+        let work = &self.0.core.schedules;
+        work.set_busy(Some(Instant::now()));
+        let handled = self.handle_all_due(trace).await;
+        work.set_busy(None);
+        handled
+    }
+
+    async fn handle_all_due(&self, trace: BeginTrace<'_>) -> Result<usize> {
         let mut handled = 0;
-        while handled < MOST_SCHEDULES {
-            let mut tx = crate::store::begin(&self.0.core.pools.read).await?;
-            let Some(id) = schedules::lock_due(&mut tx).await? else { break };
-            match self.run_due(&mut tx, id, trace).await {
-                Ok(()) => crate::store::commit(tx).await?,
-                Err(error) => {
-                    tracing::warn!(schedule_id = %id, %error, "schedule tick failed");
-                    tx.rollback().await?;
-                    schedules::postpone(&self.0.core.pools.read, id).await?;
-                }
-            }
+        while !self.0.core.shutdown.is_cancelled() && self.handle_due(trace).await? {
             handled += 1;
+            if handled % PAGES_EVERY == 0 {
+                self.0.core.live.changed(Topic::Schedules);
+            }
         }
         if handled > 0 {
             self.0.core.live.changed(Topic::Schedules);
         }
         Ok(handled)
+    }
+
+    /// Makes the due ticks of one schedule; returns false if none is due.
+    async fn handle_due(&self, trace: BeginTrace<'_>) -> Result<bool> {
+        let mut tx = crate::store::begin(&self.0.core.pools.read).await?;
+        let Some(id) = schedules::lock_due(&mut tx).await? else { return Ok(false) };
+        match self.run_due(&mut tx, id, trace).await {
+            Ok(()) => crate::store::commit(tx).await?,
+            Err(error) => {
+                tracing::warn!(schedule_id = %id, %error, "schedule tick failed");
+                tx.rollback().await?;
+                schedules::postpone(&self.0.core.pools.read, id).await?;
+            }
+        }
+        Ok(true)
     }
 
     /// Creates a tree of the schedule now, whatever its overlap policy.
@@ -85,6 +132,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("running a schedule", async move {
+            let _turn = engine.0.core.schedules.requests.lock().await;
             let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
@@ -108,7 +156,8 @@ impl Engine {
         let mut row = found(tx, id).await?;
         let ticks = Ticks::of(&row.cron, &row.time_zone)?;
         self.run_queued(tx, &mut row, trace).await?;
-        let due = Due::of(&ticks, &row);
+        row.next_at = stored_tick(&ticks, &row);
+        let due = Due::of(&ticks, &row, self.0.core.schedules.missed_age());
         if let Some(first) = due.missed {
             let end = due.run.first().copied().or(due.next).unwrap_or(row.now);
             self.list_missed(tx, &mut row, &ticks, first..end).await?;
@@ -118,9 +167,31 @@ impl Engine {
             let run = self.tick(&row, tick, trace).await?;
             schedules::insert_run(tx, id, &run).await?;
             row.queued += i32::from(run.state == RunState::Queued);
-            row.last_job_id = run.job_id.or(row.last_job_id);
+            row.set_started(run.job_id);
         }
         Ok(schedules::advance(tx, id, due.next, row.last_seq, row.queued).await?)
+    }
+
+    /// Makes the ticks of a locked schedule that are due before its times change. A run with the reason `missed` stands for
+    /// those that are more than one transaction makes. Returns the tick of the last run.
+    pub(super) async fn run_due_before_change(
+        &self,
+        tx: &mut Tx,
+        before: &ScheduleRow,
+    ) -> Result<Option<OffsetDateTime>> {
+        let is_due = |row: &ScheduleRow| row.next_at.is_some_and(|next| next <= before.now);
+        // An expression that is not valid any more, such as one in a zone that was renamed, must not prevent the change.
+        let ticks = Ticks::of(&before.cron, &before.time_zone).ok().filter(|_| is_due(before));
+        let Some(ticks) = ticks else { return Ok(before.last_tick) };
+        self.run_due(tx, before.id, &|| None).await?;
+        let mut row = found(tx, before.id).await?;
+        if let Some(first) = row.next_at.filter(|_| is_due(&row)) {
+            let next = tick_after(&ticks, &row, before.now);
+            let end = next.unwrap_or(before.now + Duration::seconds(1));
+            self.list_missed(tx, &mut row, &ticks, first..end).await?;
+            schedules::advance(tx, row.id, next, row.last_seq, row.queued).await?;
+        }
+        Ok(row.last_tick)
     }
 
     /// Lists missed ticks. One run stands for those that follow each other. A tick whose tree was created by a server that
@@ -133,7 +204,7 @@ impl Engine {
         missed: Range<OffsetDateTime>,
     ) -> Result<()> {
         let mut first = Some(missed.start);
-        for tick in self.created_ticks(row, &missed).await? {
+        for tick in self.created_ticks(row, ticks, &missed).await? {
             if let Some(skipped) = first.filter(|first| *first < tick) {
                 list_skipped(tx, row, skipped).await?;
             }
@@ -141,7 +212,7 @@ impl Engine {
             let job_id = Some(tree_id(row.id, tick));
             let run = NewRun { job_id, ..new_run(row.last_seq, tick, RunState::Started) };
             schedules::insert_run(tx, row.id, &run).await?;
-            row.last_job_id = job_id;
+            row.set_started(job_id);
             first = tick_after(ticks, row, tick);
         }
         match first.filter(|first| *first < missed.end) {
@@ -150,12 +221,18 @@ impl Engine {
         }
     }
 
-    /// Ticks of this time that have trees, by their Idempotency-Keys.
-    async fn created_ticks(&self, row: &ScheduleRow, during: &Range<OffsetDateTime>) -> Result<Vec<OffsetDateTime>> {
+    /// Ticks of this time that have trees, by their Idempotency-Keys. Runs by hand have such keys, too, at other times.
+    async fn created_ticks(
+        &self,
+        row: &ScheduleRow,
+        ticks: &Ticks,
+        during: &Range<OffsetDateTime>,
+    ) -> Result<Vec<OffsetDateTime>> {
         let keys = tree_key(row.id, during.start)..tree_key(row.id, during.end);
         let found = idempotency::keys_of_trees(&self.0.core.pools.read, row.owner_id, &keys).await?;
         let prefix = tree_key_prefix(row.id);
-        Ok(found.iter().filter_map(|key| Some(Time::parse(key.strip_prefix(&prefix)?)?.0)).collect())
+        let times = found.iter().filter_map(|key| Some(Time::parse(key.strip_prefix(&prefix)?)?.0));
+        Ok(times.filter(|time| ticks.has(*time)).collect())
     }
 
     /// Starts the run that has waited longest, if the previous tree is complete.
@@ -167,14 +244,18 @@ impl Engine {
             row.queued = 0;
             return Ok(());
         };
-        let was_created = self.has_tree(row.id, tick).await?;
-        if !was_created && self.is_open(row.last_job_id).await? {
+        let run = new_run(seq, tick, RunState::Started);
+        // A server created it and crashed before it could say so. The job may have been changed since.
+        let run = if self.has_tree(row.id, tick).await? {
+            NewRun { job_id: Some(tree_id(row.id, tick)), ..run }
+        } else if !self.open_trees(row).await?.is_empty() {
             return Ok(());
-        }
-        let run = self.attempt(row, NewRun { seq, ..new_run(seq, tick, RunState::Started) }, trace).await?;
+        } else {
+            self.attempt(row, run, trace).await?
+        };
         schedules::end_queued(tx, row.id, &run).await?;
         row.queued -= 1;
-        row.last_job_id = run.job_id.or(row.last_job_id);
+        row.set_started(run.job_id);
         Ok(())
     }
 
@@ -186,7 +267,7 @@ impl Engine {
             return Ok(NewRun { job_id: Some(tree_id(row.id, tick)), ..run });
         }
         let overlap = Overlap::parse(&row.overlap).unwrap_or(Overlap::Skip);
-        if row.queued > 0 || self.is_open(row.last_job_id).await? {
+        if row.queued > 0 || !self.open_trees(row).await?.is_empty() {
             match overlap {
                 Overlap::Skip => {
                     return Ok(NewRun { state: RunState::Skipped, reason: Some("overlap"), ..run });
@@ -202,16 +283,18 @@ impl Engine {
     }
 
     async fn cancel_previous(&self, row: &ScheduleRow) -> Result<()> {
-        let Some(previous) = row.last_job_id else { return Ok(()) };
-        let canceled = async {
-            let caller = self.schedule_caller(row).await?;
-            self.cancel_job(&caller, previous, None).await
-        };
-        match canceled.await {
-            // Complete or deleted by now, or the owner may not cancel it: then creating is refused, too.
-            Err(Error::Problem(problem)) if problem.status < 500 => Ok(()),
-            other => other,
+        for previous in self.open_trees(row).await? {
+            let canceled = async {
+                let caller = self.schedule_caller(row).await?;
+                self.cancel_job(&caller, previous, None).await
+            };
+            match canceled.await {
+                // Complete or deleted by now, or the owner may not cancel it: then creating is refused, too.
+                Err(Error::Problem(problem)) if problem.status < 500 => {}
+                other => other?,
+            }
         }
+        Ok(())
     }
 
     /// Creates the tree of a run; a refusal is the run's result.
@@ -281,11 +364,15 @@ impl Engine {
         Ok(!jobs::ids_in_use(&self.0.core.pools.read, &[tree_id(schedule_id, tick)]).await?.is_empty())
     }
 
-    /// Returns true if a tree exists and is not complete.
-    async fn is_open(&self, root_id: Option<Uuid>) -> Result<bool> {
-        let Some(root_id) = root_id else { return Ok(false) };
-        let trees = self.0.core.read_trees(&[root_id]).await?;
-        Ok(trees.first().is_some_and(|root| root.status != JobStatus::Completed))
+    /// Previous trees that are not complete. A tree by hand does not hide that of the last tick.
+    async fn open_trees(&self, row: &ScheduleRow) -> Result<Vec<Uuid>> {
+        let mut previous: Vec<Uuid> = row.last_tick_job_id.into_iter().chain(row.last_job_id).collect();
+        previous.dedup();
+        if previous.is_empty() {
+            return Ok(previous);
+        }
+        let trees = self.0.core.read_trees(&previous).await?;
+        Ok(trees.iter().filter(|root| root.status != JobStatus::Completed).map(|root| root.id).collect())
     }
 }
 
@@ -318,6 +405,18 @@ fn tree_id(schedule_id: Uuid, tick: OffsetDateTime) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
+/// Next tick as stored, if it is one. A new version of the server can have other rules of the time zone, and a stored tick
+/// can have a run if the clock was set back: then the first tick after the last run, or since the last change.
+fn stored_tick(ticks: &Ticks, row: &ScheduleRow) -> Option<OffsetDateTime> {
+    let next = row.next_at?;
+    let is_done = row.last_tick.is_some_and(|last| next <= last);
+    if next > row.now || (ticks.has(next) && !is_done) {
+        return Some(next);
+    }
+    let after = row.last_tick.map_or(row.updated_at, |last| last.max(row.updated_at));
+    tick_from(ticks, row, after)
+}
+
 /// Ticks of a schedule that are due.
 #[derive(Debug, PartialEq, Eq)]
 struct Due {
@@ -329,11 +428,11 @@ struct Due {
 }
 
 impl Due {
-    fn of(ticks: &Ticks, row: &ScheduleRow) -> Self {
+    fn of(ticks: &Ticks, row: &ScheduleRow, missed_age: Duration) -> Self {
         let Some(first) = row.next_at.filter(|first| *first <= row.now) else {
             return Self { missed: None, run: Vec::new(), next: row.next_at };
         };
-        let late = row.now - LATE;
+        let late = row.now - missed_age;
         let before_window = row.now - Duration::seconds(row.catch_up_window_seconds) - Duration::microseconds(1);
         let from = match CatchUp::parse(&row.catch_up) {
             _ if first > late => Some(first),

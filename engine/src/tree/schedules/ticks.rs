@@ -74,6 +74,11 @@ impl Ticks {
         OffsetDateTime::from_unix_timestamp_nanos(next.as_nanosecond()).ok()
     }
 
+    /// Returns true if there is a tick at this time.
+    pub(super) fn has(&self, at: OffsetDateTime) -> bool {
+        self.after(at - time::Duration::microseconds(1)) == Some(at)
+    }
+
     fn find(&self, wall: DateTime, inclusive: bool) -> Option<DateTime> {
         let whole = wall.with().subsec_nanosecond(0).build().ok()?;
         self.cron.find_next_occurrence(&whole, inclusive).ok()

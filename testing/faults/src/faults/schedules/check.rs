@@ -9,7 +9,8 @@ use domain::{
 
 use super::{HOUR, SERVERS, plan::Planned};
 
-/// Age in seconds from which a tick counts as missed.
+/// Least age in seconds of a tick that counts as missed. A server that works on other schedules gives ticks more time, as
+/// long as it works on them: then they have runs of their own, which every policy permits.
 const LATE: i64 = 5;
 /// Seconds of the database's clock within which what was decided is written.
 const SOON: i64 = 120;
