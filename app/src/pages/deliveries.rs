@@ -113,7 +113,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
                     <td role="cell" class="fit">{badge(one.state)}</td>
                     {tree}
                     <td role="cell" class="wrap" data-label="Last response">{last.map_or_else(|| "None yet".to_owned(), answer)}</td>
-                    <td role="cell" data-label="Tries">
+                    <td role="cell" data-label="Last try">
                         {last.map_or_else(|| "Not yet".into_any(), |last| ago(last.at).into_any())}
                         {(one.tries.len() > 1).then(|| view! { " " <span class="sub">{format!("({}\u{a0}times)", one.tries.len())}</span> })}
                     </td>
@@ -124,7 +124,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
             }
         })
         .collect_view();
-    let mut heads = Vec::from(words(["Endpoint", "Status", "Last response", "Tries", "Next try"]));
+    let mut heads = Vec::from(words(["Endpoint", "Status", "Last response", "Last try", "Next try"]));
     if trees {
         heads.insert(2, Words("About"));
     }

@@ -12,7 +12,7 @@ mod path;
 
 use crate::speech::grouped;
 use domain::{
-    Document, Item, ItemState,
+    Document, Item, ItemState, Time,
     item::{Attempt, EndedAs, MaxFailures},
     query::topic::Topic,
 };
@@ -265,7 +265,10 @@ fn why(item: &Item) -> Option<AnyView> {
             ("rate_limit", _) => "Waiting for the rate limit".to_owned(),
             _ => "Waiting for a worker".to_owned(),
         };
-        let detail = detail.map(|detail| format!(". {}", detail.trim_end_matches('.')));
+        let detail = detail.map(|detail| match last_claim(&waiting.reason, &detail) {
+            Some((sentence, at)) => view! { ". " {sentence} " since " {clock(at)} }.into_any(),
+            None => format!(". {}", detail.trim_end_matches('.')).into_any(),
+        });
         let before = if waiting.reason == "event" { " until " } else { ", " };
         let until = waiting.until.map(|at| view! { {before} {clock(at)} });
         return Some(
@@ -309,6 +312,12 @@ fn of(item: &Item, failures: i32) -> String {
     }
 }
 
+/// Sentence and time of `No worker has asked for mail since 2026-11-20T13:03:00Z.`: the page shows the reader's own clock.
+fn last_claim(reason: &str, detail: &str) -> Option<(String, Time)> {
+    let (sentence, at) = detail.trim_end_matches('.').rsplit_once(" since ").filter(|_| reason == "not_claimed")?;
+    Some((sentence.to_owned(), Time::parse(at)?))
+}
+
 /// List of names, truncated after the third.
 fn brief_list(detail: &str) -> String {
     let names: Vec<&str> = detail.split(", ").collect();
@@ -342,5 +351,14 @@ mod tests {
         let detail = format!("Waits for {}.", names.join(", "));
         assert_eq!(brief_list(&detail), "Waits for site-0, site-1, site-2 and 37 more");
         assert_eq!(brief_list("Waits for a, b."), "Waits for a, b.");
+    }
+
+    #[test]
+    fn only_a_missing_worker_has_a_time_in_its_sentence() {
+        let detail = "No worker has asked for mail since 2026-11-20T13:03:00Z.";
+        let at = Time::parse("2026-11-20T13:03:00Z").expect("a time");
+        assert_eq!(last_claim("not_claimed", detail), Some(("No worker has asked for mail".to_owned(), at)));
+        assert_eq!(last_claim("not_claimed", "No worker has asked for mail yet."), None);
+        assert_eq!(last_claim("event", detail), None);
     }
 }

@@ -239,7 +239,7 @@ fn row(job: &Job) -> impl IntoView + use<> {
                 </span>
             </td>
             <td role="cell" class="num" data-label="Failed">{grouped(counts.dead)}</td>
-            <td role="cell" data-label="Owner">{job.owner.name.clone()}</td>
+            <td role="cell" class="who" data-label="Owner" title=job.owner.name.clone()>{job.owner.name.clone()}</td>
             <td role="cell" class="num" data-label="Created">{ago(job.created_at)}</td>
         </tr>
     }

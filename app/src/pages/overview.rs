@@ -89,7 +89,7 @@ impl Kpi {
             <span class="kpi-value">
                 {self.value} {(!self.unit.is_empty()).then(|| view! { " " <small>{self.unit}</small> })}
             </span>
-            <span class="kpi-note">{self.note}</span>
+            {(!self.note.is_empty()).then(|| view! { <span class="kpi-note">{self.note}</span> })}
         };
         match self.to {
             Some(to) => view! {

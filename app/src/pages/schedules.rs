@@ -109,7 +109,7 @@ fn table(page_data: &Schedules) -> AnyView {
                     <td role="cell" data-label="Last run">
                         {last.map_or_else(|| "Not yet".into_any(), |run| result(run, &page_data.jobs))}
                     </td>
-                    <td role="cell" data-label="By">{one.owner.name.clone()}</td>
+                    <td role="cell" class="who" data-label="By" title=one.owner.name.clone()>{one.owner.name.clone()}</td>
                 </tr>
             }
         })

@@ -105,40 +105,34 @@ pub fn page(page_data: &JobTypePageData) -> Page {
     let name = it.name.clone();
     let verb = if it.paused { "resume" } else { "pause" };
     let pause = page_data.admin.then(|| {
-        let text = if it.paused {
-            "Nothing new starts while it is paused."
-        } else {
-            "Pausing starts nothing new. Items in progress finish."
-        };
         view! {
-            <form class="actions" method="post" action=format!("/types/{name}/{verb}")>
+            <form method="post" action=format!("/types/{name}/{verb}")>
                 <button class="btn" type="submit">{if it.paused { "Resume" } else { "Pause" }}</button>
-                <span class="sub">{text}</span>
             </form>
         }
     });
-    let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
-    let spec = it;
-    let retain = spec.retain_seconds.map_or_else(|| "forever".to_owned(), |seconds| duration(seconds as f64));
-    let steps = if spec.steps.is_empty() { "none".to_owned() } else { spec.steps.join(", ") };
+    let effect = if it.paused {
+        "Nothing new starts while it is paused."
+    } else {
+        "Pausing starts nothing new. Items in progress finish."
+    };
     breadcrumbs(&[("/types", "Job types")], name.as_str());
     let content = view! {
-        <div class="page-head">
-            <h1>{name.clone()}</h1>
-            <span id="state" data-refresh="" data-topics="types">
-                {badge(spec.paused)}
-            </span>
+        <div class="stack-1" id="state" data-refresh="" data-topics="types">
+            <div class="job-title">
+                <h1>{name.clone()}</h1>
+                {badge(it.paused)}
+                <div class="actions">
+                    <a class="btn" href=address("/jobs/new", &[("type", name.as_str())])>"Start a job"</a>
+                    <a class="btn" href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Jobs"</a>
+                    <a class="btn" href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Failures"</a>
+                    {pause}
+                </div>
+            </div>
+            {page_data.admin.then(|| note(effect))}
         </div>
         {flash(page_data.flash.as_deref())}
-        <p class="actions">
-            <a href=address("/jobs/new", &[("type", name.as_str())])>"Start a job"</a>
-            <a href=rows_of("/jobs", List::Jobs, vec![Term::is("type", &name)])>"Jobs"</a>
-            <a href=rows_of("/dead", List::Dead, vec![Term::is("type", &name)])>"Failures"</a>
-            {page_data.has_template.then(|| templates::links(&name))}
-        </p>
-        <div id="pause" data-refresh="">
-            {pause}
-        </div>
+        {page_data.has_template.then(|| view! { <p>{templates::links(&name)}</p> })}
         <div class="stack gap-4" id="activity" data-refresh="" data-topics="overview">
             {chart::ranges(&format!("/types/{name}"), page_data.history.range)}
             <div class="grid">
@@ -146,36 +140,40 @@ pub fn page(page_data: &JobTypePageData) -> Page {
                 <div class="c4">{chart::durations(&page_data.history)}</div>
             </div>
         </div>
-        {if page_data.admin { change(page_data) } else { note("Only admins change job types.") }}
-        {section(
-            "details",
-            "Settings",
-            view! {
-                <dl class="facts">
-                    {fact("Executor", executor(it).into_any())} {fact("Delivery", spec.delivery.as_str().replace('_', " ").into_any())}
-                    {fact("Max. attempts", budget(it).into_any())} {fact("Concurrency limit", cap(spec.concurrency).into_any())}
-                    {fact("Rate limit", rate(spec.rate_limit.as_ref()).into_any())}
-                    {fact("Concurrency limit per key", key_limit(spec.concurrency_by.as_ref()).into_any())}
-                    {fact("Takes turns by", spec.fair_by.clone().unwrap_or_else(|| "tree".to_owned()).into_any())}
-                    {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(spec.heartbeat_seconds).into_any())}
-                    {spec.executor.timeout_seconds.map(|seconds| fact("Response time limit", duration(seconds).into_any()))}
-                    {spec.run_timeout_seconds.map(|seconds| fact("Time limit per attempt", duration(seconds).into_any()))}
-                    {fact("Steps", steps.into_any())} {fact("Kept after completion", retain.into_any())}
-                    {fact("Idempotency-Key", if spec.require_idempotency_key { "required" } else { "optional" }.into_any())}
-                    {fact("Changed", clock(it.updated_at).into_any())} {fact("Version", it.version.to_string().into_any())}
-                </dl>
-                {spec.payload_schema.as_ref().map(|schema| view! {
-                    <details>
-                        <summary>"Payload schema"</summary>
-                        <pre class="document" tabindex="0">{schema.text().to_owned()}</pre>
-                    </details>
-                })}
-            }
-            .into_any(),
-        )}
+        {if page_data.admin { change(page_data) } else { settings(it) }}
     }
     .into_any();
     Page { title: name, nav_section: NavSection::Types, content, is_live: false }
+}
+
+/// Settings as text, for people who may not change them.
+fn settings(it: &JobType) -> AnyView {
+    let fact = |term: &'static str, value: AnyView| view! { <div><dt>{term}</dt> <dd>{value}</dd></div> };
+    let retain = it.retain_seconds.map_or_else(|| "forever".to_owned(), |seconds| duration(seconds as f64));
+    let steps = if it.steps.is_empty() { "none".to_owned() } else { it.steps.join(", ") };
+    let facts = view! {
+        <dl class="facts">
+            {fact("Executor", executor(it).into_any())} {fact("Delivery", it.delivery.as_str().replace('_', " ").into_any())}
+            {fact("Max. attempts", budget(it).into_any())} {fact("Concurrency limit", cap(it.concurrency).into_any())}
+            {fact("Rate limit", rate(it.rate_limit.as_ref()).into_any())}
+            {fact("Concurrency limit per key", key_limit(it.concurrency_by.as_ref()).into_any())}
+            {fact("Takes turns by", it.fair_by.clone().unwrap_or_else(|| "tree".to_owned()).into_any())}
+            {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(it.heartbeat_seconds).into_any())}
+            {it.executor.timeout_seconds.map(|seconds| fact("Response time limit", duration(seconds).into_any()))}
+            {it.run_timeout_seconds.map(|seconds| fact("Time limit per attempt", duration(seconds).into_any()))}
+            {fact("Steps", steps.into_any())} {fact("Kept after completion", retain.into_any())}
+            {fact("Idempotency-Key", if it.require_idempotency_key { "required" } else { "optional" }.into_any())}
+            {fact("Changed", clock(it.updated_at).into_any())} {fact("Version", it.version.to_string().into_any())}
+        </dl>
+        {it.payload_schema.as_ref().map(|schema| view! {
+            <details>
+                <summary>"Payload schema"</summary>
+                <pre class="document" tabindex="0">{schema.text().to_owned()}</pre>
+            </details>
+        })}
+    }
+    .into_any();
+    view! { {note("Only admins change job types.")} {section("details", "Settings", facts)} }.into_any()
 }
 
 /// Page of a new type.

@@ -264,9 +264,12 @@ async fn only_admins_see_and_send_the_forms_and_types_are_copied_and_deleted() {
     }
     let page = grace.get("/types/full").await.text;
     assert!(!page.contains("id=\"change\"") && !page.contains("hidden-"), "{page}");
+    assert!(page.contains("id=\"details\""), "{page}");
     assert!(!grace.get("/types").await.text.contains("/new-type"));
 
     let admin = server.admin().await;
+    // The form has all settings already.
+    assert!(!admin.get("/types/full").await.text.contains("id=\"details\""));
     let copy = shown(&admin.get("/new-type?from=full").await.text);
     assert_eq!(location(&admin.form("/types", &with(&copy, &[("name", "copy")])).await), "/types/copy?did=created");
     let copied = server.get("/api/v1/job-types/copy").await.expect(200);

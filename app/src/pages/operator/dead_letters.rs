@@ -217,7 +217,7 @@ fn empty_list(page_data: &Items) -> AnyView {
     }
     if page_data.list_filter.is_empty() {
         let text = "Items that run out of retries appear here, grouped by error, with everything you need to fix and retry them.";
-        return empty("Nothing has failed", text, view! { <a class="btn" href="/jobs">"Jobs"</a> }.into_any());
+        return empty("Nothing has failed", text, view! { <a class="btn" href="/jobs">"See jobs"</a> }.into_any());
     }
     let clear = view! { <a class="btn" href=page_data.list_filter.everything()>"Clear filter"</a> };
     empty("No failed items match", "Someone may have retried them.", clear.into_any())
