@@ -53,8 +53,8 @@ struct Event {
 
 impl Engine {
     /// Sends an item the event that it waits for: it is available again, or scheduled if it was postponed meanwhile, and its
-    /// next claim carries the event. 409 `not_waiting` or `other_event` if it does not wait for this event; 422 if the data does not fit the form. A repeat
-    /// with the same key has no effect.
+    /// next claim carries the event. 409 `not_waiting` or `other_event` if it does not wait for this event; 422 if the data
+    /// does not fit the form. A repeat with the same key has no effect.
     pub async fn send_event(
         &self,
         caller: &Caller,

@@ -92,7 +92,8 @@ impl SerializeQueues {
 }
 
 /// Removes final items from their serialize queues and releases the next item of each queue: it is available, or
-/// scheduled if its run_after is ahead. The queues are locked. Items of canceled jobs end instead, and the item behind them is the next candidate.
+/// scheduled if its run_after is ahead. The queues are locked. Items of canceled jobs end instead, and the item behind
+/// them is the next candidate.
 pub(crate) async fn release_next(core: &Core, tx: &mut Tx, rows: &mut EndingRows) -> Result<()> {
     let mut freed = std::mem::take(&mut rows.freed);
     let (mut ready, mut deferred): (Vec<ReadyRow>, Vec<DeferredRow>) = (Vec::new(), Vec::new());

@@ -2420,7 +2420,10 @@ export interface components {
              *     `reason` or `text` (name, key or metadata).
              */
             matched: string;
-            /** @description The page that shows it. */
+            /**
+             * @description The page that shows it. For an export, and a file of someone else that no job was made of: the download of its
+             *     content.
+             */
             path: string;
             /** @description Display name. */
             title: string;
