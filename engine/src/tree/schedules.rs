@@ -202,7 +202,7 @@ impl Engine {
             let same_times = (&row.cron, &row.time_zone, row.starts_at, row.ends_at, row.paused)
                 == (&before.cron, &before.time_zone, before.starts_at, before.ends_at, before.paused);
             if !same_times {
-                row.last_tick = engine.run_due_before_change(&mut tx, &before).await?;
+                row.last_tick = Box::pin(engine.run_due_before_change(&mut tx, &before)).await?;
                 row.next_at = first_tick(&row)?;
             }
             schedules::update(&mut tx, &row).await?;
