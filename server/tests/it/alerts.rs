@@ -177,7 +177,7 @@ async fn many_failures_alert_stays_while_another_item_fails() {
     end(&again, "result", json!({})).await;
     let waits = format!("/api/v1/items/{}", id(&other["item"]));
     until(async || server.get(&waits).await.expect(200)["state"] == "available").await;
-    let hour = std::time::Duration::from_secs(3_600);
+    let hour = std::time::Duration::from_hours(1);
     let thresholds = engine::AlertThresholds { unclaimed_after: hour, quiet_after: hour };
     let evaluate = async || server.running.app.engine.evaluate_alerts(thresholds).await.expect("evaluated");
     evaluate().await;
