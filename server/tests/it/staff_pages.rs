@@ -323,7 +323,7 @@ async fn job_type_page_pauses_edits_and_detects_conflicts() {
     let limited = server.get("/api/v1/job-types/a").await.expect(200);
     assert_eq!(limited["rate_limit"], json!({"count": 10, "per_seconds": 60, "key": "/customer"}));
     assert_eq!(limited["concurrency_by"], json!({"key": "/customer", "limit": 2}));
-    let page = admin.get("/types/a").await.text;
+    let page = server.person("sam", "support").await.get("/types/a").await.text;
     assert!(page.contains("10 in 1 min, per /customer") && page.contains("2 per /customer"), "{page}");
     let late = send(fields("4")).await;
     assert!(late.status == 422 && late.text.contains("Somebody changed the job type meanwhile"), "{}", late.text);
