@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::{
-    paths, programs,
+    paths,
     setup::{self, Need},
     step::{self, cargo},
 };
@@ -77,29 +77,26 @@ pub(crate) fn run(length: &Length) -> Result<()> {
         more.extend(number.into_iter().flat_map(|number| [name.to_owned(), number.to_string()]));
     }
     more.extend(["--out".to_owned(), paths::root().join("docs/promises.md").display().to_string()]);
-    // Like a release, because the table shows times.
-    let mut build = cargo(["build", "--release", "--package", "faults", "--package", "server"]);
-    build.args(WITH_FAILPOINTS);
-    run_faults(name, &more, build, "release")
+    run_faults(name, &more)
 }
 
 /// Faults of every build, in about three minutes: killed processes, PostgreSQL and RabbitMQ outages, a full disk, cut
 /// connections, forged requests, an aborted upload, and deliberately broken servers, which test the checker itself.
 const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6";
 
-/// Runs the faults of every build with unoptimized programs, most of which the tests have built; the table stays
-/// unchanged. Build machines are shared: being too slow twice is only reported; a broken promise fails the build.
+/// Runs the faults of every build; the table stays unchanged. Build machines are shared: being too slow twice is only
+/// reported; a broken promise fails the build.
 pub(crate) fn quick() -> Result<()> {
-    let mut build = cargo(["build", "--bin", "faults", "--bin", "treeline-server"]);
-    build.args(programs::WORKSPACE).args(WITH_FAILPOINTS);
-    run_faults("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned), build, "debug")
+    run_faults("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
 }
 
-const WITH_FAILPOINTS: [&str; 2] = ["--features", "server/failpoints"];
-
-fn run_faults(length: &str, more: &[String], build: Command, built: &str) -> Result<()> {
+fn run_faults(length: &str, more: &[String]) -> Result<()> {
+    // Together, so that the server is compiled once.
+    let parts = ["--package", "faults", "--package", "server", "--features", "server/failpoints"];
+    let mut build = cargo(["build", "--release"]);
+    build.args(parts);
     step::run("build a server that can crash, and the faults", build)?;
-    let target = paths::target()?.join(built);
+    let target = paths::target()?.join("release");
     // The next ordinary build replaces the program; this copy stays.
     let server = target.join("treeline-server-failpoints");
     std::fs::copy(target.join("treeline-server"), &server)?;
