@@ -16,7 +16,7 @@ pub enum AlertKind {
     DeadLetters,
     /// Ten failures or more of an item that is retried without limit.
     ManyFailures,
-    /// A worker handed in a result after the job was cancelled.
+    /// A worker handed in a result after the job was canceled.
     EndingRefused,
     /// An open tree without progress for an hour.
     Stalled,
