@@ -20,13 +20,13 @@ use crate::{
 
 use super::super::Engine;
 
-/// Maximum number of groups in an event, the largest first; `dead` counts all of them.
+/// Maximum number of groups in an event, the latest failures first; `dead` counts all of them.
 const GROUPS: i64 = 200;
 /// Maximum number of dead items in an event.
 const NEWEST: i64 = 20;
 
 impl Engine {
-    /// Error groups of an owner or of all owners, the largest first, and the number of dead items in all of them.
+    /// Error groups of an owner or of all owners, the latest failures first, and the number of dead items in all of them.
     pub async fn failures_of(&self, owner_id: Option<Uuid>) -> Result<(Vec<ErrorGroup>, i64)> {
         let query = GroupQuery { owner_id, limit: GROUPS, ..GroupQuery::default() };
         Ok(job_views::owner_groups(self.0.core.pools.reads().await, &query).await?)

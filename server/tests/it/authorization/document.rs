@@ -10,8 +10,8 @@ use super::{
 /// Text above the table.
 const HEAD: &str = "# Who may do what
 
-Generated from the table in `server/tests/it/authorization/table.rs`, which a test holds against the OpenAPI document and against a running
-server: every operation is asked by every kind of caller. After a change of the table, write this page anew with
+Generated from the table in `server/tests/it/authorization/table.rs`, which a test compares with the OpenAPI document and with a running
+server: every kind of caller sends every operation. After you change the table, regenerate this page with
 `TREELINE_WRITE_DOCS=1 cargo test -p server --test it authorization`.
 
 The columns are callers. A **user** asks about their own things, an **other user** about the user's; **support** and **admin** are people of these
