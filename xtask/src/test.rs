@@ -37,7 +37,7 @@ pub(crate) fn all() -> Result<()> {
     faults::quick()
 }
 
-/// Runs all Rust tests: four at once, because they wait more than they compute, and then those that measure.
+/// Runs all Rust tests: three at once, because they wait more than they compute, and then those that measure.
 fn tests(postgres: &Throwaway) -> Result<()> {
     let with = |cargo_options: &[&str], options: &[&str]| {
         let mut tests = cargo(["test"]);
@@ -45,7 +45,7 @@ fn tests(postgres: &Throwaway) -> Result<()> {
         tests.env(TEST_POSTGRES, postgres.url()).env_remove("DATABASE_URL");
         tests
     };
-    step::show("test", with(&["--no-fail-fast"], &["--test-threads=4", "--skip", MEASURED_ALONE]))?;
+    step::show("test", with(&["--no-fail-fast"], &["--test-threads=3", "--skip", MEASURED_ALONE]))?;
     step::show("measure statements", with(&["--test", "it"], &["--test-threads=1", MEASURED_ALONE]))
 }
 

@@ -6,7 +6,7 @@ use server::config::Config;
 
 use crate::{
     bulk::id,
-    callbacks::{deliveries, done, once, quick, quick_server, statuses},
+    callbacks::{deliveries, done, once, patient_server, quick, quick_server, statuses},
     retention::until,
     support::{Api, Server, receiver::Receiver},
 };
@@ -216,12 +216,7 @@ async fn callback_is_repeated_unchanged_after_crash_before_record() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tree_is_retained_until_its_callback_is_delivered() {
-    // The receiver answers only after the tree was checked, which takes longer on a busy machine.
-    let server = Server::start_with(|config| {
-        quick(config);
-        config.outbound.callback_timeout_seconds = 60.0;
-    })
-    .await;
+    let server = patient_server().await;
     let mut receiver = Receiver::start().await;
     server.put("/api/v1/job-types/brief", json!({"retain_seconds": 0})).await.expect(201);
     let job = json!({"type": "brief", "sealed": true, "on_completed": {"url": receiver.url("/"), "secret": "s3cret-of-the-owner"}});

@@ -23,11 +23,24 @@ use crate::{
 pub(crate) fn quick(config: &mut Config) {
     config.callback_allow = "127.0.0.1".parse().expect("a list");
     config.outbound.callback_retry_seconds = 0.05;
-    config.outbound.callback_timeout_seconds = 1.0;
+    config.outbound.callback_timeout_seconds = 5.0;
 }
 
 pub(crate) async fn quick_server() -> Server {
-    let server = Server::start_with(quick).await;
+    server_with(quick).await
+}
+
+/// Starts a server for receivers that answer only after the test has done other things.
+pub(crate) async fn patient_server() -> Server {
+    let settings = |config: &mut Config| {
+        quick(config);
+        config.outbound.callback_timeout_seconds = 60.0;
+    };
+    server_with(settings).await
+}
+
+async fn server_with(settings: impl FnOnce(&mut Config)) -> Server {
+    let server = Server::start_with(settings).await;
     server.put("/api/v1/job-types/a", json!({"max_failures": 1})).await.expect(201);
     server
 }
@@ -127,7 +140,7 @@ async fn completed_tree_sends_callback() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_completion_sends_callback() {
-    let server = quick_server().await;
+    let server = patient_server().await;
     let mut receiver = Receiver::start().await;
     let url = receiver.url("/");
     let tree = async |mut job: Value| {
@@ -323,7 +336,7 @@ async fn abandoned_callback_raises_an_alert() {
 
 #[tokio::test]
 async fn reopened_tree_sends_only_the_latest_callback() {
-    let server = quick_server().await;
+    let server = patient_server().await;
     let mut receiver = Receiver::start().await;
     let job =
         json!({"type": "a", "sealed": true, "items": [{"payload": 1}], "on_completed": {"url": receiver.url("/")}});
