@@ -6,7 +6,7 @@ use server::config::Config;
 
 use crate::{
     bulk::id,
-    callbacks::{deliveries, done, once, patient_server, quick, quick_server, statuses},
+    callbacks::{deliveries, done, once, quick, quick_server, server_for_late_answers, statuses},
     retention::until,
     support::{Api, Server, receiver::Receiver},
 };
@@ -216,7 +216,7 @@ async fn callback_is_repeated_unchanged_after_crash_before_record() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tree_is_retained_until_its_callback_is_delivered() {
-    let server = patient_server().await;
+    let server = server_for_late_answers().await;
     let mut receiver = Receiver::start().await;
     server.put("/api/v1/job-types/brief", json!({"retain_seconds": 0})).await.expect(201);
     let job = json!({"type": "brief", "sealed": true, "on_completed": {"url": receiver.url("/"), "secret": "s3cret-of-the-owner"}});

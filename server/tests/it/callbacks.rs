@@ -31,7 +31,7 @@ pub(crate) async fn quick_server() -> Server {
 }
 
 /// Starts a server for receivers that answer only after the test has done other things.
-pub(crate) async fn patient_server() -> Server {
+pub(crate) async fn server_for_late_answers() -> Server {
     let settings = |config: &mut Config| {
         quick(config);
         config.outbound.callback_timeout_seconds = 60.0;
@@ -140,7 +140,7 @@ async fn completed_tree_sends_callback() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_completion_sends_callback() {
-    let server = patient_server().await;
+    let server = server_for_late_answers().await;
     let mut receiver = Receiver::start().await;
     let url = receiver.url("/");
     let tree = async |mut job: Value| {
@@ -336,7 +336,7 @@ async fn abandoned_callback_raises_an_alert() {
 
 #[tokio::test]
 async fn reopened_tree_sends_only_the_latest_callback() {
-    let server = patient_server().await;
+    let server = server_for_late_answers().await;
     let mut receiver = Receiver::start().await;
     let job =
         json!({"type": "a", "sealed": true, "items": [{"payload": 1}], "on_completed": {"url": receiver.url("/")}});

@@ -162,6 +162,7 @@ impl Model {
         let was = item.phase;
         let item = &mut self.items[at];
         item.stale &= !renew;
+        item.renewed |= renew;
         if restart {
             item.step = None;
             item.event = None;

@@ -39,6 +39,8 @@ pub(crate) struct Item {
     pub(crate) later: bool,
     /// True if its expires_at has passed.
     pub(crate) stale: bool,
+    /// True if a retry gave it an expires_at that is ahead.
+    pub(crate) renewed: bool,
     /// Number of the arrival whose payload it has, if it has a debounce key.
     pub(crate) arrival: Option<usize>,
     /// Item that fed it.
@@ -211,6 +213,7 @@ impl Model {
             priority: new.priority,
             later: new.later,
             stale: new.stale,
+            renewed: false,
             arrival: None,
             source: None,
             attempts: 0,
@@ -237,11 +240,11 @@ impl Model {
         }
     }
 
-    /// `debounce`: item that takes the payloads of items with this key.
+    /// `debounce`: item that takes the payloads of items with this key. These never expire, so they outlast one that does.
     pub(crate) fn debounce_target(&self, job_type: usize, key: u8) -> Option<usize> {
         let (.., at) = *self.debounced.iter().rfind(|last| (last.0, last.1) == (job_type, key))?;
         let item = &self.items[at];
-        let waits = matches!(item.phase, Phase::Due | Phase::Scheduled) && item.attempts == 0;
+        let waits = matches!(item.phase, Phase::Due | Phase::Scheduled) && item.attempts == 0 && !item.renewed;
         (waits && !self.trees[self.jobs[item.job].tree].removed).then_some(at)
     }
 
