@@ -162,7 +162,8 @@ impl Model {
         let was = item.phase;
         let item = &mut self.items[at];
         item.stale &= !renew;
-        item.renewed |= renew;
+        // A retry of an item that waits leaves the expiry of its place in the queue.
+        item.renewed |= renew && matches!(was, Phase::Final(_));
         if restart {
             item.step = None;
             item.event = None;

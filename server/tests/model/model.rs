@@ -39,7 +39,7 @@ pub(crate) struct Item {
     pub(crate) later: bool,
     /// True if its expires_at has passed.
     pub(crate) stale: bool,
-    /// True if a retry gave it an expires_at that is ahead.
+    /// True if its place in the queue has an expires_at that is ahead, from a retry.
     pub(crate) renewed: bool,
     /// Number of the arrival whose payload it has, if it has a debounce key.
     pub(crate) arrival: Option<usize>,
