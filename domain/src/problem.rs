@@ -58,7 +58,7 @@ codes! {
     IdInUse = "id_in_use", 409, "The id is in use";
     JobSealed = "job_sealed", 409, "The job is sealed";
     JobIsFed = "job_is_fed", 409, "The job is fed by its parent";
-    JobCancelled = "job_cancelled", 409, "The job is cancelled";
+    JobCancelled = "job_cancelled", 409, "The job is canceled";
     JobCompleted = "job_completed", 409, "The job is complete";
     JobNotComplete = "job_not_complete", 409, "The job is not complete";
     NotRoot = "not_root", 409, "The job is not a root";

@@ -97,7 +97,6 @@ enum Command {
     /// generated in the data folder
     RotateKey,
     /// Run a PostgreSQL until standard input closes
-    #[command(hide = true)]
     Postgres(postgres::Arguments),
 }
 

@@ -72,7 +72,7 @@ enum Command {
     /// Show a job with everything below it.
     Job {
         id: Uuid,
-        /// Show a progress bar until it is complete; exit 3 if partial, 4 if failed or cancelled.
+        /// Show a progress bar until it is complete; exit 3 if partial, 4 if failed or canceled.
         #[arg(long)]
         watch: bool,
     },
@@ -147,7 +147,7 @@ struct UploadOptions {
     /// Display name of the job; by default the name of the file.
     #[arg(long)]
     name: Option<String>,
-    /// Show a progress bar until the job is complete; exit 3 if partial, 4 if failed or cancelled.
+    /// Show a progress bar until the job is complete; exit 3 if partial, 4 if failed or canceled.
     #[arg(long)]
     watch: bool,
     /// Format of the file (csv, ndjson, json, lines, xlsx, none); by default it is detected.

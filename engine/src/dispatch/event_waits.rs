@@ -203,7 +203,7 @@ async fn refuse_ended_job(core: &Core, tx: &mut Tx, wait: &LockedWait, item_id: 
         None => Err(Error::refuse(Code::JobRemoved, "The job was removed.")),
         Some(job_state) if job_state.deleted => Err(Error::refuse(Code::JobRemoved, "The job was removed.")),
         Some(job_state) if job_state.cancelled => {
-            Err(Error::refuse(Code::JobCancelled, "The job, or one above it, is cancelled."))
+            Err(Error::refuse(Code::JobCancelled, "The job, or one above it, is canceled."))
         }
         Some(job_state) if job_state.after_failed => Err(not_waiting(core, item_id).await?),
         Some(_) => Ok(()),

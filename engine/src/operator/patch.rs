@@ -283,7 +283,7 @@ impl Core {
         }
         patch::write_items(&mut tx, &[row]).await?;
         let requeued = self.requeue(&mut tx, old.job_key, &[row]).await?;
-        let Some(requeued) = requeued else { return Err(Error::refuse(Code::JobCancelled, "The job is cancelled.")) };
+        let Some(requeued) = requeued else { return Err(Error::refuse(Code::JobCancelled, "The job is canceled.")) };
         if requeued.moved == 0 {
             return Ok(None);
         }

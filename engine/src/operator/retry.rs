@@ -234,18 +234,20 @@ impl<'a> Batch<'a> {
 
     /// Removes the items from their current state. Items that cannot be removed are looked up.
     async fn take(&self, tx: &mut Tx) -> Result<Found> {
-        let mut ids: Vec<Uuid> = self.retries.iter().map(|retry| retry.item_id).collect();
-        ids.sort_unstable();
+        let mut waiting: Vec<_> = self.retries.iter().map(|retry| (retry.item_id, retry.expires_at)).collect();
+        waiting.sort_unstable();
+        let ids: Vec<Uuid> = waiting.iter().map(|item| item.0).collect();
         let past = item_changes::take_outcomes(tx, &ids).await?;
         let past: HashMap<Uuid, PreviousOutcome> = past.into_iter().map(|past| (past.item_id, past)).collect();
-        ids.retain(|id| !past.contains_key(id));
+        waiting.retain(|(id, _)| !past.contains_key(id));
         let mut hurried = HashSet::new();
         let mut finals = HashMap::new();
-        if !ids.is_empty() {
-            hurried = item_changes::make_due(tx, &ids).await?.into_iter().collect();
-            ids.retain(|id| !hurried.contains(id));
+        if !waiting.is_empty() {
+            hurried = item_changes::make_due(tx, &waiting).await?.into_iter().collect();
+            waiting.retain(|(id, _)| !hurried.contains(id));
         }
-        if !ids.is_empty() {
+        if !waiting.is_empty() {
+            let ids: Vec<Uuid> = waiting.iter().map(|item| item.0).collect();
             finals = item_changes::final_states(tx, &ids).await?;
         }
         Ok(Found { past, hurried, finals, superseded: HashSet::new(), now: items::now(tx).await? })
@@ -284,7 +286,7 @@ impl<'a> Batch<'a> {
         }
         for above in graph.with_ancestors(at) {
             if locked.get(graph.jobs[above].job_key)?.cancelled {
-                return Ok(Some(Problem::new(Code::JobCancelled, "The job, or one above it, is cancelled.")));
+                return Ok(Some(Problem::new(Code::JobCancelled, "The job, or one above it, is canceled.")));
             }
         }
         Ok(found.superseded.contains(&graph.root_id).then(|| {
@@ -374,7 +376,7 @@ impl<'a> Batch<'a> {
         let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
         let after = job_states::apply(tx, &deltas).await?;
         if after.len() != deltas.len() {
-            return Err(Error::Conflict("a job was cancelled"));
+            return Err(Error::Conflict("a job was canceled"));
         }
         error_groups::uncount(tx, &dead).await?;
         Ok(after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect())

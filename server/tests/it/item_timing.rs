@@ -103,6 +103,32 @@ async fn unclaimed_item_expires() {
     server.stop().await;
 }
 
+/// `manual-retry`: a later expiry of a retried item that waits holds, and an earlier one does too.
+#[tokio::test]
+async fn retry_changes_the_expiry_of_waiting_items() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let run_after = in_seconds(600.0).1;
+    let (soon, soon_text) = in_seconds(2.5);
+    let items = json!([{"run_after": run_after, "expires_at": soon_text}, {"run_after": run_after}]);
+    let job = id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201));
+    let page = server.get(&format!("/api/v1/items?job={job}")).await.expect(200);
+    let [mut extended, mut shortened] = [id(&page["data"][0]), id(&page["data"][1])];
+    if page["data"][0]["expires_at"].is_null() {
+        std::mem::swap(&mut extended, &mut shortened);
+    }
+    for (item, text) in [(&extended, in_seconds(600.0).1), (&shortened, soon_text)] {
+        server.post(&format!("/api/v1/items/{item}/retry"), json!({"expires_at": text})).await.expect(200);
+    }
+    until(&server, &job, |job| job["counts"]["expired"] == 1).await;
+    let expired = server.get(&format!("/api/v1/items/{shortened}")).await.expect(200);
+    assert_eq!(expired["state"], json!("expired"));
+    on_time(soon, at(&expired["finished_at"]));
+    let lives = server.get(&format!("/api/v1/items/{extended}")).await.expect(200);
+    assert_eq!(lives["state"], json!("available"));
+    server.stop().await;
+}
+
 /// `start-and-expiry`: an expired item is not claimable even before it is swept.
 #[tokio::test]
 async fn expired_item_is_not_claimed_before_the_sweep() {

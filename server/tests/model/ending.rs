@@ -162,8 +162,7 @@ impl Model {
         let was = item.phase;
         let item = &mut self.items[at];
         item.stale &= !renew;
-        // Known defect: a retry of an item that waits leaves the expiry of its place in the queue as it was.
-        item.renewed |= renew && matches!(was, Phase::Final(_));
+        item.renewed |= renew;
         if restart {
             item.step = None;
             item.event = None;

@@ -82,7 +82,7 @@ pub(super) fn refusal(job_state: &job_states::LockedJobState, command: &AddComma
     if job_state.deleted {
         Some(removed())
     } else if job_state.cancelled {
-        Some(Problem::new(Code::JobCancelled, "The job is cancelled and takes no more items."))
+        Some(Problem::new(Code::JobCancelled, "The job is canceled and takes no more items."))
     } else if job_state.sealed && adds {
         Some(Problem::new(Code::JobSealed, "The job is sealed and takes no more items. Create another job for them."))
     } else {

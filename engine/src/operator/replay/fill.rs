@@ -96,7 +96,7 @@ pub(super) async fn step(core: &Arc<Core>, root_id: Uuid, from: Uuid) -> Result<
     let deltas: Vec<(i64, Delta)> = deltas.into_iter().collect();
     let after = job_states::apply(&mut tx, &deltas).await?;
     if after.len() != deltas.len() {
-        return Err(Error::Conflict("a job was cancelled"));
+        return Err(Error::Conflict("a job was canceled"));
     }
     let dead = error_groups::count(core, &mut tx, &intake.dead()).await?;
     if !replays::advance(&mut tx, &copying, to).await? {

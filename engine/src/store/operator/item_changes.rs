@@ -101,14 +101,18 @@ pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Previou
     .await
 }
 
-/// Makes deferred items due now, except those that wait for events. Returns those that were deferred.
-pub async fn make_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+/// Makes deferred items due now, except those that wait for events, and gives them new expiries where there are some;
+/// `items` sorted by id. Returns those that were deferred.
+pub async fn make_due(tx: &mut Tx, items: &[(Uuid, Option<OffsetDateTime>)]) -> Result<Vec<Uuid>, sqlx::Error> {
+    let (ids, expires): (Vec<Uuid>, Vec<Option<OffsetDateTime>>) = items.iter().copied().unzip();
     sqlx::query_scalar!(
         "with pick as materialized (
            select item_id from deferred where item_id = any($1::uuid[]) and not for_event order by item_id for update)
-         update deferred set due_at = clock_timestamp() where item_id = any(array(select item_id from pick))
-         returning item_id",
-        item_ids
+         update deferred set due_at = clock_timestamp(),
+           expires_at = coalesce(($2::timestamptz[])[width_bucket(item_id, $1::uuid[])], expires_at)
+         where item_id = any(array(select item_id from pick)) returning item_id",
+        &ids,
+        &expires as &[Option<OffsetDateTime>]
     )
     .fetch_all(&mut **tx)
     .await
