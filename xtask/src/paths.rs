@@ -12,9 +12,14 @@ use anyhow::{Context, Result, ensure};
 /// Variable with the admin URL of the tests' PostgreSQL, in which each test creates its own database.
 pub(crate) const TEST_POSTGRES: &str = "TREELINE_TEST_POSTGRES";
 
-/// Root of the workspace.
+/// Root of the workspace in which Cargo runs this program. Copies of the repository that share a target directory share
+/// the program, too.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Path::new(&package).parent().unwrap_or(Path::new(".")).to_owned()
+    })
 }
 
 /// Cargo's target directory, including custom locations.
