@@ -70,7 +70,7 @@ pub struct Config {
     #[arg(long, env = "TREELINE_READ_URL", hide_env_values = true)]
     pub read_url: Option<Secret>,
 
-    /// Connections to PostgreSQL for requests and the engine; two more listen and hold locks
+    /// Maximum number of connections to PostgreSQL; a server uses two more to exchange hints with the others
     #[arg(long, env = "TREELINE_DB_POOL", default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=1000))]
     pub db_pool: u32,
 

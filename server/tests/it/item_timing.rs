@@ -109,7 +109,7 @@ async fn retry_changes_the_expiry_of_waiting_items() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     let run_after = in_seconds(600.0).1;
-    let (soon, soon_text) = in_seconds(2.5);
+    let (soon, soon_text) = in_seconds(4.0);
     let items = json!([{"run_after": run_after, "expires_at": soon_text}, {"run_after": run_after}]);
     let job = id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201));
     let page = server.get(&format!("/api/v1/items?job={job}")).await.expect(200);
