@@ -112,7 +112,7 @@ async fn main() -> ExitCode {
         Some(Command::ExpireAudit { older_than_days }) => expire_audit(line.config, older_than_days).await,
         Some(Command::SignInLink { user }) => sign_in_link(line.config, user).await,
         Some(Command::ResetFactors { user }) => reset_factors(line.config, &user).await,
-        Some(Command::Openapi { older }) => print_line(&server::http::openapi_document(older)).map_err(Into::into),
+        Some(Command::Openapi { older }) => print_line(server::http::openapi_document(older)).map_err(Into::into),
         Some(Command::SigningSecret { owner, job_type, audit, alerts }) => {
             signing_secret(line.config, owner, job_type, audit, alerts).await
         }

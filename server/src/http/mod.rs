@@ -4,26 +4,27 @@
 //! Every error under `/api` is a problem document, including unknown paths and panics.
 //! Pages are in `ui`, the site's files in `assets`.
 
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use axum::{
     Extension, Router,
     http::{Method, Uri},
     middleware::{from_fn, from_fn_with_state},
-    routing::{any, get, post},
+    routing::any,
 };
 use domain::Code;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     compression::{CompressionLayer, CompressionLevel},
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     App,
     http::{callers::origin, error::Error},
 };
 use openapi::Described;
+use routing::{get, post, routes};
 use ui::reference::api_reference::OwnRoutes;
 
 mod access_audit; // audit entries of reads and refusals
@@ -48,6 +49,7 @@ pub mod operator; // cancel, retry, replay, edits, bulk operations
 pub mod probes; // liveness and readiness
 pub mod profiles; // CPU and heap profiles
 pub mod query; // lists, statistics, search
+pub mod routing; // routes of erased handlers
 mod security_headers; // headers for browsers, content security policies
 mod standby_reads; // reads from a standby
 pub mod trace; // trace contexts of requests
@@ -189,25 +191,34 @@ fn streams() -> OpenApiRouter<App> {
     OpenApiRouter::default().nest("/api/v1", streams)
 }
 
-/// Described parts of the server: the routes except the streams, the streams, and the description.
-fn described() -> (Router<App>, Router<App>, Arc<Described>) {
+/// Described parts of the server: the routes except the streams, the streams, and their description.
+fn described() -> (Router<App>, Router<App>, utoipa::openapi::OpenApi) {
     let (streams, of_streams) = streams().split_for_parts();
     let (routes, document) = OpenApiRouter::with_openapi(openapi::head().merge_from(of_streams))
         .nest("/api/v1", api())
         .routes(routes!(probes::get_health))
         .routes(routes!(probes::get_readiness))
         .split_for_parts();
-    (routes, streams, Described::of(document))
+    (routes, streams, document)
 }
 
+/// Routes and streams, which are the same for every server of a process.
+static ROUTES: LazyLock<(Router<App>, Router<App>)> = LazyLock::new(|| {
+    let (routes, streams, _) = described();
+    (routes, streams)
+});
+
+/// Description, built for its first reader.
+static DESCRIPTION: LazyLock<Described> = LazyLock::new(|| Described::of(described().2));
+
 /// API description as OpenAPI 3.1 or 3.0, generated without a server.
-pub fn openapi_document(is_older: bool) -> String {
-    described().2.json(is_older).to_owned()
+pub fn openapi_document(is_older: bool) -> &'static str {
+    DESCRIPTION.json(is_older)
 }
 
 /// Router of the whole server.
 pub fn router(app: &App) -> Router {
-    let (routes, streams, document) = described();
+    let (routes, streams) = ROUTES.clone();
     let routes = routes
         .route(
             "/api/v1/uploads/resumable/{id}",
@@ -227,7 +238,7 @@ pub fn router(app: &App) -> Router {
         None => routes,
     };
     let routes = routes
-        .layer(Extension(document))
+        .layer(Extension(&DESCRIPTION))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))
         .layer(from_fn_with_state(app.clone(), access_audit::watch))

@@ -14,7 +14,7 @@ mod shape; // corrections of the macros' output
 mod tests;
 mod webhooks; // messages that Treeline sends
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{LazyLock, OnceLock};
 
 use app::pages::api_reference::{Operation as ReferenceOperation, Reference};
 use axum::{
@@ -41,16 +41,16 @@ use engine::access::caller::Caller;
     info(
         title = "Treeline",
         version = "1",
-        description = "Long work for other programs, shown to people: trees of jobs, their items, and the workers \
-                       that claim them.\n\n\
-                       Every refusal is a problem document (RFC 9457) with a stable `code`. Requests are strict: a \
-                       field that is not described is refused, and so is text with NUL. Lists come in pages: \
-                       `next_cursor` of one is `cursor` of the next. Requests that create something can be sent again \
-                       under the same `Idempotency-Key`.",
+        description = "Runs long work for other programs and shows it to people: trees of jobs, their items, and the \
+                       workers that claim them.\n\n\
+                       Every error response is a problem document (RFC 9457) with a stable `code`. Requests are \
+                       strict: unknown fields and text with NUL are refused. Lists are paginated: `next_cursor` of a \
+                       page is `cursor` of the next one. Requests that create something can be repeated with the same \
+                       `Idempotency-Key`.",
         contact(name = "The Treeline developers"),
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    servers((url = "/", description = "The server that this document comes from")),
+    servers((url = "/", description = "Server of this document")),
     security(("token" = []), ("session" = [])),
     // Schemas that only parameters and events refer to.
     components(schemas(
@@ -62,19 +62,19 @@ use engine::access::caller::Caller;
         crate::http::import::import_template::TemplateFormat
     )),
     tags(
-        (name = "job types", description = "The contract shared by all jobs of a kind"),
-        (name = "uploads", description = "Files that jobs are filled from"),
-        (name = "jobs", description = "Trees of jobs: made, filled, watched"),
-        (name = "schedules", description = "Trees that are made by the clock"),
-        (name = "items", description = "The units of work"),
-        (name = "assignments", description = "What workers say"),
-        (name = "dead letters", description = "Items that wait for a person"),
-        (name = "views", description = "Filters of lists under a name"),
-        (name = "bulk", description = "One deed to everything that a list shows"),
+        (name = "job types", description = "Settings shared by all jobs of a kind"),
+        (name = "uploads", description = "Files that jobs are created from"),
+        (name = "jobs", description = "Trees of jobs: creation, items, progress and results"),
+        (name = "schedules", description = "Cron schedules that create trees"),
+        (name = "items", description = "Units of work"),
+        (name = "assignments", description = "Claims of items by workers: heartbeats, results and failures"),
+        (name = "dead letters", description = "Failed items that wait for a person"),
+        (name = "views", description = "Saved filters of lists"),
+        (name = "bulk", description = "Operations on all rows that a filter matches"),
         (name = "deliveries", description = "Callbacks of complete trees, and messages about alerts"),
-        (name = "watch", description = "What changes, as it changes"),
-        (name = "people", description = "Who may ask"),
-        (name = "ops", description = "For whoever runs the server"),
+        (name = "watch", description = "Live updates"),
+        (name = "people", description = "Users, services, tokens and sessions"),
+        (name = "ops", description = "Operation and monitoring of the server"),
     )
 )]
 struct Head;
@@ -83,6 +83,9 @@ struct Head;
 pub fn head() -> utoipa::openapi::OpenApi {
     Head::openapi()
 }
+
+/// Description of the program's API. All of its servers share it.
+pub type Description = &'static LazyLock<Described>;
 
 /// Finished document, as text and as data for pages. The data takes 10 MB: it is built for the first page that shows it,
 /// and the text of OpenAPI 3.0 for its first reader.
@@ -95,9 +98,9 @@ pub struct Described {
 
 impl Described {
     /// Builds the served text from the document of all routes.
-    pub fn of(routes: utoipa::openapi::OpenApi) -> Arc<Self> {
+    pub fn of(routes: utoipa::openapi::OpenApi) -> Self {
         let json = complete_document(routes).to_string();
-        Arc::new(Self { json, older: OnceLock::new(), reference: OnceLock::new() })
+        Self { json, older: OnceLock::new(), reference: OnceLock::new() }
     }
 
     fn document(&self) -> Value {
@@ -128,19 +131,18 @@ fn complete_document(mut document: utoipa::openapi::OpenApi) -> Value {
         SecurityScheme::Http(
             HttpBuilder::new()
                 .scheme(HttpAuthScheme::Bearer)
-                .description(Some("A service's token, as `Authorization: Bearer …`"))
+                .description(Some("Token of a service, as `Authorization: Bearer …`"))
                 .build(),
         ),
     );
     let cookie = ApiKeyValue::with_description(
         "treeline_session",
-        "A person's session; under https the cookie is named `__Host-treeline_session`",
+        "Session of a person; over HTTPS the cookie is named `__Host-treeline_session`",
     );
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     let cookie = ApiKeyValue::with_description(
         "treeline_share",
-        "Set by the page of a link to one tree, and good for that tree alone; under https the cookie is named \
-         `__Secure-treeline_share`",
+        "Session of a share link, valid only for its tree; over HTTPS the cookie is named `__Secure-treeline_share`",
     );
     components.add_security_scheme("share", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     for item in document.paths.paths.values_mut() {
@@ -204,31 +206,31 @@ fn complete(method: &HttpMethod, operation: &mut Operation) {
         if ["multipart/form-data", "application/offset+octet-stream"].iter().any(|one| body.content.contains_key(*one)));
     let possible = [
         ("400", body || takes(ParameterIn::Query) || takes(ParameterIn::Header), "The request is malformed"),
-        ("401", !open, "No credential, or not a good one"),
-        ("403", !open || unsafe_method, "The credential does not allow it, or another site sent it"),
+        ("401", !open, "The credential is missing or invalid"),
+        ("403", !open || unsafe_method, "The credential does not allow it, or the request came from another site"),
         (
             "404",
             takes(ParameterIn::Path) || takes(ParameterIn::Query) || body,
-            "There is no such thing, or it is not yours to see",
+            "It does not exist, or the caller may not see it",
         ),
-        ("409", unsafe_method, "The state of things does not allow it; see `code`"),
+        ("409", unsafe_method, "The current state does not allow it; see `code`"),
         ("410", takes(ParameterIn::Path), "The job was removed"),
-        ("412", named("If-Match") || piece, "The version that the request names is not the one here"),
-        ("413", body || piece, "Too large"),
-        ("415", body || piece, "Not the media type that is expected"),
-        ("422", body || named("Idempotency-Key"), "Understood, but not valid; `errors` says where"),
+        ("412", named("If-Match") || piece, "The version does not match"),
+        ("413", body || piece, "The body is too large"),
+        ("415", body || piece, "The media type is not supported"),
+        ("422", body || named("Idempotency-Key"), "Well-formed but invalid; `errors` lists the places"),
         (
             "429",
             true,
             "`too_many_requests`: over the rate limit of the credential or address; `quota_exceeded`: over a quota of the \
              owner",
         ),
-        ("500", true, "Something broke on our side"),
+        ("500", true, "Internal error"),
         (
             "503",
             true,
-            "`busy`: the server holds as many requests or bytes as it can; or the database is away, or the server is \
-             shutting down",
+            "`busy`: the server holds as many requests or bytes as it can; or the database is unavailable, or the \
+             server is shutting down",
         ),
         ("507", receives_file || named("Upload-Length"), "`insufficient_storage`: the disk for files is nearly full"),
     ];
@@ -251,9 +253,9 @@ fn describe_answers(operation: &mut Operation) {
             && answer.description.is_empty()
         {
             let words = match status.as_str() {
-                "200" => "As it is now",
-                "201" => "Made",
-                "202" => "Taken on; it goes on by itself",
+                "200" => "The current state",
+                "201" => "Created",
+                "202" => "Accepted; the work continues in the background",
                 _ => "Done",
             };
             words.clone_into(&mut answer.description);
@@ -265,7 +267,7 @@ fn describe_answers(operation: &mut Operation) {
 fn retry_after() -> Header {
     HeaderBuilder::new()
         .schema(Some(Object::with_type(Type::Integer)))
-        .description(Some("Seconds after which to send the request again, where the server knows"))
+        .description(Some("Seconds after which to send the request again, if known"))
         .build()
 }
 
@@ -275,11 +277,11 @@ fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {
 }
 
 /// `GET /api/v1/openapi.json`.
-pub async fn get_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], described.json.clone()).into_response()
+pub async fn get_document(_: Caller, Extension(description): Extension<Description>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], description.json(false)).into_response()
 }
 
 /// `GET /api/v1/openapi-3.0.json`: the document for clients that do not support 3.1.
-pub async fn get_older_document(_: Caller, Extension(described): Extension<Arc<Described>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], described.json(true).to_owned()).into_response()
+pub async fn get_older_document(_: Caller, Extension(description): Extension<Description>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], description.json(true)).into_response()
 }

@@ -24,7 +24,10 @@ use futures::{Stream, StreamExt as _, stream};
 use leptos::{prelude::*, tachys::html::InertElement};
 use leptos_axum::ResponseOptions;
 
-use crate::{App, http::security_headers::page_policy};
+use crate::{
+    App,
+    http::{routing::Erased, security_headers::page_policy},
+};
 
 /// Function that creates a page inside the reactive owner that its views need.
 type RenderPage = Box<dyn FnOnce() -> Page + Send>;
@@ -54,11 +57,7 @@ impl FromRef<App> for LeptosOptions {
 }
 
 /// View of a route: calls its loader with the original request, then renders the page that the loader filled.
-pub(super) fn page<H, T>(loader: H) -> impl Fn() -> AnyView + Clone + Send + Sync + 'static
-where
-    H: Handler<T, App> + Sync,
-    T: 'static,
-{
+pub(super) fn page(loader: Erased) -> impl Fn() -> AnyView + Clone + Send + Sync + 'static {
     move || {
         let (app, OriginalRequest(parts), options) =
             (expect_context::<App>(), expect_context::<OriginalRequest>(), expect_context::<ResponseOptions>());

@@ -12,7 +12,6 @@ use axum::{
     http::{Method, Uri},
     middleware::{from_fn_with_state, map_response_with_state},
     response::{IntoResponse as _, Redirect, Response},
-    routing::{get, post},
 };
 use domain::Code;
 use leptos::prelude::*;
@@ -29,11 +28,14 @@ use super::{
     schedules, search, see_other, start_job, theme, types, views,
 };
 use crate::App;
-use crate::http::ui::{
-    identity::{account, factors, language, oidc, people, services, share_links, sign_in, step_up},
-    import::{correct, imports, new_import},
-    operator::{bulk, items, overview, workers},
-    reference::{api_reference, documentation},
+use crate::http::{
+    routing::{erased, get, post},
+    ui::{
+        identity::{account, factors, language, oidc, people, services, share_links, sign_in, step_up},
+        import::{correct, imports, new_import},
+        operator::{bulk, items, overview, workers},
+        reference::{api_reference, documentation},
+    },
 };
 use engine::error::Error;
 
@@ -41,54 +43,54 @@ use engine::error::Error;
 fn pages() -> impl IntoView {
     view! {
         <Pages>
-            <Routes fallback=page(unknown_page)>
-                <Route path=path!("/") ssr=SsrMode::Async view=page(overview::start) />
-                <Route path=path!("/sign-in") ssr=SsrMode::Async view=page(sign_in::show) />
-                <Route path=path!("/sign-in/oidc/:provider") ssr=SsrMode::Async view=page(oidc::start_authorization) />
-                <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(oidc::handle_callback) />
-                <Route path=path!("/sign-in/:token") ssr=SsrMode::Async view=page(sign_in::confirm) />
-                <Route path=path!("/imports") ssr=SsrMode::Async view=page(imports::list) />
-                <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(new_import::new) />
-                <Route path=path!("/imports/:id") ssr=SsrMode::Async view=page(imports::show) />
-                <Route path=path!("/imports/:id/correct") ssr=SsrMode::Async view=page(correct::show) />
-                <Route path=path!("/s/:token") ssr=SsrMode::Async view=page(share_links::show) />
-                <Route path=path!("/step-up") ssr=SsrMode::Async view=page(step_up::show) />
-                <Route path=path!("/account") ssr=SsrMode::Async view=page(account::show) />
-                <Route path=path!("/audit") ssr=SsrMode::Async view=page(audit::show) />
-                <Route path=path!("/jobs") ssr=SsrMode::Async view=page(jobs::list) />
-                <Route path=path!("/jobs/new") ssr=SsrMode::Async view=page(start_job::new) />
-                <Route path=path!("/jobs/:id") ssr=SsrMode::Async view=page(jobs::show) />
-                <Route path=path!("/deliveries") ssr=SsrMode::Async view=page(deliveries::list) />
-                <Route path=path!("/deliveries/:id") ssr=SsrMode::Async view=page(deliveries::show) />
-                <Route path=path!("/dead") ssr=SsrMode::Async view=page(items::dead) />
-                <Route path=path!("/items") ssr=SsrMode::Async view=page(items::list) />
-                <Route path=path!("/items/:id") ssr=SsrMode::Async view=page(items::show) />
-                <Route path=path!("/bulk") ssr=SsrMode::Async view=page(bulk::list) />
-                <Route path=path!("/bulk/new") ssr=SsrMode::Async view=page(bulk::new) />
-                <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(bulk::show) />
-                <Route path=path!("/workers") ssr=SsrMode::Async view=page(workers::workers) />
-                <Route path=path!("/workers/:credential") ssr=SsrMode::Async view=page(workers::show_worker) />
-                <Route path=path!("/types") ssr=SsrMode::Async view=page(types::list) />
-                <Route path=path!("/new-type") ssr=SsrMode::Async view=page(types::new) />
-                <Route path=path!("/schedules") ssr=SsrMode::Async view=page(schedules::list) />
-                <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(schedules::new) />
-                <Route path=path!("/schedules/:id") ssr=SsrMode::Async view=page(schedules::show) />
-                <Route path=path!("/alert-channels") ssr=SsrMode::Async view=page(alert_channels::list) />
-                <Route path=path!("/alert-channels/new") ssr=SsrMode::Async view=page(alert_channels::new) />
-                <Route path=path!("/alert-channels/:id") ssr=SsrMode::Async view=page(alert_channels::show) />
-                <Route path=path!("/views") ssr=SsrMode::Async view=page(views::list) />
-                <Route path=path!("/search") ssr=SsrMode::Async view=page(search::show) />
-                <Route path=path!("/menu") ssr=SsrMode::Async view=page(menu::menu) />
-                <Route path=path!("/docs") ssr=SsrMode::Async view=page(documentation::first) />
-                <Route path=path!("/docs/*page") ssr=SsrMode::Async view=page(documentation::show) />
-                <Route path=path!("/api/docs") ssr=SsrMode::Async view=page(api_reference::index) />
-                <Route path=path!("/api/docs/:operation") ssr=SsrMode::Async view=page(api_reference::show) />
-                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(menu::shortcuts) />
-                <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(factors::show_totp) />
-                <Route path=path!("/people") ssr=SsrMode::Async view=page(people::list) />
-                <Route path=path!("/people/:id") ssr=SsrMode::Async view=page(people::show) />
-                <Route path=path!("/services") ssr=SsrMode::Async view=page(services::show) />
-                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(types::show) />
+            <Routes fallback=page(erased(unknown_page))>
+                <Route path=path!("/") ssr=SsrMode::Async view=page(erased(overview::start)) />
+                <Route path=path!("/sign-in") ssr=SsrMode::Async view=page(erased(sign_in::show)) />
+                <Route path=path!("/sign-in/oidc/:provider") ssr=SsrMode::Async view=page(erased(oidc::start_authorization)) />
+                <Route path=path!("/sign-in/oidc/:provider/callback") ssr=SsrMode::Async view=page(erased(oidc::handle_callback)) />
+                <Route path=path!("/sign-in/:token") ssr=SsrMode::Async view=page(erased(sign_in::confirm)) />
+                <Route path=path!("/imports") ssr=SsrMode::Async view=page(erased(imports::list)) />
+                <Route path=path!("/imports/new") ssr=SsrMode::Async view=page(erased(new_import::new)) />
+                <Route path=path!("/imports/:id") ssr=SsrMode::Async view=page(erased(imports::show)) />
+                <Route path=path!("/imports/:id/correct") ssr=SsrMode::Async view=page(erased(correct::show)) />
+                <Route path=path!("/s/:token") ssr=SsrMode::Async view=page(erased(share_links::show)) />
+                <Route path=path!("/step-up") ssr=SsrMode::Async view=page(erased(step_up::show)) />
+                <Route path=path!("/account") ssr=SsrMode::Async view=page(erased(account::show)) />
+                <Route path=path!("/audit") ssr=SsrMode::Async view=page(erased(audit::show)) />
+                <Route path=path!("/jobs") ssr=SsrMode::Async view=page(erased(jobs::list)) />
+                <Route path=path!("/jobs/new") ssr=SsrMode::Async view=page(erased(start_job::new)) />
+                <Route path=path!("/jobs/:id") ssr=SsrMode::Async view=page(erased(jobs::show)) />
+                <Route path=path!("/deliveries") ssr=SsrMode::Async view=page(erased(deliveries::list)) />
+                <Route path=path!("/deliveries/:id") ssr=SsrMode::Async view=page(erased(deliveries::show)) />
+                <Route path=path!("/dead") ssr=SsrMode::Async view=page(erased(items::dead)) />
+                <Route path=path!("/items") ssr=SsrMode::Async view=page(erased(items::list)) />
+                <Route path=path!("/items/:id") ssr=SsrMode::Async view=page(erased(items::show)) />
+                <Route path=path!("/bulk") ssr=SsrMode::Async view=page(erased(bulk::list)) />
+                <Route path=path!("/bulk/new") ssr=SsrMode::Async view=page(erased(bulk::new)) />
+                <Route path=path!("/bulk/:id") ssr=SsrMode::Async view=page(erased(bulk::show)) />
+                <Route path=path!("/workers") ssr=SsrMode::Async view=page(erased(workers::workers)) />
+                <Route path=path!("/workers/:credential") ssr=SsrMode::Async view=page(erased(workers::show_worker)) />
+                <Route path=path!("/types") ssr=SsrMode::Async view=page(erased(types::list)) />
+                <Route path=path!("/new-type") ssr=SsrMode::Async view=page(erased(types::new)) />
+                <Route path=path!("/schedules") ssr=SsrMode::Async view=page(erased(schedules::list)) />
+                <Route path=path!("/schedules/new") ssr=SsrMode::Async view=page(erased(schedules::new)) />
+                <Route path=path!("/schedules/:id") ssr=SsrMode::Async view=page(erased(schedules::show)) />
+                <Route path=path!("/alert-channels") ssr=SsrMode::Async view=page(erased(alert_channels::list)) />
+                <Route path=path!("/alert-channels/new") ssr=SsrMode::Async view=page(erased(alert_channels::new)) />
+                <Route path=path!("/alert-channels/:id") ssr=SsrMode::Async view=page(erased(alert_channels::show)) />
+                <Route path=path!("/views") ssr=SsrMode::Async view=page(erased(views::list)) />
+                <Route path=path!("/search") ssr=SsrMode::Async view=page(erased(search::show)) />
+                <Route path=path!("/menu") ssr=SsrMode::Async view=page(erased(menu::menu)) />
+                <Route path=path!("/docs") ssr=SsrMode::Async view=page(erased(documentation::first)) />
+                <Route path=path!("/docs/*page") ssr=SsrMode::Async view=page(erased(documentation::show)) />
+                <Route path=path!("/api/docs") ssr=SsrMode::Async view=page(erased(api_reference::index)) />
+                <Route path=path!("/api/docs/:operation") ssr=SsrMode::Async view=page(erased(api_reference::show)) />
+                <Route path=path!("/shortcuts") ssr=SsrMode::Async view=page(erased(menu::shortcuts)) />
+                <Route path=path!("/account/totp") ssr=SsrMode::Async view=page(erased(factors::show_totp)) />
+                <Route path=path!("/people") ssr=SsrMode::Async view=page(erased(people::list)) />
+                <Route path=path!("/people/:id") ssr=SsrMode::Async view=page(erased(people::show)) />
+                <Route path=path!("/services") ssr=SsrMode::Async view=page(erased(services::show)) />
+                <Route path=path!("/types/:name") ssr=SsrMode::Async view=page(erased(types::show)) />
             </Routes>
         </Pages>
     }

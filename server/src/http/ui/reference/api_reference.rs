@@ -7,7 +7,6 @@
 
 use std::{
     net::SocketAddr,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -31,7 +30,7 @@ use tower::ServiceExt as _;
 use crate::{
     App,
     http::{
-        openapi::Described,
+        openapi::Description,
         ui::{Signed, form::Fields, pairs, status},
     },
 };
@@ -56,29 +55,29 @@ pub struct OwnRoutes(pub(crate) Router);
 /// `GET /api/docs`, with `?q=` those operations that have all of its words.
 pub(crate) async fn index(
     signed: Signed,
-    Extension(described): Extension<Arc<Described>>,
+    Extension(description): Extension<Description>,
     RawQuery(query): RawQuery,
 ) -> Response {
     let filter = pairs(query.as_deref()).find(|(name, _)| name == "q").map(|(_, words)| words).unwrap_or_default();
-    signed.visit.page(StatusCode::OK, move || page::index_page(described.reference(), filter.trim()))
+    signed.visit.page(StatusCode::OK, move || page::index_page(description.reference(), filter.trim()))
 }
 
 /// `GET /api/docs/{operation}`. Parameters of the URL fill the form, but not its body: a link must not decide what is
 /// sent.
 pub(crate) async fn show(
     signed: Signed,
-    Extension(described): Extension<Arc<Described>>,
+    Extension(description): Extension<Description>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Response {
     let mut tried = Try::default();
     tried.values.extend(pairs(query.as_deref()));
-    draw(&signed, StatusCode::OK, described, &id, tried)
+    draw(&signed, StatusCode::OK, description, &id, tried)
 }
 
-fn draw(signed: &Signed, status: StatusCode, described: Arc<Described>, id: &str, tried: Try) -> Response {
-    let Some(operation) = described.operation(id).cloned() else { return unknown(signed) };
-    signed.visit.page(status, move || page::operation_page(described.reference(), &operation, &tried))
+fn draw(signed: &Signed, status: StatusCode, description: Description, id: &str, tried: Try) -> Response {
+    let Some(operation) = description.operation(id).cloned() else { return unknown(signed) };
+    signed.visit.page(status, move || page::operation_page(description.reference(), &operation, &tried))
 }
 
 fn unknown(signed: &Signed) -> Response {
@@ -89,13 +88,13 @@ fn unknown(signed: &Signed) -> Response {
 pub(in crate::http::ui) async fn send(
     State(app): State<App>,
     signed: Signed,
-    Extension(described): Extension<Arc<Described>>,
+    Extension(description): Extension<Description>,
     Extension(OwnRoutes(routes)): Extension<OwnRoutes>,
     Path(id): Path<String>,
     (headers, peer): (HeaderMap, Option<Extension<ConnectInfo<SocketAddr>>>),
     fields: Fields,
 ) -> Response {
-    let Some(operation) = described.operation(&id).filter(|operation| operation.not_here.is_none()) else {
+    let Some(operation) = description.operation(&id).filter(|operation| operation.not_here.is_none()) else {
         return unknown(&signed);
     };
     let body = fields.lines("body");
@@ -107,27 +106,27 @@ pub(in crate::http::ui) async fn send(
     let mut tried = Try { values: operation.parameters.iter().map(value).collect(), body, ..Try::default() };
     let request = match request_of(operation, &tried) {
         Ok(request) => request,
-        Err(problem) => return refused(&signed, described, &id, tried, problem),
+        Err(problem) => return refused(&signed, description, &id, tried, problem),
     };
     let line = format!("{} {}", request.method, request.target());
     let token = confirmation(&line, &request);
     if operation.dangerous && fields.text("confirmed") != token {
         tried.unconfirmed = Some((line, token));
-        return draw(&signed, StatusCode::OK, described, &id, tried);
+        return draw(&signed, StatusCode::OK, description, &id, tried);
     }
     let credential = sender_headers(&headers, app.config.identity.auth_header.as_ref());
     match Box::pin(dispatch(routes, &request, credential, peer)).await {
         Ok(received) => tried.response = Some(Received { request: line, ..received }),
-        Err(Error::Problem(problem)) => return refused(&signed, described, &id, tried, *problem),
+        Err(Error::Problem(problem)) => return refused(&signed, description, &id, tried, *problem),
         Err(error) => return signed.visit.error_page(error),
     }
     tried.sent = Some(request);
-    draw(&signed, StatusCode::OK, described, &id, tried)
+    draw(&signed, StatusCode::OK, description, &id, tried)
 }
 
-fn refused(signed: &Signed, described: Arc<Described>, id: &str, tried: Try, problem: Problem) -> Response {
+fn refused(signed: &Signed, description: Description, id: &str, tried: Try, problem: Problem) -> Response {
     let status = status(&problem);
-    draw(signed, status, described, id, Try { problem: Some(problem), ..tried })
+    draw(signed, status, description, id, Try { problem: Some(problem), ..tried })
 }
 
 /// The value that confirms exactly this request.
