@@ -48,6 +48,7 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
             data-sidebar=(frame.collapsed && frame.person.is_some()).then_some("collapsed")
             data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
             data-now=frame.now.unix_millis().to_string()
+            data-offset=frame.offset_minutes.map(|minutes| minutes.to_string())
             data-islands=is_live.then_some("loading")
         >
             {head(frame, &title)}

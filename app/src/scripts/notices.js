@@ -17,9 +17,8 @@
   // Browsers ask only after an action of the person.
   box?.addEventListener("change", () => box.checked && window.Notification?.requestPermission().then(say));
 
-  const number = new Intl.NumberFormat(document.documentElement.lang);
   const what = ({ kind, outcome, dead }) => {
-    const failed = `${number.format(dead)} failed`;
+    const failed = `${window.treelineNumber(dead)} failed`;
     if (kind === "needs_attention") return dead ? `Needs attention: ${failed}` : "Needs attention: waits for an answer";
     if (outcome === "cancelled") return "Canceled";
     if (outcome === "failed") return "Failed";

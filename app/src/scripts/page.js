@@ -6,11 +6,15 @@
   let texts;
   const text = (key, args = {}) => {
     texts ??= new Map(document.documentElement.dataset.words.split("\n").slice(1).map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));
-    const number = (n) => new Intl.NumberFormat(language).format(n);
     return (texts.get(key) ?? key).replace(/{(\w+)}/g, (_, name) => (typeof args[name] === "number" ? number(args[name]) : args[name]));
   };
   window.treelineText = text;
-  const skew = Number(document.documentElement.dataset.now) - Date.now();
+  // The first use of Intl takes 20 ms, and on a phone 100: small numbers and times that the page already shows need none.
+  let numbers;
+  const number = (n) => (n >= 0 && n < 1000 && Number.isInteger(n) ? String(n) : (numbers ??= new Intl.NumberFormat(language)).format(n));
+  window.treelineNumber = number;
+  const drawnAt = Number(document.documentElement.dataset.now);
+  const skew = drawnAt - Date.now();
   const now = () => Date.now() + skew;
   // A formatter takes milliseconds to create, so each is created on first use.
   const formats = new Map();
@@ -45,7 +49,10 @@
     clock: (at) => format(at, dateFormat("clock")),
     time: (at) => format(at, dateFormat("time")),
     second: (at) => format(at, dateFormat("second")),
-    exact: (at) => `${at.toLocaleTimeString("en-GB")}.${String(at.getMilliseconds()).padStart(3, "0")}`,
+    exact: (at) => {
+      const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => String(part).padStart(2, "0"));
+      return `${time.join(":")}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+    },
     since: (at) => length((now() - at) / 1000),
     ago: (at) => {
       const s = Math.max(0, (now() - at) / 1000);
@@ -55,9 +62,20 @@
       return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, dateFormat("clock"));
     },
   };
+  // After a week, `ago` is a clock time.
+  const isClock = (format, at) => (format === "ago" ? drawnAt - at >= 604800000 : ["clock", "time", "second"].includes(format));
+  const offset = Number(document.documentElement.dataset.offset);
+  const written = new WeakMap();
+  /** True if the clock time is as the server wrote it, with the offset that it has in the reader's time zone. */
+  const isWritten = (time, at) => {
+    const before = written.get(time) ?? time.dateTime;
+    written.set(time, time.dateTime);
+    return before === time.dateTime && at.getTimezoneOffset() === -offset;
+  };
   const writeTimes = (kind) => {
     for (const time of document.querySelectorAll(`time[data-format${kind ? `="${kind}"` : ""}]`)) {
       const at = new Date(time.dateTime);
+      if (isClock(time.dataset.format, at) && isWritten(time, at)) continue;
       const text = words[time.dataset.format](at);
       const node = time.firstChild;
       if (node && node.data !== text) node.data = text;

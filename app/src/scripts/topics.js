@@ -37,7 +37,7 @@
       outdated = "";
     }, wait);
   };
-  const number = new Intl.NumberFormat(document.documentElement.lang);
+  const number = window.treelineNumber;
   const write = (element, text) => {
     if (element && element.textContent !== text) element.textContent = text;
   };
@@ -53,12 +53,12 @@
       return kind === "snapshot" && !refreshed && document.querySelector("#counted time")?.dateTime === stats.counted_at;
     },
     failures({ groups, dead }) {
-      for (const count of document.querySelectorAll("[data-dead]")) write(count, number.format(dead));
+      for (const count of document.querySelectorAll("[data-dead]")) write(count, number(dead));
       const groupByKey = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
       for (const line of document.querySelectorAll("[data-group]")) {
         const group = groupByKey.get(line.dataset.group);
         if (!group) continue;
-        write(line.querySelector("[data-count]"), number.format(group.count));
+        write(line.querySelector("[data-count]"), number(group.count));
         at(line.querySelector("[data-last] time"), group.last_seen_at);
       }
       document.dispatchEvent(new Event("treeline:drawn"));
@@ -77,7 +77,7 @@
         const share = total > 0 ? Math.min(100, (100 * (done ?? 0)) / total) : 0;
         progress.hidden = !item.progress || !item.assignment;
         progress.querySelector("[data-share]")?.setAttribute("width", `${share}%`);
-        const of = done === undefined || done === null ? "" : total ? `${number.format(done)} of ${number.format(total)}` : number.format(done);
+        const of = done === undefined || done === null ? "" : total ? `${number(done)} of ${number(total)}` : number(done);
         write(progress.querySelector("[data-done]"), [of, message].filter(Boolean).join(" · "));
       }
       at(document.querySelector("[data-heartbeat] time"), item.assignment?.last_heartbeat_at);
