@@ -30,7 +30,7 @@ pub use work::*;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     pub data: Vec<T>,
-    /// Opaque; null on the last page.
+    /// Opaque cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct FailureLine {
     pub error: Option<crate::item::ItemError>,
 }
 
-/// Dead items of one job whose last failure reads the same once its variable parts are taken out.
+/// Dead items of one job type whose last errors are equal without their variable parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorGroup {
@@ -73,9 +73,9 @@ pub struct ErrorGroup {
     pub sample_item_id: Uuid,
     /// State of the group over all owners.
     pub state: GroupState,
-    /// Time at which a muted group opens.
+    /// Time at which a muted group reopens.
     pub muted_until: Option<Time>,
-    /// Number of further failures at which a muted group opens.
+    /// Number of further failures at which a muted group reopens.
     pub muted_failures: Option<i64>,
 }
 
@@ -85,11 +85,12 @@ pub struct ErrorGroup {
 pub struct Me {
     pub kind: crate::job::OwnerKind,
     pub name: String,
-    /// A person's role: `user`, `support` or `admin`.
+    /// Role of a person: `user`, `support` or `admin`.
     pub role: Option<String>,
-    /// A token's scopes.
+    /// Scopes of a token.
     pub scopes: Vec<String>,
-    /// Someone else chose the person's password: `POST /me/password`. Left out where it is not so.
+    /// True if the person must choose a new password (`POST /me/password`), because someone else chose the current one.
+    /// Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_change_password: bool,
 }

@@ -7,16 +7,16 @@ use crate::{Time, id::is_key};
 /// Longest pause and longest wait, in seconds.
 pub const LONGEST_SECONDS: i64 = 604_800;
 
-/// How an item waits for others with its key.
+/// Debounce of an item: later items with the same key replace its payload while it waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Debounce {
-    /// Unique among the waiting items of one type and owner.
+    /// Debounce key, unique among the waiting items of one type and owner.
     pub key: String,
-    /// It starts so long after the last item with its key has come.
+    /// Seconds from the last item with the key to the start.
     pub seconds: i64,
-    /// It starts at most so long after the first one has come.
+    /// Maximum number of seconds from the first item with the key to the start.
     pub max_seconds: i64,
 }
 
@@ -40,20 +40,20 @@ impl Debounce {
     }
 }
 
-/// Debounce of an item, and what has come of it.
+/// Debounce of an item and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemDebounce {
     pub key: String,
-    /// Of the last item with its key.
+    /// `seconds` of the last item with the key.
     pub seconds: i64,
-    /// Of the last item with its key.
+    /// `max_seconds` of the last item with the key.
     pub max_seconds: i64,
-    /// Number of later items whose payload replaced its payload.
+    /// Number of later items whose payload replaced that of this item.
     pub merged: i64,
     pub first_at: Time,
     pub last_at: Time,
-    /// Latest time at which it becomes available.
+    /// Latest time at which the item becomes available.
     pub starts_by: Time,
 }
 

@@ -101,7 +101,7 @@ impl utoipa::PartialSchema for Document {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         utoipa::openapi::schema::Object::builder()
             .schema_type(utoipa::openapi::schema::SchemaType::AnyValue)
-            .description(Some("Any JSON value; it comes back byte for byte"))
+            .description(Some("Any JSON value; returned byte for byte"))
             .into()
     }
 }

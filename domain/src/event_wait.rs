@@ -9,31 +9,31 @@ use crate::{Document, Time, identity::audit::Actor, limits};
 
 pub use form::{EventForm, FieldType, FormField};
 
-/// `POST /assignments/{id}/wait`: ends the attempt until an event of this name comes.
+/// Body of `POST /assignments/{id}/wait`: ends the attempt until an event of this name arrives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitBody {
     /// Name of the event, 1 to 255 characters.
     pub name: String,
-    /// Seconds after which the item is available again without an event; absent or null: it waits without a limit.
+    /// Seconds after which the item is available again without an event; absent or null: no limit.
     #[serde(default)]
     pub timeout_seconds: Option<f64>,
-    /// Questions that a person answers on the page of the item. The data of every event must then fit it.
+    /// Form that a person fills in on the page of the item. The data of every event must then fit it.
     #[serde(default)]
     pub form: Option<EventForm>,
 }
 
-/// `POST /items/{id}/events`: the event that the item waits for.
+/// Body of `POST /items/{id}/events`: the event that the item waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventBody {
     pub name: String,
-    /// Absent: null, or `{}` if the wait has a form.
+    /// Data of the event; absent: null, or `{}` if the wait has a form.
     #[serde(default)]
     pub data: Option<Document>,
-    /// Stored in the audit log.
+    /// Reason, stored in the audit log.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -44,19 +44,19 @@ pub struct EventBody {
 pub struct EventWait {
     pub name: String,
     pub since: Time,
-    /// End of its timeout; null without one.
+    /// End of the timeout; null without a timeout.
     pub until: Option<Time>,
-    /// Left out where many items are shown at once.
+    /// Form for a person; omitted where many items are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<EventForm>,
 }
 
-/// Event that ended the wait of an item, or the timeout that did.
+/// Event or timeout that ended the wait of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReceivedEvent {
     pub name: String,
-    /// Null after a timeout.
+    /// Data of the event; null after a timeout.
     pub data: Document,
     /// True if no event came in time.
     pub timed_out: bool,

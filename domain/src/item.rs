@@ -9,8 +9,8 @@ use crate::{
     id::Uuid,
 };
 
-/// State of an item. The first one that holds: a final state, `running` (an open assignment),
-/// `waiting_for_event`, `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
+/// State of an item. The first one that applies: a final state, `running` (an open assignment), `waiting_for_event`,
+/// `retryable` (`retry_at` is in the future), `scheduled` (`run_after` is in the future), `blocked`, `available`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -156,7 +156,7 @@ impl EndedAs {
     }
 }
 
-/// Progress of a worker with one item.
+/// Progress of a worker on one item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -169,7 +169,7 @@ pub struct ItemProgress {
     pub message: Option<String>,
 }
 
-/// The last recovery point an item has reached (`steps`).
+/// Last recovery point that an item has reached (`steps`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Step {
@@ -182,13 +182,13 @@ pub struct Step {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemError {
     pub message: String,
-    /// A word that programs can switch on, for example `lease_lost` or `invalid_row`.
+    /// Kind of the error for programs, for example `lease_lost` or `invalid_row`.
     pub kind: Option<String>,
     pub detail: Option<Document>,
     pub at: Time,
 }
 
-/// Worker that holds the item now. The assignment's id is never shown, because it is a capability.
+/// Worker that holds the item. The assignment's id is never returned, because it is a capability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Holder {
@@ -217,13 +217,13 @@ pub const WAITING_REASONS: [&str; 11] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WaitingFor {
-    /// One of [`WAITING_REASONS`].
+    /// Code of the reason, one of [`WAITING_REASONS`].
     pub reason: String,
     pub detail: Option<String>,
     pub until: Option<Time>,
 }
 
-/// One unit of work and what became of it.
+/// Unit of work, with its state and result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Item {
@@ -240,10 +240,10 @@ pub struct Item {
     pub attempts: i32,
     pub failures: i32,
     pub max_failures: MaxFailures,
-    /// Left out where many items are shown at once (event stream, lists of items in flight).
+    /// Payload; omitted where many items are returned (event streams, lists of items in flight).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Document>,
-    /// As it came, where a person has edited it; else null.
+    /// Payload before a person edited it; null if nobody did.
     #[serde(default)]
     pub original_payload: Option<Document>,
     pub result: Option<Document>,
@@ -267,10 +267,10 @@ pub struct Item {
     /// Event that the item waits for, in the state `waiting_for_event`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<EventWait>,
-    /// Last event that it received, if it has waited for one and has not begun to wait again.
+    /// Last event that the item received; absent if it never waited for one or waits again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<ReceivedEvent>,
-    /// Item whose corrected row took this one's place; it is canceled since then, and cannot be retried.
+    /// Item with the corrected row that replaced this one. This item is canceled and cannot be retried.
     #[serde(default)]
     pub superseded_by: Option<Uuid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,7 +290,7 @@ pub struct Attempt {
     pub error: Option<ItemError>,
     pub step: Option<Step>,
     pub result: Option<Document>,
-    /// Name of the event that the worker ended it to wait for.
+    /// Name of the event, if the worker ended the attempt to wait for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_for: Option<String>,
 }

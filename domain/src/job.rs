@@ -10,7 +10,7 @@ use crate::{
 
 pub use crate::identity::owner::{Owner, OwnerKind};
 
-/// Number of items in each state. Absolute and exact at any size.
+/// Number of items in each state: exact totals at any size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
@@ -27,7 +27,7 @@ pub struct Counts {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub waiting_for_event: i64,
-    /// Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
+    /// Number of `cancelled` items that were replaced by corrected rows. Absent if there are none.
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub superseded: i64,
@@ -64,7 +64,7 @@ impl Counts {
         self.available + self.running + self.retryable + self.scheduled + self.blocked + self.waiting_for_event
     }
 
-    /// Items in a final state.
+    /// Number of items in a final state.
     pub const fn finished(&self) -> i64 {
         self.succeeded + self.dead + self.cancelled + self.expired
     }
@@ -237,7 +237,7 @@ pub struct OpenBecause {
     pub detail: String,
 }
 
-/// A job together with everything below it.
+/// Summary of a job together with everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TreeSummary {
@@ -248,8 +248,8 @@ pub struct TreeSummary {
     pub counts: Counts,
 }
 
-/// A job. `status`, `outcome` and `counts` are its own; `tree` is the job with everything below it;
-/// `percent`, `message`, `started_at` and `completed_at` speak of the tree.
+/// A job. `status`, `outcome` and `counts` are those of the job itself; `tree` is the job with everything below it,
+/// which `percent`, `message`, `started_at` and `completed_at` also describe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
@@ -264,14 +264,14 @@ pub struct Job {
     pub outcome: Option<Outcome>,
     pub sealed: bool,
     pub item_count: i64,
-    /// Items in a final state.
+    /// Number of items in a final state.
     pub item_progress: i64,
     pub expected_count: Option<i64>,
-    /// In the answer that created the tree: items of the request that replaced the payload of a waiting item with the same
-    /// debounce key, and are no items of this tree. On its root; left out where there are none.
+    /// On the root in the response that created the tree: number of items that replaced the payload of a waiting item
+    /// with the same debounce key, and are not items of this tree. Absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<i64>,
-    /// 0 to 100; at most 99 before completion; null while unsealed with no expectation.
+    /// Percentage, 0 to 100; at most 99 before completion; null while the job is unsealed without `expected_count`.
     pub percent: Option<u8>,
     pub message: String,
     pub counts: Counts,
@@ -282,7 +282,7 @@ pub struct Job {
     pub max_failures: MaxFailures,
     pub metadata: Document,
     pub dedupe_key: Option<String>,
-    /// Of a root: the Idempotency-Key of the request that made the tree, as long as it is remembered.
+    /// For a root: Idempotency-Key of the request that created the tree, as long as it is stored.
     #[serde(default)]
     pub idempotency_key: Option<String>,
     pub owner: Owner,
@@ -292,7 +292,7 @@ pub struct Job {
     pub superseded_by: Option<Uuid>,
     /// Number of times that the tree has completed.
     pub completion: i32,
-    /// Exempt from retention: it stays until someone deletes it.
+    /// True if exempt from retention: the tree is kept until somebody deletes it.
     pub pinned: bool,
     pub open_because: Option<OpenBecause>,
     pub created_at: Time,
@@ -303,7 +303,7 @@ pub struct Job {
     pub expires_at: Option<Time>,
     pub priority: i16,
     pub version: i64,
-    /// Left out in lists and in `change` events.
+    /// Child jobs; omitted in lists and in `change` events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(no_recursion))]
     pub children: Option<Vec<Job>>,

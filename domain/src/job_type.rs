@@ -39,7 +39,7 @@ pub enum ExecutorKind {
     Builtin,
 }
 
-/// The work that Treeline does itself.
+/// Executor that is built into Treeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -58,24 +58,24 @@ pub enum Builtin {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Executor {
     pub kind: ExecutorKind,
-    /// `builtin`: which.
+    /// `builtin`: name of the executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Builtin>,
-    /// `push`: where to; `{type} {item_id} {job_id}` are filled in.
+    /// `push`: URL of the worker; `{type} {item_id} {job_id}` are filled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `push`: the lease, from sending. Absent: 300.
+    /// `push`: lease in seconds, from the time of sending. Absent: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
-    /// `push`: sent along. Written, never read back.
+    /// `push`: credentials, sent with each request. Write-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(write_only))]
     pub auth: Option<BasicAuth>,
-    /// `push`: sent along. Written, never read back.
+    /// `push`: headers, sent with each request. Write-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(write_only))]
     pub headers: Option<Headers>,
-    /// `push`: what signs instead of the deployment's own key. Written, never read back.
+    /// `push`: signing secret, instead of the deployment's own key. Write-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(write_only))]
     pub secret: Option<SigningSecret>,
@@ -147,19 +147,19 @@ pub struct JobTypeSpec {
     pub name: String,
     #[serde(default)]
     pub delivery: Delivery,
-    /// Absent: 3, or 1 where delivery is `at_most_once`.
+    /// Maximum number of failures of an item. Absent: 3, or 1 if delivery is `at_most_once`.
     #[serde(default)]
     pub max_failures: Option<MaxFailures>,
-    /// `null`: no cap; 0: nothing starts.
+    /// Maximum number of items that run at once; `null`: no limit; 0: nothing starts.
     #[serde(default)]
     pub concurrency: Option<i32>,
-    /// How many items may start in a time. Absent or null: any number.
+    /// Limit on the number of items that start in a period. Absent or null: no limit.
     #[serde(default)]
     pub rate_limit: Option<RateLimit>,
-    /// How many items with the same value in their payload may run at once. Absent or null: any number.
+    /// Limit on the number of items with the same value in their payload that run at once. Absent or null: no limit.
     #[serde(default)]
     pub concurrency_by: Option<ConcurrencyBy>,
-    /// What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`.
+    /// Groups of items that take turns: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`.
     #[serde(default)]
     pub fair_by: Option<String>,
     #[serde(default)]
@@ -170,7 +170,7 @@ pub struct JobTypeSpec {
     pub run_timeout_seconds: Option<f64>,
     #[serde(default, deserialize_with = "crate::bounded::list")]
     pub steps: Vec<String>,
-    /// `null`: for ever.
+    /// Retention in seconds; `null`: forever.
     #[serde(default = "seven_days")]
     pub retain_seconds: Option<i64>,
     #[serde(default)]
@@ -181,7 +181,7 @@ pub struct JobTypeSpec {
     pub require_idempotency_key: bool,
     #[serde(default)]
     pub paused: bool,
-    /// Jobs that are created from a file. Absent or null: everybody may create them.
+    /// Settings for jobs that are created from a file. Absent or null: everybody may create them.
     #[serde(default)]
     pub import: Option<ImportSettings>,
 }
@@ -314,13 +314,13 @@ pub struct JobType {
     pub delivery: Delivery,
     pub max_failures: MaxFailures,
     pub concurrency: Option<i32>,
-    /// How many items may start in a time; null: any number.
+    /// Limit on the number of items that start in a period; null: no limit.
     #[serde(default)]
     pub rate_limit: Option<RateLimit>,
-    /// How many items with the same value in their payload may run at once; null: any number.
+    /// Limit on the number of items with the same value in their payload that run at once; null: no limit.
     #[serde(default)]
     pub concurrency_by: Option<ConcurrencyBy>,
-    /// What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`.
+    /// Groups of items that take turns: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`.
     #[serde(default)]
     pub fair_by: Option<String>,
     pub backoff: Backoff,
@@ -332,7 +332,7 @@ pub struct JobType {
     pub executor: Executor,
     pub require_idempotency_key: bool,
     pub paused: bool,
-    /// Jobs that are created from a file. Null: everybody may create them.
+    /// Settings for jobs that are created from a file. Null: everybody may create them.
     #[serde(default)]
     pub import: Option<ImportSettings>,
     pub created_at: Time,

@@ -7,7 +7,7 @@ use crate::{Outcome, Time, api::present_or_null, dispatch::progress::grouped, id
 /// Most ids of `POST /me/notices/read`.
 pub const MOST_READ_IDS: usize = 1_000;
 
-/// What a notice is about.
+/// Kind of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -39,16 +39,16 @@ impl NoticeKind {
 pub struct Notice {
     pub id: Uuid,
     pub kind: NoticeKind,
-    /// The root of the tree.
+    /// Id of the tree's root.
     pub job_id: Uuid,
-    /// Its name, or else its key.
+    /// Name of the tree's root, or else its key.
     pub job_name: String,
     /// Outcome of the tree; absent if it was not complete.
     pub outcome: Option<Outcome>,
     /// Number of failed items at that time.
     pub dead: i64,
     pub created_at: Time,
-    /// Absent if it is unread.
+    /// Time at which the notice was read; absent if it is unread.
     pub read_at: Option<Time>,
 }
 
@@ -76,24 +76,24 @@ pub struct NoticeList {
     pub browser: bool,
 }
 
-/// How a person receives notices.
+/// Settings for how a person receives notices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct NoticeSettings {
-    /// In the list of every page. Default true.
+    /// True to show notices in the list on every page. Default true.
     pub in_page: bool,
-    /// As notifications of browsers that permit them. Default false.
+    /// True to send notifications to browsers that permit them. Default false.
     pub browser: bool,
-    /// By mail to the address of the account. Default false.
+    /// True to send email to the address of the account. Default false.
     pub email: bool,
     /// URL that notices are posted to, without parts that may be secret.
     pub webhook_url: Option<String>,
-    /// Posts are signed with a secret of their own, else with that of the account.
+    /// True if notices are signed with their own secret, false if with the secret of the account.
     pub has_webhook_secret: bool,
 }
 
-/// `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret.
+/// Body of `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -102,10 +102,10 @@ pub struct NoticeSettingsPatch {
     pub in_page: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser: Option<bool>,
-    /// Needs an email address, and a mail server (`TREELINE_SMTP_URL`).
+    /// Requires an email address and a mail server (`TREELINE_SMTP_URL`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<bool>,
-    /// A public address, or one that `TREELINE_CALLBACK_ALLOW` names. A new URL removes the secret of the old one.
+    /// Public address, or one that `TREELINE_CALLBACK_ALLOW` allows. A new URL removes the secret of the old one.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub webhook_url: Option<Option<String>>,
@@ -114,17 +114,17 @@ pub struct NoticeSettingsPatch {
     pub webhook_secret: Option<Option<SigningSecret>>,
 }
 
-/// `POST /me/notices/read`.
+/// Body of `POST /me/notices/read`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReadNotices {
-    /// Absent: all of them.
+    /// Ids of the notices. Absent: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<Uuid>>,
 }
 
-/// Whether the caller watches a tree.
+/// The caller's watch of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobWatch {

@@ -122,7 +122,7 @@ impl utoipa::PartialSchema for Code {
         use utoipa::openapi::schema::{Object, SchemaType, Type};
         Object::builder()
             .schema_type(SchemaType::Type(Type::String))
-            .description(Some("What went wrong, as a word that programs can switch on. Stable."))
+            .description(Some("Stable error code for programs."))
             .enum_values(Some(Self::ALL.iter().map(|code| code.as_str())))
             .into()
     }
@@ -131,7 +131,7 @@ impl utoipa::PartialSchema for Code {
 #[cfg(feature = "openapi")]
 impl utoipa::ToSchema for Code {}
 
-/// One fault in a body: where (JSON Pointer), and what was expected.
+/// Invalid place in a body, as a JSON Pointer, and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldProblem {
@@ -151,7 +151,7 @@ impl FieldProblem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// A URI that ends in the code.
+    /// URI that ends in the code.
     #[serde(rename = "type")]
     pub kind: String,
     pub title: String,
@@ -162,28 +162,28 @@ pub struct Problem {
     pub request_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldProblem>,
-    /// `duplicate`, `id_in_use`: what is there already.
+    /// `duplicate`, `id_in_use`: id of the existing object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
-    /// `assignment_closed`, `not_waiting`: where the item stands now.
+    /// `assignment_closed`, `not_waiting`: current state of the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_state: Option<ItemState>,
     /// `assignment_closed`: how this assignment ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_as: Option<EndedAs>,
-    /// The line of an NDJSON stream that was refused, from 1; where the job refuses all, the first that was not added.
+    /// Line of an NDJSON stream that was refused, from 1; if the job refuses all, the first one that was not added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<i64>,
-    /// Items of an NDJSON stream that were added before it was stopped.
+    /// Number of items of an NDJSON stream that were added before it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<i64>,
-    /// Time after which to try again, if known.
+    /// Seconds after which to try again, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
-    /// `mfa_required`, `step_up_required`: what would be accepted: `totp`, `passkey`, `recovery_code`, `password`.
+    /// `mfa_required`, `step_up_required`: accepted methods: `totp`, `passkey`, `recovery_code`, `password`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// `mfa_required`: stands for the first factor for ten minutes; to be sent with the second.
+    /// `mfa_required`: replaces the first factor for ten minutes; send it with the second factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }

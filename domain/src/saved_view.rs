@@ -18,7 +18,7 @@ pub const LONGEST_VIEW_FILTER: usize = 2_000;
 /// Maximum number of views of one owner.
 pub const MOST_VIEWS: i64 = 200;
 
-/// A list that views can be saved of.
+/// List that views can be saved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -80,39 +80,39 @@ pub struct SavedView {
     pub name: String,
     /// Filter of the list in the language of the pages, such as `status:running owner:ada`. Empty: everything.
     pub q: String,
-    /// `sort` of the list; null: its default.
+    /// `sort` of the list; null: the default of the list.
     pub sort: Option<String>,
     /// True if everyone may use it.
     pub shared: bool,
-    /// True if the pages of the caller open the list with it.
+    /// True if the list opens with this view on the caller's pages.
     pub is_default: bool,
     pub owner: Owner,
     pub created_at: Time,
     pub updated_at: Time,
 }
 
-/// `POST /views`.
+/// Body of `POST /views`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewSavedView {
     pub list: ViewList,
-    /// Unique among the caller's views of the list.
+    /// Name, unique among the caller's views of the list.
     pub name: String,
-    /// Absent: everything.
+    /// Filter of the list. Absent: everything.
     #[serde(default)]
     pub q: String,
-    /// A value of the list's `sort`. Absent: its default.
+    /// `sort` of the list. Absent: its default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<String>,
-    /// Staff only.
+    /// True if everyone may use the view. Staff only.
     #[serde(default)]
     pub shared: bool,
     #[serde(default)]
     pub is_default: bool,
 }
 
-/// `PATCH /views/{id}`: the given fields change; `null` clears `sort`.
+/// Body of `PATCH /views/{id}`: the given fields change; `null` clears `sort`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -122,11 +122,11 @@ pub struct SavedViewPatch {
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub sort: Option<Option<String>>,
-    /// Staff only.
+    /// True if everyone may use the view. Staff only.
     pub shared: Option<bool>,
-    /// Of the caller's own pages; also of a view that somebody else shares.
+    /// True if the list opens with this view on the caller's own pages; also for a view that somebody else shares.
     pub is_default: Option<bool>,
-    /// Required of an admin who changes the view of somebody else; kept in the audit log.
+    /// Reason, required from an admin who changes the view of somebody else; stored in the audit log.
     pub reason: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::{
     job::Owner,
 };
 
-/// Action on each member.
+/// Action of a bulk operation on each of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -35,7 +35,7 @@ impl BulkAction {
     }
 }
 
-/// Kind of the members.
+/// Kind of the members of a bulk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -59,7 +59,7 @@ impl BulkTarget {
     }
 }
 
-/// State of an operation.
+/// State of a bulk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -102,9 +102,9 @@ impl BulkState {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PayloadEdit {
     pub op: EditOp,
-    /// A JSON Pointer; to set something at the end of an array, `-` as the last token.
+    /// JSON Pointer; `-` as the last token sets a value at the end of an array.
     pub path: String,
-    /// With `set`: what is put there. Null is a value.
+    /// With `set`: the new value, which may be null.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub value: Option<Document>,
 }
@@ -140,26 +140,26 @@ impl PayloadEdit {
     }
 }
 
-/// `POST /bulk-operations`.
+/// Body of `POST /bulk-operations`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewBulk {
-    /// Items are retried or cancelled; jobs are cancelled or deleted.
+    /// Action: items are retried or canceled; jobs are canceled or deleted.
     pub action: BulkAction,
     pub target: BulkTarget,
-    /// An object with the filters of `GET /items` or `GET /jobs`; at least one.
+    /// Object with at least one of the filters of `GET /items` or `GET /jobs`.
     pub filter: Document,
-    /// With `retry`: what changes in each payload.
+    /// With `retry`: changes of each payload.
     #[serde(default, deserialize_with = "crate::bounded::list")]
     pub payload_edit: Vec<PayloadEdit>,
-    /// Required where the work is someone else's; kept in the audit log.
+    /// Reason, required for another owner's work; stored in the audit log.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Members a second, over all servers; null: as fast as it goes.
+    /// Maximum number of members per second, over all servers; null: no limit.
     #[serde(default)]
     pub rate_per_second: Option<f64>,
-    /// Only count, and show some of what would be met.
+    /// True to only count the members and return a sample of them.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -177,60 +177,60 @@ pub struct BulkOperation {
     pub rate_per_second: Option<f64>,
     pub dry_run: bool,
     pub state: BulkState,
-    /// Reason why the server stopped the operation: the credential that requested it is not valid anymore.
+    /// Reason why the server stopped the operation: the credential that requested it is no longer valid.
     pub stopped_reason: Option<String>,
-    /// Members; grows while `counting`.
+    /// Number of members; grows while the state is `counting`.
     pub total: i64,
-    /// Members to which it was done.
+    /// Number of members that were processed.
     pub processed: i64,
-    /// Members to which it could not be done, by the code of the refusal.
+    /// Members that could not be processed, by reason.
     pub skipped: Vec<BulkSkipped>,
-    /// Members that failed for reasons of ours; the log says which.
+    /// Number of members that failed because of a server error; the server log has the details.
     pub errored: i64,
-    /// Some of the members as they were when they were found.
+    /// Sample of the members, as they were when they were selected.
     pub sample: Vec<BulkSample>,
-    /// Requester.
+    /// Person or service that requested the operation.
     pub owner: Owner,
     pub created_at: Time,
     pub updated_at: Time,
-    /// Time at which it became ready, completed, or cancelled.
+    /// Time at which the operation became ready, completed or canceled.
     pub finished_at: Option<Time>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkSkipped {
-    /// The code of a problem, or `edit_does_not_fit`, `payload_invalid`.
+    /// Problem code, or `edit_does_not_fit` or `payload_invalid`.
     pub reason: String,
     pub count: i64,
 }
 
-/// A member as it was when it was found.
+/// Member of a bulk operation, as it was when it was selected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkSample {
-    /// Of the item, or of the job.
+    /// Id of the item or job.
     pub id: Uuid,
     pub job_id: Uuid,
     pub root_id: Uuid,
     #[serde(rename = "type")]
     pub job_type: String,
-    /// The state of the item, or the status of the job.
+    /// State of the item, or status of the job.
     pub state: String,
-    /// The item's last error, or what the job says of itself.
+    /// Last error of the item, or status message of the job.
     pub message: Option<String>,
 }
 
-/// `POST /items/{id}/replay` (`replay`).
+/// Body of `POST /items/{id}/replay` (`replay`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReplayBody {
-    /// Instead of the payload as it is now.
+    /// Payload, instead of the current one.
     pub payload: Option<Document>,
-    /// Instead of the item's own.
+    /// Expiry, instead of the item's own.
     pub expires_at: Option<Time>,
-    /// Required on someone else's work; kept in the audit log.
+    /// Reason, required for another owner's work; stored in the audit log.
     pub reason: Option<String>,
 }
 

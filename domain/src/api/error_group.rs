@@ -75,15 +75,15 @@ impl GroupState {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorGroupPatch {
-    /// `open`, `muted` or `resolved`.
+    /// New state: `open`, `muted` or `resolved`.
     pub state: GroupState,
-    /// Time at which a muted group opens.
+    /// Time at which a muted group reopens.
     #[serde(default)]
     pub until: Option<Time>,
-    /// Number of further failures at which a muted group opens.
+    /// Number of further failures at which a muted group reopens.
     #[serde(default)]
     pub failures: Option<i64>,
-    /// What was decided and why, such as the deployed version. `resolved` requires it.
+    /// Decision and reason, such as the deployed version. Required for `resolved`.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -118,9 +118,9 @@ impl ErrorGroupPatch {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GroupChange {
     pub at: Time,
-    /// State from then on.
+    /// New state of the group.
     pub state: GroupState,
-    /// Name of the person or service; `null` if the group opened by itself.
+    /// Name of the person or service; `null` if the group reopened by itself.
     pub by: Option<String>,
     pub until: Option<Time>,
     pub failures: Option<i64>,
@@ -161,7 +161,7 @@ pub struct ErrorGroupDetail {
     pub hours_from: Time,
     /// Failures in each of the last 168 hours, oldest first; the last one is the current hour.
     pub hours: Vec<i64>,
-    /// Newest changes of its state, at most 50.
+    /// Latest changes of the state, at most 50.
     pub history: Vec<GroupChange>,
     /// Newest jobs with dead items of the group, at most 20.
     pub jobs: Vec<AffectedJob>,

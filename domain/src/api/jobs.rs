@@ -11,7 +11,7 @@ use crate::{
     job_type::SigningSecret,
 };
 
-/// An item to be added. An absent payload is `null`.
+/// Item to add. An absent payload is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -19,40 +19,40 @@ pub struct NewItem {
     pub payload: Option<Document>,
     pub dedupe_key: Option<String>,
     pub serialize_key: Option<String>,
-    /// −100 to 100, higher first; absent: the job's.
+    /// Priority, −100 to 100, higher first; absent: that of the job.
     pub priority: Option<i16>,
     pub run_after: Option<Time>,
     pub expires_at: Option<Time>,
     pub metadata: Option<Document>,
-    /// Not together with `dedupe_key` or `run_after`.
+    /// Debounce; not allowed with `dedupe_key` or `run_after`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debounce: Option<Debounce>,
 }
 
-/// The file a job is filled from.
+/// File that a job is created from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobUpload {
     pub id: Uuid,
-    /// Absent: the upload's own.
+    /// Format of the file. Absent: that of the upload.
     #[serde(default)]
     pub format: Option<UploadFormat>,
-    /// A table: whether the first record names the columns. Absent: true.
+    /// Table: true if the first record contains the column names. Absent: true.
     #[serde(default)]
     pub header: Option<bool>,
-    /// A table with a header: the line of the record that names the columns, from 1; what is above it is skipped. Of a
-    /// workbook the number of the row in its sheet. Absent: the first record.
+    /// Table with a header: line of the record with the column names, from 1; everything above it is skipped. In a
+    /// workbook, the number of the row in its sheet. Absent: the first record.
     #[serde(default)]
     pub header_row: Option<i64>,
-    /// CSV: one character. Absent: found from the first lines.
+    /// CSV: delimiter, one character. Absent: detected from the first lines.
     #[serde(default)]
     pub delimiter: Option<String>,
-    /// Text: a label of the WHATWG Encoding Standard, such as `windows-1252` or `utf-8`. A byte order mark of UTF-16 is
-    /// right in any case. Absent: found from the mark and the first lines.
+    /// Text: label of the WHATWG Encoding Standard, such as `windows-1252` or `utf-8`. A UTF-16 byte order mark always
+    /// takes precedence. Absent: detected from the byte order mark and the first lines.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// XLSX: the name of the sheet. Absent: the first one.
+    /// XLSX: name of the sheet. Absent: the first one.
     #[serde(default)]
     pub sheet: Option<String>,
 }
@@ -63,12 +63,13 @@ pub struct JobUpload {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OnCompleted {
     pub url: String,
-    /// Signs instead of the owner's key; a list of two while receivers change over, then both sign.
+    /// Signing secret, instead of the owner's key; a list of two while receivers switch to a new secret, then both
+    /// sign.
     #[serde(default)]
     pub secret: Option<SigningSecret>,
 }
 
-/// `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
+/// Body of `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -110,7 +111,7 @@ pub struct NewJob {
     /// Columns of the upload that become properties of the payload. Absent: all, under their names in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Mapping>,
-    /// Rows of the upload with changed cells, or that are left out. At most 1,000.
+    /// Rows of the upload to change or omit, at most 1,000.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list")]
     pub edits: Vec<RowEdit>,
     #[serde(default, deserialize_with = "bounded::list")]
@@ -155,30 +156,31 @@ impl NewJob {
     }
 }
 
-/// Answer to adding items.
+/// Response of `POST /jobs/{id}/items`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Added {
     pub accepted: i64,
     pub duplicates: i64,
-    /// Items that replaced the payload of a waiting item with the same debounce key, and are no items of their own.
+    /// Number of items that replaced the payload of a waiting item with the same debounce key, and are not added
+    /// themselves.
     #[serde(default)]
     pub merged: i64,
     pub sealed: bool,
 }
 
-/// `POST /items/{id}/retry` (`manual-retry`).
+/// Body of `POST /items/{id}/retry` (`manual-retry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RetryBody {
-    /// Instead of the payload as it is; the original stays readable.
+    /// Payload, instead of the current one; the original stays readable.
     pub payload: Option<Document>,
-    /// Required where the item's time is up.
+    /// New expiry, required if the item has expired.
     pub expires_at: Option<Time>,
-    /// Forget the steps it has reached.
+    /// True to discard the steps that the item has reached.
     pub restart: bool,
-    /// Required on someone else's work; kept in the audit log.
+    /// Reason, required for another owner's work; stored in the audit log.
     pub reason: Option<String>,
 }
 
@@ -187,6 +189,6 @@ pub struct RetryBody {
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReasonBody {
-    /// Required on someone else's work; kept in the audit log.
+    /// Reason, required for another owner's work; stored in the audit log.
     pub reason: Option<String>,
 }

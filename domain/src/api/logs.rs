@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, Time};
 
-/// `POST /assignments/{id}/logs`.
+/// Body of `POST /assignments/{id}/logs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -18,7 +18,7 @@ pub struct LogsBody {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewLogLine {
-    /// Time at the worker; the server's time if absent.
+    /// Time on the worker's clock; absent: the server's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct LogsAdded {
     pub added: i64,
     /// Number of the last line in the attempt.
     pub last_line: i64,
-    /// Number of oldest lines of the attempt that were dropped, whole requests at a time, to keep at most 1 MiB.
+    /// Number of the attempt's oldest lines that were dropped, whole requests at a time, to keep at most 1 MiB.
     pub dropped: i64,
 }
 
@@ -73,7 +73,7 @@ pub struct LogsAdded {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
     pub attempt: i32,
-    /// Number of the line in the attempt, from 1. Numbers below the first one that is listed were dropped.
+    /// Number of the line in the attempt, from 1. Lines with lower numbers than the first one listed were dropped.
     pub line: i64,
     pub at: Time,
     pub level: LogLevel,

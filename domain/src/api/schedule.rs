@@ -84,16 +84,16 @@ words! {
 pub struct ScheduleRun {
     /// Ordinal within the schedule, from 1.
     pub seq: i64,
-    /// Time that the cron expression names; for a run by hand, the time of the request.
+    /// Time of the tick according to the cron expression; for a run by hand, the time of the request.
     pub tick: Time,
     /// Time of the last change of state.
     pub at: Time,
     pub state: RunState,
-    /// Root of the tree, if it was created. It may have been deleted since.
+    /// Id of the tree's root, if the tree was created. It may have been deleted since.
     pub job_id: Option<Uuid>,
     /// `overlap`: the previous tree was not complete. `missed`: no server was running. `queue_full`: too many runs wait.
     pub reason: Option<String>,
-    /// Refusal of the tree.
+    /// Problem because of which the tree was refused.
     pub problem: Option<Problem>,
     /// True for `POST /schedules/{id}/run`.
     pub by_hand: bool,
@@ -119,47 +119,47 @@ pub struct Schedule {
     pub starts_at: Option<Time>,
     pub ends_at: Option<Time>,
     pub paused: bool,
-    /// Next five ticks at most. While the schedule is paused, no tree is created at them.
+    /// Next ticks, at most five. No tree is created at them while the schedule is paused.
     pub next_runs: Vec<Time>,
     pub last_run: Option<ScheduleRun>,
     pub created_at: Time,
     pub updated_at: Time,
 }
 
-/// `POST /schedules`.
+/// Body of `POST /schedules`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewSchedule {
     pub name: String,
-    /// Five fields (minute, hour, day, month, weekday), six with seconds first, or `@hourly`, `@daily`, `@weekly`,
-    /// `@monthly`, `@yearly`.
+    /// Cron expression: five fields (minute, hour, day, month, weekday), six with seconds first, or `@hourly`,
+    /// `@daily`, `@weekly`, `@monthly`, `@yearly`.
     pub cron: String,
     /// IANA time zone, such as `Europe/Berlin`. Absent: `UTC`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// Body of `POST /jobs`. It may not name ids, nor a secret of a callback.
+    /// Body of `POST /jobs`, without ids and without the secret of a callback.
     pub job: NewJob,
-    /// Absent: `skip`.
+    /// Handling of a tick while the previous tree is not complete. Absent: `skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
-    /// Absent: `none`.
+    /// Handling of missed ticks. Absent: `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<CatchUp>,
-    /// Absent: an hour.
+    /// Catch-up window in seconds. Absent: an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up_window_seconds: Option<i64>,
-    /// No ticks before this time.
+    /// Time before which there are no ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<Time>,
-    /// No ticks after this time.
+    /// Time after which there are no ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<Time>,
     #[serde(default)]
     pub paused: bool,
 }
 
-/// `PATCH /schedules/{id}`: the given fields change; `null` clears a value.
+/// Body of `PATCH /schedules/{id}`: the given fields change; `null` clears a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -178,6 +178,6 @@ pub struct SchedulePatch {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub ends_at: Option<Option<Time>>,
     pub paused: Option<bool>,
-    /// Required on another owner's schedule; kept in the audit log.
+    /// Reason, required for another owner's schedule; stored in the audit log.
     pub reason: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Kind of thing that a search finds.
+/// Kind of a search result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -23,26 +23,26 @@ pub enum SearchKind {
     Services,
 }
 
-/// A thing that a search has found.
+/// Search result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SearchHit {
-    /// The id, or the fingerprint of a group of errors, the name of a worker or a type; of a file that was found by its
-    /// name, the id of the job that was made of it, if there is one.
+    /// Id, or the fingerprint of an error group, the name of a worker or a type; for a file that was found by its name,
+    /// the id of the job that was created from it, if there is one.
     pub id: String,
     /// Display name.
     pub title: String,
     /// Matching field: `id`, `name`, `key`, `dedupe_key`, `serialize_key`, `idempotency_key`, `filename`, `message`, `email`,
     /// `reason` or `text` (name, key or metadata).
     pub matched: String,
-    /// More about it, such as the type and the state.
+    /// Further details, such as the type and the state.
     pub detail: Option<String>,
-    /// The page that shows it. For an export, and a file of someone else that no job was made of: the download of its
+    /// Path of the page that shows it. For an export, and for another owner's file without a job, the download of its
     /// content.
     pub path: String,
 }
 
-/// Things of one kind that a search has found, at most ten.
+/// Search results of one kind, at most ten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SearchGroup {
@@ -50,12 +50,12 @@ pub struct SearchGroup {
     pub hits: Vec<SearchHit>,
 }
 
-/// `GET /search`.
+/// Response of `GET /search`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SearchResults {
     /// Searched text.
     pub q: String,
-    /// Only kinds of which something was found.
+    /// Results by kind; kinds without results are omitted.
     pub groups: Vec<SearchGroup>,
 }

@@ -151,15 +151,15 @@ impl Activity {
 pub struct SeriesPoint {
     /// Start of the point, a multiple of the step in UTC.
     pub at: Time,
-    /// Items or attempts; of `wait` and `run` the number of durations.
+    /// Number of items or attempts; for `wait` and `run`, number of durations.
     pub value: i64,
-    /// Median in seconds, estimated within its bucket; `wait` and `run` only.
+    /// Median in seconds, estimated within its bucket; only for `wait` and `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
-    /// 95th percentile in seconds, estimated within its bucket; `wait` and `run` only.
+    /// 95th percentile in seconds, estimated within its bucket; only for `wait` and `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
-    /// Durations by bucket, see `bounds`; `wait` and `run` only, left out where there are none.
+    /// Number of durations in each bucket (see `bounds`); only for `wait` and `run`, absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<i64>,
 }
@@ -179,12 +179,12 @@ impl SeriesPoint {
     }
 }
 
-/// `GET /stats/series`.
+/// Response of `GET /stats/series`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Series {
     pub metric: SeriesMetric,
-    /// Job type; null: all together.
+    /// Job type; null: all types together.
     #[serde(rename = "type")]
     pub job_type: Option<String>,
     pub step: SeriesStep,

@@ -13,7 +13,7 @@ pub(crate) fn present_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
-/// `PATCH /jobs/{id}`: the fields that are named change; `null` takes a value away.
+/// Body of `PATCH /jobs/{id}`: the given fields change; `null` clears a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -23,51 +23,51 @@ pub struct JobPatch {
     pub name: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Document>,
-    /// −100 to 100. Also of its waiting items that had the job's own.
+    /// Priority, −100 to 100; also changes waiting items that had the job's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i16>,
-    /// Also of its waiting items that had the job's own.
+    /// Earliest start; also changes waiting items that had the job's value.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub run_after: Option<Option<Time>>,
-    /// Also of its waiting items that had the job's own.
+    /// Expiry; also changes waiting items that had the job's value.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub expires_at: Option<Option<Time>>,
-    /// `null`: the type's.
+    /// Maximum number of failures of an item; `null`: that of the type.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<MaxFailures>))]
     pub max_failures: Option<Option<MaxFailures>>,
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<i64>))]
     pub expected_count: Option<Option<i64>>,
-    /// Of a root only.
+    /// Receiver of the callback; only for a root.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<OnCompleted>))]
     pub on_completed: Option<Option<OnCompleted>>,
-    /// Required on someone else's job.
+    /// Reason, required for another owner's job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `PATCH /items/{id}`, while the item waits: the fields that are named change; `null` is the job's own.
+/// Body of `PATCH /items/{id}` for a waiting item: the given fields change; `null` restores the value of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ItemPatch {
-    /// −100 to 100.
+    /// Priority, −100 to 100.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<i16>))]
     pub priority: Option<Option<i16>>,
-    /// The later one of this and the job's holds.
+    /// Earliest start; the later one of this and the job's applies.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub run_after: Option<Option<Time>>,
-    /// The earlier one of this and the job's holds.
+    /// Time at which the item expires; the earlier one of this and the job's applies.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]
     pub expires_at: Option<Option<Time>>,
-    /// Required on someone else's item.
+    /// Reason, required for another owner's item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -77,30 +77,30 @@ pub struct ItemPatch {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Worker {
     pub worker_id: String,
-    /// The service whose token it uses.
+    /// Service whose token the worker uses.
     pub owner: String,
-    /// The job types it asked for last.
+    /// Job types of the last claim.
     pub types: Vec<String>,
-    /// Items in its hands now.
+    /// Number of items that the worker currently holds.
     pub open: i64,
     pub last_seen_at: Time,
 }
 
-/// Items per second, coming in and ending, on average over a while.
+/// Average number of items per second that were added and that ended in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rate {
-    /// Length of the span in seconds.
+    /// Length of the period in seconds.
     pub seconds: i64,
     pub in_per_second: f64,
     pub out_per_second: f64,
 }
 
-/// Items of a type that were added and that ended on one day (UTC).
+/// Number of items of a type that were added and that ended on one day (UTC).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DayTotal {
-    /// `2026-11-20`.
+    /// Day, such as `2026-11-20`.
     pub day: String,
     pub added: i64,
     pub succeeded: i64,
@@ -109,36 +109,36 @@ pub struct DayTotal {
     pub expired: i64,
 }
 
-/// The figures of one job type.
+/// Statistics of one job type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TypeStats {
     #[serde(rename = "type")]
     pub job_type: String,
-    /// As of `counted_at`.
+    /// Number of items in each state as of `counted_at`.
     pub counts: Counts,
-    /// Items that workers hold right now.
+    /// Number of items that workers currently hold.
     pub open: i64,
     /// Age of the item that is claimed next, in seconds; null if nothing waits.
     pub oldest_waiting_seconds: Option<f64>,
     /// Time of the last claim for this type.
     pub last_asked_at: Option<Time>,
-    /// Over the last minute, five minutes and hour.
+    /// Rates over the last minute, five minutes and hour.
     pub rates: Vec<Rate>,
-    /// The last thirty days on which something happened, the newest first.
+    /// Last 30 days with activity, newest first.
     pub days: Vec<DayTotal>,
 }
 
-/// `GET /stats`.
+/// Response of `GET /stats`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stats {
     pub data: Vec<TypeStats>,
-    /// The counts are as of this time; null until they have been added up once.
+    /// Time of the counts; null until they have been computed once.
     pub counted_at: Option<Time>,
     /// Age of the counts in seconds.
     pub age_seconds: Option<f64>,
-    /// RabbitMQ as the answering server sees it; null where it has none.
+    /// RabbitMQ as the responding server sees it; null if it uses none.
     pub broker: Option<BrokerStats>,
 }
 
@@ -148,17 +148,17 @@ pub struct Stats {
 pub struct BrokerStats {
     /// True if messages can be published.
     pub up: bool,
-    /// Since when it has been so.
+    /// Time since which `up` has its current value.
     pub since: Time,
-    /// Reason why it is unavailable.
+    /// Reason why the broker is unavailable.
     pub fault: Option<String>,
-    /// Batches of wake-ups and announcements that wait to be published, counted up to 10,000.
+    /// Number of message batches that wait to be published, counted up to 10,000.
     pub outbox_waiting: i64,
-    /// Messages in the queues of job types, as last seen, by the type's name.
+    /// Number of messages in the queue of each job type when last checked, by type name.
     pub queues: Vec<QueueStats>,
 }
 
-/// Messages that wait in one queue.
+/// Number of messages that wait in one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueStats {

@@ -16,7 +16,7 @@ use crate::{
     problem::{Code, FieldProblem, Problem},
 };
 
-/// `POST /assignments`: a claim.
+/// Body of `POST /assignments`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -24,30 +24,30 @@ pub struct Claim {
     pub worker_id: String,
     #[serde(default, deserialize_with = "crate::bounded::list")]
     pub types: Vec<String>,
-    /// Instead of `types`: these items, those of them that can be had.
+    /// Items to claim, instead of `types`; those that cannot be claimed are in `refused`.
     #[serde(default)]
     pub item_ids: Option<Vec<Uuid>>,
-    /// 1 to 1,000; absent: 1.
+    /// Maximum number of assignments, 1 to 1,000; absent: 1.
     #[serde(default)]
     pub max: Option<u32>,
-    /// 0 to 30; absent: 0.
+    /// Seconds to wait for items, 0 to 30; absent: 0.
     #[serde(default)]
     pub wait_seconds: Option<u32>,
-    /// Made by the client: the same again returns what is still open of the same assignments.
+    /// Id chosen by the client: a repeated claim with this id returns the same assignments that are still open.
     #[serde(default)]
     pub claim_id: Option<Uuid>,
 }
 
-/// One item in the worker's hands.
+/// Item assigned to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignment {
-    /// The assignment id: whoever ends the assignment names it.
+    /// Assignment id, required to end the assignment.
     pub id: Uuid,
     pub item: AssignedItem,
     pub attempt: i32,
-    /// Of a job that waited for others (`after`): by key, the results of those of one item, else a link to
-    /// them.
+    /// For a job that waited for others (`after`): by job key, the results of a job of one item, else a link to the
+    /// results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<BTreeMap<String, Inputs>>,
     pub lease_expires_at: Time,
@@ -116,7 +116,7 @@ pub struct AssignedItem {
     pub payload: Document,
     pub metadata: Document,
     pub step: Option<Step>,
-    /// Event or timeout that ended its last wait; in every claim until it waits again.
+    /// Event or timeout that ended the item's last wait; sent with every claim until the item waits again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<ReceivedEvent>,
     pub dedupe_key: Option<String>,
@@ -130,12 +130,12 @@ pub struct AssignedItem {
     pub traceparent: Option<Traceparent>,
 }
 
-/// Answer to a claim; possibly empty.
+/// Response to a claim; may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claimed {
     pub assignments: Vec<Assignment>,
-    /// Only where `item_ids` were asked for: those that could not be had.
+    /// Only with `item_ids`: the items that could not be claimed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refused>,
 }
@@ -147,7 +147,7 @@ pub struct Refused {
     pub reason: String,
 }
 
-/// `POST /assignments/{id}/result`. Absent: `{}`; null is refused.
+/// Body of `POST /assignments/{id}/result`. Absent result: `{}`; null is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -173,7 +173,7 @@ pub struct WorkError {
     pub detail: Option<Document>,
 }
 
-/// `POST /assignments/{id}/failure`.
+/// Body of `POST /assignments/{id}/failure`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -181,7 +181,7 @@ pub struct FailureBody {
     pub error: WorkError,
     #[serde(default = "yes")]
     pub retryable: bool,
-    /// Seconds until the next attempt, at most ten years, in place of the backoff of the type.
+    /// Seconds until the next attempt, at most ten years, instead of the backoff of the type.
     #[serde(default)]
     pub retry_after_seconds: Option<f64>,
     #[serde(default)]
@@ -192,17 +192,17 @@ const fn yes() -> bool {
     true
 }
 
-/// `POST /assignments/{id}/release`.
+/// Body of `POST /assignments/{id}/release`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReleaseBody {
-    /// Seconds until the item is available again, at most ten years; without them, it is at once.
+    /// Seconds until the item is available again, at most ten years; absent: it is available at once.
     #[serde(default)]
     pub retry_after_seconds: Option<f64>,
 }
 
-/// `POST /assignments/{id}/step`.
+/// Body of `POST /assignments/{id}/step`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -212,7 +212,7 @@ pub struct StepBody {
     pub data: Option<Document>,
 }
 
-/// `POST /assignments/{id}/heartbeat`.
+/// Body of `POST /assignments/{id}/heartbeat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -221,16 +221,16 @@ pub struct HeartbeatBody {
     pub progress: Option<ItemProgress>,
 }
 
-/// Answer to a heartbeat.
+/// Response to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Heartbeat {
     pub lease_expires_at: Time,
-    /// Stop: the job or item was cancelled.
+    /// True if the worker must stop because the job or item was canceled.
     pub cancel: bool,
 }
 
-/// `POST /assignments/heartbeat`.
+/// Body of `POST /assignments/heartbeat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -248,7 +248,7 @@ pub struct HeartbeatOf {
     pub progress: Option<ItemProgress>,
 }
 
-/// Answer to `POST /assignments/heartbeat`, in order.
+/// Response of `POST /assignments/heartbeat`, in request order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Heartbeats {
@@ -258,14 +258,14 @@ pub struct Heartbeats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeartbeatAnswer {
-    /// As the request gave it; empty if it gave none.
+    /// Assignment id as given in the request; empty if it had none.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub assignment_id: NamedAssignment,
-    /// Status that the single request would have returned.
+    /// HTTP status that the request for this assignment alone would have returned.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// Of an `invalid_body`: the places, as pointers into the request, and what was expected there.
+    /// For `invalid_body`: the invalid places, as pointers into the request, and what was expected there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldProblem>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -282,19 +282,19 @@ impl HeartbeatAnswer {
     }
 }
 
-/// `POST /assignments/finish`: endings, and the next claim with them.
+/// Body of `POST /assignments/finish`: ends of assignments, and the next claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinishBody {
     #[serde(default)]
     pub endings: Vec<Ending>,
-    /// `wait_seconds` is not allowed here.
+    /// Next claim; `wait_seconds` is not allowed.
     #[serde(default)]
     pub claim: Option<Claim>,
 }
 
-/// One ending: with `error` a failure, else a result.
+/// End of one assignment: a failure if it has an `error`, else a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -307,14 +307,14 @@ pub struct Ending {
     pub error: Option<WorkError>,
     #[serde(default = "yes")]
     pub retryable: bool,
-    /// Seconds until the next attempt, at most ten years, in place of the backoff of the type.
+    /// Seconds until the next attempt, at most ten years, instead of the backoff of the type.
     #[serde(default)]
     pub retry_after_seconds: Option<f64>,
     #[serde(default)]
     pub cancel_tree: bool,
 }
 
-/// Answer to `finish`, in order; one bad ending never spoils the others.
+/// Response of `POST /assignments/finish`, in request order; a refused ending does not affect the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finished {
@@ -325,14 +325,14 @@ pub struct Finished {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndingAnswer {
-    /// As the request gave it; empty if it gave none.
+    /// Assignment id as given in the request; empty if it had none.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub assignment_id: NamedAssignment,
-    /// Status that the single request would have returned.
+    /// HTTP status that the request for this assignment alone would have returned.
     pub status: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// Of an `invalid_body`: the places, as pointers into the request, and what was expected there.
+    /// For `invalid_body`: the invalid places, as pointers into the request, and what was expected there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldProblem>,
 }
@@ -349,13 +349,13 @@ impl EndingAnswer {
     }
 }
 
-/// Answer to a single ending: where the item stands now.
+/// Response to the end of one assignment, with the current state of the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ended {
     pub item_id: Uuid,
     pub item_state: ItemState,
     pub ended_as: EndedAs,
-    /// Time from which it is offered again, if it is; of a wait, the end of its timeout.
+    /// Time from which the item is available again, if it is; for a wait, the end of its timeout.
     pub retry_at: Option<Time>,
 }

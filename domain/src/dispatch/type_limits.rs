@@ -11,19 +11,19 @@ pub const LONGEST_WINDOW_SECONDS: i64 = 86_400;
 /// Highest number in a limit.
 pub const HIGHEST_LIMIT: i64 = 1_000_000;
 
-/// How many items may start in a time. Every attempt is a start.
+/// Limit on the number of items that start in a period. Every attempt is a start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RateLimit {
-    /// At most so many start in any window of `per_seconds`.
+    /// Maximum number of starts in any window of `per_seconds`.
     pub count: i64,
     pub per_seconds: i64,
-    /// So many may start at the same moment after a pause; then one every `per_seconds` / `count`. Greater than `count`:
-    /// so many may start in one window after a pause. Absent: `count`.
+    /// Maximum number of starts at the same moment after a pause; then one every `per_seconds` / `count`. If greater
+    /// than `count`, also the maximum in one window after a pause. Absent: `count`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<i64>,
-    /// JSON Pointer into the payload: the limit holds for each value there. Absent: for the whole type.
+    /// JSON Pointer into the payload: the limit applies to each value there. Absent: to the whole type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -53,7 +53,7 @@ impl RateLimit {
     }
 }
 
-/// How many items with the same value in their payload may run at once.
+/// Limit on the number of items with the same value in their payload that run at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{Document, limits};
 
-/// Questions of a wait. Without fields, the person only confirms.
+/// Form that a person fills in to end a wait. Without fields, the person only confirms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -24,7 +24,7 @@ pub struct EventForm {
     pub fields: Vec<FormField>,
 }
 
-/// One field: a member of the event's data.
+/// Form field: a member of the event's data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -39,15 +39,15 @@ pub struct FormField {
     /// Hint below the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// An answer is required. A required boolean may be false.
+    /// True if an answer is required. A required boolean may be false.
     #[serde(default)]
     pub required: bool,
-    /// Answers of a field of the type `choice`, and only of one.
+    /// Possible answers of a field of the type `choice`; not allowed for other types.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::bounded::list")]
     pub choices: Vec<String>,
 }
 
-/// Type of a field.
+/// Type of a form field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

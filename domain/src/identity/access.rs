@@ -5,53 +5,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Time, id::Uuid, identity::factors::PasskeyAnswer};
 
-/// `POST /services`.
+/// Body of `POST /services`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewService {
-    /// As job types are named: `[a-z0-9][a-z0-9._-]{0,99}`.
+    /// Name, in the form of job type names: `[a-z0-9][a-z0-9._-]{0,99}`.
     pub name: String,
 }
 
-/// A program that hands work in, or works on items.
+/// Program that creates jobs or works on items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Service {
     pub id: Uuid,
     pub name: String,
-    /// Its tokens open nothing until it is enabled again; its work stays.
+    /// True if disabled: all requests with its tokens are refused. Its jobs continue.
     #[serde(default)]
     pub disabled: bool,
     pub created_at: Time,
 }
 
-/// `PATCH /services/{id}`: what is absent stays.
+/// Body of `PATCH /services/{id}`: the given fields change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServicePatch {
-    /// `true` refuses everything that its tokens ask for; `false` lets them in again.
+    /// `true`: all requests with its tokens are refused; `false`: they are accepted again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// Kept in the audit log.
+    /// Reason, stored in the audit log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `POST /tokens`.
+/// Body of `POST /tokens`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewToken {
-    /// The service it belongs to: whose work it is.
+    /// Name of the service that the token belongs to, and that owns its work.
     pub service: String,
     /// Display name, 1 to 100 characters.
     pub name: String,
-    /// Of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`; at least one.
+    /// One or more of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`.
     #[serde(deserialize_with = "crate::bounded::list")]
     pub scopes: Vec<String>,
-    /// Narrows `work` to these job types. Absent or null: all.
+    /// Job types that the scope `work` is restricted to. Absent or null: all.
     #[serde(default)]
     pub types: Option<Vec<String>>,
     /// Time when the token expires. Absent or null: it never expires.
@@ -69,39 +69,39 @@ pub struct Token {
     pub scopes: Vec<String>,
     pub types: Option<Vec<String>>,
     pub created_at: Time,
-    /// To the minute.
+    /// Time of the last use, to the minute.
     pub last_used_at: Option<Time>,
-    /// From then on it opens nothing. Null: it does not expire.
+    /// Time from which the token is refused; null: it does not expire.
     #[serde(default)]
     pub expires_at: Option<Time>,
     pub revoked_at: Option<Time>,
 }
 
-/// Answer to `POST /tokens`.
+/// Response of `POST /tokens`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenMade {
     pub token: Token,
-    /// Token to send as `Authorization: Bearer …`. Shown only once.
+    /// Token to send as `Authorization: Bearer …`. Returned only once.
     pub secret: String,
 }
 
-/// `POST /session`: by email and password, or by the press of a sign-in link's button, for programs; with the second
-/// factor at once, or in a second request.
+/// Body of `POST /session`: email and password, a one-time link, or a passkey; the second factor in the same request or
+/// in a second one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignIn {
     pub email: Option<String>,
     pub password: Option<String>,
-    /// The last part of a one-time link, or the whole link, in place of the two.
+    /// One-time link or the last part of it, instead of email and password.
     pub link: Option<String>,
-    /// The `state` of a refusal with `mfa_required`, in place of the first factor.
+    /// `state` of a refusal with `mfa_required`, instead of the first factor.
     pub state: Option<String>,
-    /// The second factor, where there is one: six digits of the authenticator app …
+    /// Second factor, if the person has one: six digits of the authenticator app.
     pub code: Option<String>,
-    /// … or a recovery code.
+    /// Recovery code, instead of `code`.
     pub recovery_code: Option<String>,
-    /// A passkey, in place of everything else.
+    /// Passkey, instead of everything else.
     pub passkey: Option<PasskeyAnswer>,
 }

@@ -15,31 +15,31 @@ pub const LONGEST_EMAIL: usize = 254;
 pub const SHORTEST_PASSWORD: usize = 12;
 pub const LONGEST_PASSWORD: usize = 1_000;
 
-/// `POST /users`.
+/// Body of `POST /users`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewUser {
     /// Display name, 1 to 100 characters, unique among people.
     pub name: String,
-    /// Signs in with it; no two people have the same, however it is written.
+    /// Email address to sign in with, unique among people regardless of case.
     pub email: String,
-    /// `user` (default), `support` or `admin`.
+    /// Role: `user` (default), `support` or `admin`.
     #[serde(default)]
     pub role: Option<String>,
-    /// To begin with: at least 12 characters, and none that everybody tries first. Absent or null: a one-time link comes
-    /// back instead.
+    /// Initial password: at least 12 characters, and not a common one. Absent or null: a one-time link is returned
+    /// instead.
     #[serde(default)]
     pub password: Option<String>,
-    /// Makes the person choose a new password when they sign in. Default: true where a person asks, false where a
-    /// service does.
+    /// True if the person must choose a new password when they sign in. Default: true if a person sends the request,
+    /// false if a service does.
     #[serde(default)]
     pub must_change_password: Option<bool>,
-    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person: it signs them in to this account. One that it names by the
-    /// email address needs none.
+    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, to sign them in to this account. Not needed
+    /// if the proxy sends the email address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_user: Option<String>,
-    /// Kept in the audit log.
+    /// Reason, stored in the audit log.
     #[serde(default)]
     pub reason: Option<String>,
 }
@@ -51,80 +51,79 @@ pub struct User {
     pub id: Uuid,
     pub name: String,
     pub email: Option<String>,
-    /// `user`, `support` or `admin`.
+    /// Role: `user`, `support` or `admin`.
     pub role: String,
-    /// Nothing of theirs opens anything.
+    /// True if disabled: the person cannot sign in, and all their sessions and links are refused.
     pub disabled: bool,
     /// True if the person has a password.
     pub has_password: bool,
     /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person.
     pub proxy_user: Option<String>,
     pub created_at: Time,
-    /// To the minute.
+    /// Time of the last request, to the minute.
     pub last_seen_at: Option<Time>,
 }
 
-/// Answer to `POST /users`.
+/// Response of `POST /users`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserMade {
     #[serde(flatten)]
     pub user: User,
-    /// Signs in once, within the hour. Null where a password was given. Shown this once.
+    /// Sign-in link that works once, within an hour; null if a password was given. Returned only once.
     pub sign_in_link: Option<String>,
 }
 
-/// `PATCH /users/{id}`: the fields that are named change.
+/// Body of `PATCH /users/{id}`: the given fields change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserPatch {
-    /// `user`, `support` or `admin`.
+    /// Role: `user`, `support` or `admin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// `true` ends every session and link of theirs.
+    /// `true` ends every session and link of the person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, instead of every other name; empty for none.
+    /// Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, instead of all other names; empty for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_user: Option<String>,
-    /// Kept in the audit log.
+    /// Reason, stored in the audit log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Answer to `POST /users/{id}/sign-in-link`.
+/// Response of `POST /users/{id}/sign-in-link`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkMade {
-    /// Signs in once. Shown this once.
+    /// Sign-in link that works once. Returned only once.
     pub url: String,
     pub expires_at: Time,
 }
 
-/// `POST /me/password`.
+/// Body of `POST /me/password`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPassword {
-    /// The one that holds now. Not asked for where there is none, nor within an hour of signing in by a
-    /// one-time link.
+    /// Current password. Not required if there is none, or within an hour of signing in with a one-time link.
     #[serde(default)]
     pub current_password: Option<String>,
     pub new_password: String,
 }
 
-/// A browser, or a program, that is signed in.
+/// Signed-in browser or program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
     pub id: Uuid,
-    /// In words, as far as it tells: `Firefox on Linux`.
+    /// Browser and system as far as known, such as `Firefox on Linux`.
     pub device: String,
     pub created_at: Time,
-    /// To the minute.
+    /// Time of the last request, to the minute.
     pub last_seen_at: Time,
     /// Time when the session ends unless it is used before: after 30 idle days, and at most 90 days after it began.
     pub expires_at: Time,
@@ -132,7 +131,7 @@ pub struct Session {
     pub current: bool,
 }
 
-/// Answer to a call that ends sessions.
+/// Response to a request that ends sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionsEnded {

@@ -14,7 +14,7 @@ pub const LONGEST_REASON: usize = 2_000;
 /// The longest detail that the server writes, in bytes.
 pub const LONGEST_DETAIL: usize = 8_000;
 
-/// Reason of an action: `{"reason": "…"}`. Required on someone else's work.
+/// Reason of an action: `{"reason": "…"}`. Required for another owner's work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -22,7 +22,7 @@ pub struct ReasonBody {
     pub reason: Option<String>,
 }
 
-/// One line of `GET /audit`. What it names may be gone.
+/// Entry of `GET /audit`. The objects that it names may have been deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
@@ -38,13 +38,13 @@ pub struct AuditEntry {
     pub job_id: Option<Uuid>,
     pub item_id: Option<Uuid>,
     pub reason: Option<String>,
-    /// More about it, in words.
+    /// Further details as text.
     pub detail: Option<String>,
-    /// The client's address.
+    /// Network address of the client.
     pub address: Option<String>,
-    /// The session or the token that was used.
+    /// Id of the session or token that was used.
     pub credential_id: Option<Uuid>,
-    /// The bulk operation that this began or stopped. What it does to each item has no entry of its own.
+    /// Bulk operation that this action started or stopped. Its effects on single items have no entries of their own.
     pub operation_id: Option<Uuid>,
 }
 
@@ -53,7 +53,7 @@ pub struct AuditEntry {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Actor {
     pub kind: ActorKind,
-    /// Empty for those who are not known.
+    /// Name; empty if the actor is not known.
     pub name: String,
 }
 

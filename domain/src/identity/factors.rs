@@ -13,19 +13,19 @@ pub const LONGEST_PASSKEY_NAME: usize = 100;
 /// Number of recovery codes that a person gets.
 pub const RECOVERY_CODES: usize = 10;
 
-/// Answer to `GET /me/factors`.
+/// Response of `GET /me/factors`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Factors {
     /// True if the person's role requires a second factor.
     pub required: bool,
-    /// Time at which the authenticator app was confirmed; null without one.
+    /// Time at which the authenticator app was confirmed; null without an app.
     pub totp_since: Option<Time>,
-    /// The person's own name for the authenticator app; null without one.
+    /// Name that the person gave the authenticator app; null without an app.
     pub totp_name: Option<String>,
-    /// Oldest first.
+    /// Passkeys, oldest first.
     pub passkeys: Vec<Passkey>,
-    /// Recovery codes that were not used yet.
+    /// Number of unused recovery codes.
     pub recovery_codes_left: i64,
 }
 
@@ -46,81 +46,83 @@ pub struct Passkey {
     pub last_used_at: Option<Time>,
 }
 
-/// Answer to `POST /me/totp`: what an authenticator app needs. Shown this once.
+/// Response of `POST /me/totp`: setup data for an authenticator app. Returned only once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TotpStarted {
-    /// The secret in base32, to be typed.
+    /// Secret in base32, to be typed.
     pub secret: String,
-    /// The same as a URI that authenticator apps open.
+    /// Secret as a URI that authenticator apps open.
     pub otpauth_url: String,
-    /// The URI as a QR code: an SVG image.
+    /// URI as a QR code: an SVG image.
     pub qr_svg: String,
 }
 
-/// `POST /me/totp/confirm`.
+/// Body of `POST /me/totp/confirm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TotpConfirm {
-    /// The six digits that the app shows now.
+    /// Six digits that the app shows now.
     pub code: String,
 }
 
-/// Answer to calls that make recovery codes.
+/// Response to requests that create recovery codes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecoveryCodes {
-    /// Each works once in place of a second factor. Shown this once; empty where earlier codes stay valid.
+    /// Recovery codes, each valid once instead of a second factor. Returned only once; empty if earlier codes stay
+    /// valid.
     pub recovery_codes: Vec<String>,
 }
 
-/// Answer to calls that begin a passkey ceremony in the browser.
+/// Response to requests that start a passkey ceremony in the browser.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PasskeyOptions {
-    /// The options for `navigator.credentials.create` or `.get`, binary values as base64url
-    /// (`PublicKeyCredential.parseCreationOptionsFromJSON` reads them).
+    /// Options for `navigator.credentials.create` or `.get`, with binary values as base64url (for
+    /// `PublicKeyCredential.parseCreationOptionsFromJSON`).
     pub public_key: Document,
-    /// Sealed; to be sent back with the answer within five minutes.
+    /// Sealed state, to be sent back with the credential within five minutes.
     pub state: String,
 }
 
-/// The answer of the browser to a passkey ceremony.
+/// Response of the browser in a passkey ceremony.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PasskeyAnswer {
-    /// The credential, as `PublicKeyCredential.toJSON()` writes it.
+    /// Credential as returned by `PublicKeyCredential.toJSON()`.
     pub credential: Document,
-    /// The `state` of the options.
+    /// `state` of the options response.
     pub state: String,
 }
 
-/// `POST /me/passkeys`.
+/// Body of `POST /me/passkeys`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPasskey {
-    /// The person's own name for it, 1 to 100 characters.
+    /// Name that the person gives the passkey, 1 to 100 characters.
     pub name: String,
-    /// The credential, as `PublicKeyCredential.toJSON()` writes it.
+    /// Credential as returned by `PublicKeyCredential.toJSON()`.
     pub credential: Document,
-    /// The `state` of the options.
+    /// `state` of the options response.
     pub state: String,
 }
 
-/// Answer to `POST /me/passkeys`.
+/// Response of `POST /me/passkeys`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PasskeyMade {
     #[serde(flatten)]
     pub passkey: Passkey,
-    /// Each works once in place of a second factor. Shown this once; empty where earlier codes stay valid.
+    /// Recovery codes, each valid once instead of a second factor. Returned only once; empty if earlier codes stay
+    /// valid.
     pub recovery_codes: Vec<String>,
 }
 
-/// `PATCH /me/passkeys/{id}`.
+/// Body of `PATCH /me/passkeys/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -128,7 +130,7 @@ pub struct PasskeyPatch {
     pub name: String,
 }
 
-/// `PATCH /me/totp`.
+/// Body of `PATCH /me/totp`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -136,36 +138,36 @@ pub struct TotpPatch {
     pub name: String,
 }
 
-/// A connection of one's own account with an OpenID Connect provider.
+/// Connection of the caller's account with an OpenID Connect provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Connection {
     pub id: Uuid,
-    /// Name of the provider in the settings; null where the settings do not name it anymore.
+    /// Name of the provider in the settings; null if the settings no longer contain it.
     pub provider: Option<String>,
-    /// Name of the provider as pages show it, or its issuer.
+    /// Display name of the provider, or its issuer.
     pub label: String,
-    /// The account at the provider.
+    /// Id of the account at the provider.
     pub subject: String,
     pub created_at: Time,
     pub last_used_at: Time,
 }
 
-/// Answer to `GET /me/connections`.
+/// Response of `GET /me/connections`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Connections {
-    /// Oldest first.
+    /// Connections, oldest first.
     pub data: Vec<Connection>,
 }
 
-/// `POST /me/step-up`: exactly one of the fields. The password counts only without a second factor.
+/// Body of `POST /me/step-up`: exactly one of the fields. The password is accepted only without a second factor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepUp {
     pub password: Option<String>,
-    /// The six digits of the authenticator app.
+    /// Six digits of the authenticator app.
     pub code: Option<String>,
     pub recovery_code: Option<String>,
     pub passkey: Option<PasskeyAnswer>,

@@ -10,7 +10,7 @@ use crate::{
 /// Maximum number of rows that a check lists.
 pub const MOST_LISTED_ROWS: usize = 1_000;
 
-/// Job type, and how its job would read the file: fields of the same names as in `POST /jobs`.
+/// Job type and options for reading the file; the fields have the same names as in `POST /jobs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -35,21 +35,21 @@ pub struct FileCheckBody {
     pub edits: Vec<RowEdit>,
 }
 
-/// Result of a check.
+/// Result of the check of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FileCheck {
-    /// Rows that were read: all of the file.
+    /// Number of rows in the file, all of which were read.
     pub rows: i64,
-    /// Rows that would fail.
+    /// Number of rows that would fail.
     pub failed: i64,
-    /// Rows that the edits leave out.
+    /// Number of rows that the edits omit.
     pub left_out: i64,
     /// Names of the columns of a table with a header, as in the file.
     pub columns: Vec<String>,
     /// Rows that would fail and rows with edits, in the order of the file, at most 1,000.
     pub listed: Vec<CheckedRow>,
-    /// True if there are more such rows than are listed.
+    /// True if there are more such rows than `listed` contains.
     pub is_cut: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct FileCheck {
 pub struct CheckedRow {
     /// First line of the row in the file, from 1; in a workbook, its number in the sheet.
     pub row: i64,
-    /// Texts of a table row by column, with the edits; cells beyond the last column come last.
+    /// Cells of a table row by column, after the edits; cells beyond the last column come last.
     pub cells: Vec<String>,
     /// Texts of an edited row as they are in the file. Only for pages.
     #[serde(skip)]
@@ -69,12 +69,12 @@ pub struct CheckedRow {
     pub suggestion: Option<String>,
     /// Reason why the row would fail; null if it would not.
     pub problem: Option<String>,
-    /// Number of the column with the problem, from 1; null if it is no table, or without a problem.
+    /// Number of the column with the problem, from 1; null for a file that is not a table, or without a problem.
     pub column: Option<i64>,
     /// True if the problem cannot be solved by editing cells, such as a quote that is never closed.
     pub needs_file: bool,
     /// True if the row has edits.
     pub edited: bool,
-    /// True if the edits leave the row out.
+    /// True if the edits omit the row.
     pub left_out: bool,
 }

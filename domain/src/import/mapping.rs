@@ -12,17 +12,17 @@ pub const MOST_MAPPED_COLUMNS: usize = 10_000;
 /// Maximum characters of the name of a column or a property.
 pub const LONGEST_COLUMN: usize = 1_000;
 
-/// Columns of a table with a header and the properties they become. Other columns are dropped.
+/// Columns of a table with a header and the properties that they become. Other columns are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Mapping {
-    /// In the order of the properties in the payload.
+    /// Mapped columns, in the order of the properties in the payload.
     #[serde(deserialize_with = "bounded::list")]
     pub columns: Vec<MappedColumn>,
 }
 
-/// One column of a file and the property it becomes.
+/// Column of a file and the property that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

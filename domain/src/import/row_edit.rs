@@ -15,18 +15,18 @@ pub const LONGEST_EDITED_CELL: usize = 10_000;
 /// Maximum bytes of all edited cells together.
 pub const LARGEST_ROW_EDITS: usize = 1 << 20;
 
-/// Changed cells of one row, or a row that does not become an item.
+/// Row with changed cells, or row to omit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RowEdit {
-    /// First line of the row in the file, from 1; in a workbook, its number in the sheet. A number that no row has
-    /// changes nothing.
+    /// First line of the row in the file, from 1; in a workbook, its number in the sheet. A number without a row has no
+    /// effect.
     pub row: i64,
-    /// New texts by the name of their column in the header; without a header, by its number from 1. Only for tables.
+    /// New cells by column name in the header; without a header, by column number from 1. Only for tables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cells: BTreeMap<String, String>,
-    /// True: the row does not become an item.
+    /// True if the row does not become an item.
     #[serde(default)]
     pub leave_out: bool,
 }

@@ -22,19 +22,19 @@ pub const MOST_ALIASES: usize = 20;
 /// Maximum number of example rows.
 pub const MOST_EXAMPLES: usize = 10;
 
-/// Imports of a type: `import` of a job type.
+/// Import settings of a job type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ImportSettings {
-    /// False: no job of the type is created from a file.
+    /// False if no job of the type can be created from a file.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Roles of the people who may create a job from a file. Absent or null: all. Services need the scope `jobs:write`
-    /// only.
+    /// Roles of people who may create a job from a file. Absent or null: all. Services only need the scope
+    /// `jobs:write`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roles: Option<Vec<String>>,
-    /// Other names of columns, by property: they are suggested for it in a mapping.
+    /// Other names of columns by property, used to suggest a mapping.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, Vec<String>>,
     /// Content of a template file.
@@ -124,9 +124,9 @@ impl ImportSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MappingSuggestion {
-    /// Every column of the file, in its order.
+    /// All columns of the file, in order.
     pub columns: Vec<SuggestedColumn>,
-    /// Properties that the type requires and that no column is suggested for: a mapping without them is refused
+    /// Required properties of the type without a suggested column: a mapping without them is refused
     /// (`mapping_incomplete`).
     pub missing: Vec<String>,
     /// Properties of the type, from its payload schema and its aliases.
@@ -139,16 +139,16 @@ pub struct MappingSuggestion {
 pub struct SuggestedColumn {
     /// Name in the header of the file.
     pub from: String,
-    /// Property; null: none fits, or the column was left out in the last mapping (`matched` is `remembered`).
+    /// Suggested property; null if none fits, or if the last mapping left the column out (`matched` is `remembered`).
     pub to: Option<String>,
     /// Kind of the values, from the remembered mapping, or from the schema and the first rows.
     #[serde(rename = "as")]
     pub kind: ValueKind,
     /// Notation of the values if it is not the default of the kind; null if the first rows allow several notations.
     pub format: Option<String>,
-    /// Reason for the suggestion; null without one.
+    /// Reason for the suggestion; null without a suggestion.
     pub matched: Option<MatchKind>,
-    /// From 0 (no suggestion) to 1 (equal names).
+    /// Confidence, from 0 (no suggestion) to 1 (equal names).
     pub confidence: f64,
 }
 
@@ -167,7 +167,7 @@ pub enum MatchKind {
     Fuzzy,
 }
 
-/// Property of a payload that a column can become.
+/// Payload property that a column can be mapped to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ImportProperty {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Document, Time, id::Uuid};
 
-/// Format that divides a file into records.
+/// Format of a file, which divides it into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -102,13 +102,13 @@ pub struct Upload {
     pub id: Uuid,
     pub filename: String,
     pub bytes: i64,
-    /// Lower-case hexadecimal.
+    /// SHA-256 of the content in lowercase hexadecimal.
     pub sha256: String,
     pub format: UploadFormat,
     pub created_at: Time,
 }
 
-/// A file that comes a piece at a time (tus 1.0). When its last byte is in, it is an [`Upload`] of the same id.
+/// File that is uploaded in pieces (tus 1.0). After its last byte it is an [`Upload`] with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResumableUpload {
@@ -116,29 +116,29 @@ pub struct ResumableUpload {
     pub filename: String,
     /// Announced size in bytes.
     pub bytes: i64,
-    /// Received bytes.
+    /// Number of bytes received.
     pub received: i64,
     pub created_at: Time,
 }
 
-/// The first records of a file, before anything runs: `GET /uploads/{id}/preview`.
+/// Response of `GET /uploads/{id}/preview`: the first records of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Preview {
     pub format: UploadFormat,
-    /// CSV: the delimiter found or given.
+    /// CSV: delimiter, detected or given.
     pub delimiter: Option<String>,
-    /// The encoding found or given, such as `utf-8`, `utf-16le` or `windows-1252`.
+    /// Encoding, detected or given, such as `utf-8`, `utf-16le` or `windows-1252`.
     pub encoding: String,
-    /// A table with a header: the names of the columns.
+    /// Table with a header: names of the columns.
     pub columns: Vec<String>,
-    /// The row that seems to name the columns, if it is another one than was read: below a title, for example.
+    /// Row that seems to contain the column names, if it is not the one that was read: below a title, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggested_header_row: Option<i64>,
-    /// A workbook: the names of its sheets.
+    /// Workbook: names of its sheets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sheets: Vec<String>,
-    /// At most 20.
+    /// First records, at most 20.
     pub rows: Vec<PreviewRow>,
     /// Problem of the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if any.
     pub problem: Option<String>,
@@ -147,13 +147,13 @@ pub struct Preview {
     pub check: Option<ColumnCheck>,
 }
 
-/// A file's columns and first rows beside the schema of a job type.
+/// Comparison of the columns and first rows of a file with the schema of a job type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ColumnCheck {
     #[serde(rename = "type")]
     pub job_type: String,
-    /// Names that the schema knows.
+    /// Names of the properties in the schema.
     pub expected: Vec<String>,
     /// Number of rows that were checked.
     pub rows: i64,
@@ -165,12 +165,12 @@ pub struct ColumnCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ColumnFinding {
-    /// Null: the row as a whole.
+    /// Name of the column; null if the mismatch is about the row as a whole.
     pub column: Option<String>,
     pub kind: FindingKind,
-    /// A sentence for people.
+    /// Description of the mismatch for people.
     pub message: String,
-    /// The first line where it was found, from 1; null: it is the column itself.
+    /// First line with the mismatch, from 1; null if it is about the column itself.
     pub row: Option<i64>,
 }
 
@@ -192,10 +192,10 @@ pub enum FindingKind {
 pub struct PreviewRow {
     /// First line of the record in the file, from 1.
     pub row: i64,
-    /// Of a row that has more cells than there are columns the first 20 of the others, too.
+    /// Cells of the row, including the first 20 beyond the last column.
     pub cells: Vec<String>,
     pub payload: Option<Document>,
-    /// Reason why it would not be accepted.
+    /// Reason why the record would be refused.
     pub problem: Option<String>,
 }
 

@@ -33,7 +33,7 @@ const RESERVED: &[&str] = &[
 pub const MOST_HEADERS: usize = 50;
 pub const LONGEST_VALUE: usize = 8_192;
 
-/// User and password, sent as HTTP's basic authentication.
+/// User and password for HTTP basic authentication.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -60,7 +60,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Signing secrets: one, or two while receivers change from one to the other; then both sign. A secret is `whsec_` and
+/// Signing secrets: one, or two while receivers switch to a new secret; then both sign. A secret is `whsec_` and
 /// base64, or any text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

@@ -74,36 +74,36 @@ impl AlertKind {
     }
 }
 
-/// An alert, open while `cleared_at` is null. There is one open alert for each kind and subject.
+/// Alert, open while `cleared_at` is null. Each kind and subject has at most one open alert.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Alert {
     pub id: Uuid,
     pub kind: AlertKind,
-    /// Subject: the name of a type, or the id of a job or item.
+    /// Subject of the alert: name of a type, or id of a job or item.
     pub subject: String,
     pub message: String,
-    /// The type it speaks of, where it speaks of one.
+    /// Job type that the alert is about; null if it is about none.
     #[serde(rename = "type")]
     pub job_type: Option<String>,
     pub root_id: Option<Uuid>,
     pub job_id: Option<Uuid>,
     pub item_id: Option<Uuid>,
-    /// Of `dead_letters` how many there are now, of `many_failures` how often the item has failed; of others how often it was
-    /// raised while it was open.
+    /// For `dead_letters`, the current number; for `many_failures`, the number of failures of the item; for other
+    /// kinds, how often the alert was raised while open.
     pub count: i64,
     pub raised_at: Time,
-    /// The last time it was raised, or that its count or message changed.
+    /// Time at which the alert was last raised, or its count or message last changed.
     pub last_seen_at: Time,
     pub cleared_at: Option<Time>,
 }
 
-/// `POST /assignments/{id}/alert`.
+/// Body of `POST /assignments/{id}/alert`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlertBody {
-    /// 1 to 2,000 bytes.
+    /// Text of the alert, 1 to 2,000 bytes.
     pub message: String,
 }
 

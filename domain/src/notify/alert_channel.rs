@@ -93,19 +93,19 @@ impl Weekday {
     }
 }
 
-/// Hours of the wall clock in which a channel is silent. What is raised in them and still open at their end is sent
-/// then.
+/// Hours of the day in which a channel sends nothing. Alerts that are raised in these hours and still open at their end
+/// are sent then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuietHours {
     /// IANA time zone, such as `Europe/Berlin`.
     pub time_zone: String,
-    /// First minute, such as `22:00`.
+    /// Start of the quiet hours, such as `22:00`.
     pub from: String,
-    /// First minute after them, such as `07:00`; on the next day if it is not later than `from`.
+    /// End of the quiet hours, such as `07:00`; on the next day if it is not later than `from`.
     pub to: String,
-    /// Days on which they begin. Empty: every day.
+    /// Days on which the quiet hours begin. Empty: every day.
     #[serde(default)]
     pub days: Vec<Weekday>,
 }
@@ -140,19 +140,19 @@ pub struct AlertChannel {
     pub id: Uuid,
     pub name: String,
     pub kind: ChannelKind,
-    /// Receiver, without parts that may be secret; absent for email.
+    /// URL of the receiver, without parts that may be secret; absent for email.
     pub url: Option<String>,
     /// Email addresses.
     pub to: Vec<String>,
-    /// Kinds of alerts; empty: all.
+    /// Kinds of alerts that are sent. Empty: all.
     pub kinds: Vec<AlertKind>,
-    /// Job types; empty: all, and alerts that are about no type.
+    /// Job types whose alerts are sent. Empty: all, including alerts that are about no type.
     pub types: Vec<String>,
-    /// Smallest `count` of an alert.
+    /// Minimum `count` of an alert that is sent.
     pub min_count: i64,
     /// Time in seconds for which an alert must be open.
     pub after_seconds: i64,
-    /// True if `cleared` is sent too.
+    /// True if a message is also sent when an alert is cleared.
     pub send_cleared: bool,
     pub quiet_hours: Option<QuietHours>,
     pub paused: bool,
@@ -160,38 +160,38 @@ pub struct AlertChannel {
     pub updated_at: Time,
 }
 
-/// `POST /alert-channels`.
+/// Body of `POST /alert-channels`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewAlertChannel {
     pub name: String,
     pub kind: ChannelKind,
-    /// `slack` and `webhook`: the receiver. `pagerduty`: absent for `https://events.pagerduty.com/v2/enqueue`.
+    /// `slack` and `webhook`: URL of the receiver. `pagerduty`: absent for `https://events.pagerduty.com/v2/enqueue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `webhook`: signs; absent: the deployment's key for alerts does.
+    /// `webhook`: signing secret; absent: the deployment's key for alerts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SigningSecret>,
-    /// `pagerduty`: the integration key.
+    /// `pagerduty`: integration key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
-    /// `email`: the addresses.
+    /// `email`: addresses of the recipients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// Kinds of alerts; empty: all.
+    /// Kinds of alerts that are sent. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<AlertKind>,
-    /// Job types; empty: all, and alerts that are about no type.
+    /// Job types whose alerts are sent. Empty: all, including alerts that are about no type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
-    /// Smallest `count` of an alert. Absent: 1.
+    /// Minimum `count` of an alert that is sent. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_count: Option<i64>,
     /// Time in seconds for which an alert must be open before it is sent. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seconds: Option<i64>,
-    /// Absent: true.
+    /// True if a message is also sent when an alert is cleared. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_cleared: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ pub struct NewAlertChannel {
     pub paused: bool,
 }
 
-/// `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`.
+/// Body of `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -212,7 +212,7 @@ pub struct AlertChannelPatch {
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<SigningSecret>))]
     pub secret: Option<Option<SigningSecret>>,
-    /// Required with a `url` of another host: the key is sent there.
+    /// Required if `url` has another host, because the key is sent there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

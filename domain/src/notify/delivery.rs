@@ -12,7 +12,7 @@ use crate::{
     notify::alert_channel::{AlertEvent, ChannelKind},
 };
 
-/// State of a callback.
+/// State of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -63,14 +63,14 @@ impl DeliveryState {
     }
 }
 
-/// One try of a callback.
+/// One attempt of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryTry {
     pub at: Time,
     /// Status of the receiver's response; absent if there was none.
     pub status: Option<u16>,
-    /// Reason why it was not delivered, with the beginning of the response; absent if it was.
+    /// Reason why the attempt failed, with the beginning of the response; absent if it succeeded.
     pub error: Option<String>,
 }
 
@@ -83,7 +83,7 @@ pub struct AlertDelivery {
     pub channel: Option<String>,
     pub kind: Option<ChannelKind>,
     pub event: AlertEvent,
-    /// Absent for a test.
+    /// Id of the alert; absent for a test.
     pub alert_id: Option<Uuid>,
 }
 
@@ -92,37 +92,38 @@ pub struct AlertDelivery {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoticeDelivery {
     pub notice_id: Uuid,
-    /// Absent if the notice was deleted, or if its person may not see the tree any more.
+    /// Kind of the notice; absent if it was deleted, or if the person may no longer see the tree.
     pub kind: Option<NoticeKind>,
-    /// The root of the tree that it is about.
+    /// Id of the root of the tree that the notice is about.
     pub job_id: Option<Uuid>,
 }
 
-/// A delivery: one for each time that a tree with `on_completed` is complete, one for each event of an alert and
-/// receiver of an alert channel, and one for each notice and receiver. The first outlives its tree by 30 days, the others
-/// are kept for 30 days.
+/// Delivery of a message: one for each completion of a tree with `on_completed`, one for each event of an alert and
+/// receiver of an alert channel, and one for each notice and receiver. The first kind outlives its tree by 30 days, the
+/// others are kept for 30 days.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallbackDelivery {
-    /// The `webhook-id` of every try.
+    /// Id of the delivery, sent as `webhook-id` with every attempt.
     pub id: Uuid,
-    /// The root of the tree; absent for an alert and a notice.
+    /// Id of the tree's root; absent for an alert and a notice.
     pub job_id: Option<Uuid>,
-    /// Its name, while it is kept and has one.
+    /// Name of the tree's root, if it has one and still exists.
     pub job_name: Option<String>,
-    /// The how many-eth time it was complete, from 1; absent for an alert and a notice.
+    /// Number of the tree's completion, from 1; absent for an alert and a notice.
     pub completion: Option<i32>,
     /// Outcome of the tree at that time.
     pub outcome: Option<Outcome>,
-    /// The alert; absent for a tree and a notice.
+    /// Alert that was sent; absent for a tree and a notice.
     pub alert: Option<AlertDelivery>,
-    /// The notice; absent for a tree and an alert.
+    /// Notice that was sent; absent for a tree and an alert.
     pub notice: Option<NoticeDelivery>,
     pub state: DeliveryState,
-    /// Receiver, without parts that may be secret; absent if there is none anymore. Of mail `mailto:` and the address.
+    /// URL of the receiver, without parts that may be secret; absent if there is no receiver anymore. For email,
+    /// `mailto:` and the address.
     pub url: Option<String>,
     pub tries: Vec<DeliveryTry>,
-    /// While it is pending.
+    /// Time of the next attempt, while the delivery is pending.
     pub next_try_at: Option<Time>,
     pub created_at: Time,
 }

@@ -23,13 +23,13 @@ pub mod event {
     pub const FORBIDDEN: &str = "forbidden";
 }
 
-/// The jobs that changed, without children, and the items in flight now.
+/// Changed jobs, without children, and the items that workers currently hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
     pub jobs: Vec<Job>,
-    /// The items that workers hold now, oldest first, at most 50, without payloads. Complete: an item
-    /// that is not here is not among the first 50 anymore.
+    /// Items that workers currently hold, oldest first, at most 50, without payloads. The list is complete: an item
+    /// that is missing is no longer among the first 50.
     pub items: Vec<Item>,
 }
 
@@ -67,14 +67,14 @@ mod schemas {
             Object::builder()
                 .title(Some(title))
                 .schema_type(SchemaType::new(Type::Object))
-                .property("event", text("What the data is").enum_values(Some(names.iter().copied())))
+                .property("event", text("Kind of the data").enum_values(Some(names.iter().copied())))
                 .property("data", text(content).content_media_type("application/json").content_schema(Some(data)))
-                .property("id", text("Opaque; a reconnect begins with a snapshot whatever it says"))
+                .property("id", text("Opaque id; a reconnect always begins with a snapshot"))
                 .property(
                     "retry",
                     Object::builder()
                         .schema_type(SchemaType::new(Type::Integer))
-                        .description(Some("Milliseconds until a client that was sent away should come back")),
+                        .description(Some("Milliseconds until a disconnected client should reconnect")),
                 )
                 .required("event")
                 .required("data")
@@ -89,7 +89,7 @@ mod schemas {
 
     /// An object that names its topic, and says the rest as the topic has it.
     fn of_a_topic(versioned: bool) -> RefOr<Schema> {
-        let text = Object::builder().schema_type(SchemaType::new(Type::String)).description(Some("The topic's name"));
+        let text = Object::builder().schema_type(SchemaType::new(Type::String)).description(Some("Name of the topic"));
         let data =
             Object::builder().schema_type(SchemaType::new(Type::Object)).property("topic", text).required("topic");
         if !versioned {
@@ -97,7 +97,7 @@ mod schemas {
         }
         let version = Object::builder()
             .schema_type(SchemaType::new(Type::Integer))
-            .description(Some("Only grows while the connection is open"));
+            .description(Some("Version of the data; only increases while the connection is open"));
         data.property("version", version).required("version").into()
     }
 
@@ -125,8 +125,8 @@ mod schemas {
     impl PartialSchema for RootsEvent {
         fn schema() -> RefOr<Schema> {
             one_of(
-                "One event: `snapshot` first (the newest trees; another where changes were too many), then `change` \
-                 (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With \
+                "One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the \
+                 trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With \
                  `topics`, each topic begins with its own `snapshot`",
                 [
                     (
@@ -139,13 +139,14 @@ mod schemas {
                     (
                         "TopicEvent",
                         &[event::SNAPSHOT, event::CHANGE],
-                        "With `topics`: the state of a topic, whole; of `roots` and `job:ID` what changed",
+                        "With `topics`: the whole state of a topic; for `roots` and `job:ID`, the changes",
                         of_a_topic(true),
                     ),
                     (
                         "TopicEndEvent",
                         &[event::FORBIDDEN, event::REMOVED],
-                        "With `topics`: there is nothing to see, or nothing any more; the other topics go on",
+                        "With `topics`: the topic does not exist, no longer exists, or is not visible to the caller; \
+                         the other topics continue",
                         of_a_topic(false),
                     ),
                     ("RootsEndEvent", &[event::BUSY, event::BYE], "An empty object", empty()),
@@ -157,14 +158,14 @@ mod schemas {
     impl ToSchema for RootsEvent {}
 }
 
-/// Trees in brief. A page of `GET /jobs` can be read as such, too: its jobs, and nothing removed.
+/// List of trees. A page of `GET /jobs` is also a valid list: its jobs, and nothing removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Roots {
-    /// Their roots, without children. The newest hundred, or those that changed.
+    /// Root jobs, without children: the newest hundred, or those that changed.
     #[serde(alias = "data")]
     pub jobs: Vec<Job>,
-    /// Trees that are gone.
+    /// Ids of trees that were removed.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub removed: Vec<crate::id::Uuid>,

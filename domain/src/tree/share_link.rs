@@ -12,19 +12,19 @@ use crate::{
     job::{Owner, OwnerKind},
 };
 
-/// A link to a tree, without its secret.
+/// Share link of a tree, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Share {
     pub id: Uuid,
-    /// The root of the tree that it shows.
+    /// Id of the root of the shared tree.
     pub job_id: Uuid,
     /// Creator, with their name at that time.
     pub created_by: Owner,
     pub created_at: Time,
     /// Time when the link expires.
     pub expires_at: Time,
-    /// True while the link works: it is not revoked or expired, and neither its owner nor its maker is disabled.
+    /// True while the link works: it is not revoked or expired, and neither its owner nor its creator is disabled.
     pub open: bool,
     /// Time of its last use, to the minute.
     pub last_seen_at: Option<Time>,
@@ -51,7 +51,7 @@ pub const SHARED_DAYS_AT_MOST: i64 = 365;
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShareBody {
-    /// Required on someone else's work; kept in the audit log.
+    /// Reason, required for another owner's work; stored in the audit log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Time when the link expires, at most 365 days from now. Default: 30 days from now.
@@ -59,12 +59,12 @@ pub struct ShareBody {
     pub expires_at: Option<Time>,
 }
 
-/// Answer to `POST /jobs/{id}/share`.
+/// Response of `POST /jobs/{id}/share`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShareMade {
     pub id: Uuid,
-    /// The link. Shown this once.
+    /// URL of the link. Returned only once.
     pub url: String,
     pub expires_at: Time,
 }

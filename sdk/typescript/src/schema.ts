@@ -6,7 +6,7 @@ export interface components {
         /** @description Actor of an action, with their name at that time. */
         Actor: {
             kind: components["schemas"]["ActorKind"];
-            /** @description Empty for those who are not known. */
+            /** @description Name; empty if the actor is not known. */
             name: string;
         };
         /**
@@ -33,13 +33,13 @@ export interface components {
             last_seen_at: components["schemas"]["Timestamp"];
             owner: components["schemas"]["Owner"];
         };
-        /** @description An alert, open while `cleared_at` is null. There is one open alert for each kind and subject. */
+        /** @description Alert, open while `cleared_at` is null. Each kind and subject has at most one open alert. */
         Alert: {
             cleared_at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
-             * @description Of `dead_letters` how many there are now, of `many_failures` how often the item has failed; of others how often it was
-             *     raised while it was open.
+             * @description For `dead_letters`, the current number; for `many_failures`, the number of failures of the item; for other
+             *     kinds, how often the alert was raised while open.
              */
             count: number;
             /** Format: uuid */
@@ -49,20 +49,20 @@ export interface components {
             /** Format: uuid */
             job_id?: string | null;
             kind: components["schemas"]["AlertKind"];
-            /** @description The last time it was raised, or that its count or message changed. */
+            /** @description Time at which the alert was last raised, or its count or message last changed. */
             last_seen_at: components["schemas"]["Timestamp"];
             message: string;
             raised_at: components["schemas"]["Timestamp"];
             /** Format: uuid */
             root_id?: string | null;
-            /** @description Subject: the name of a type, or the id of a job or item. */
+            /** @description Subject of the alert: name of a type, or id of a job or item. */
             subject: string;
-            /** @description The type it speaks of, where it speaks of one. */
+            /** @description Job type that the alert is about; null if it is about none. */
             type?: string | null;
         };
-        /** @description `POST /assignments/{id}/alert`. */
+        /** @description Body of `POST /assignments/{id}/alert`. */
         AlertBody: {
-            /** @description 1 to 2,000 bytes. */
+            /** @description Text of the alert, 1 to 2,000 bytes. */
             message: string;
         };
         /** @description Alert channel. Secrets are never returned. */
@@ -76,33 +76,33 @@ export interface components {
             /** Format: uuid */
             id: string;
             kind: components["schemas"]["ChannelKind"];
-            /** @description Kinds of alerts; empty: all. */
+            /** @description Kinds of alerts that are sent. Empty: all. */
             kinds: components["schemas"]["AlertKind"][];
             /**
              * Format: int64
-             * @description Smallest `count` of an alert.
+             * @description Minimum `count` of an alert that is sent.
              */
             min_count: number;
             name: string;
             paused: boolean;
             quiet_hours?: components["schemas"]["QuietHours"] | null;
-            /** @description True if `cleared` is sent too. */
+            /** @description True if a message is also sent when an alert is cleared. */
             send_cleared: boolean;
             /** @description Email addresses. */
             to: string[];
-            /** @description Job types; empty: all, and alerts that are about no type. */
+            /** @description Job types whose alerts are sent. Empty: all, including alerts that are about no type. */
             types: string[];
             updated_at: components["schemas"]["Timestamp"];
-            /** @description Receiver, without parts that may be secret; absent for email. */
+            /** @description URL of the receiver, without parts that may be secret; absent for email. */
             url?: string | null;
         };
         /** @description One page of a list. */
         AlertChannelPage: {
             data: components["schemas"]["AlertChannel"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`. */
+        /** @description Body of `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`. */
         AlertChannelPatch: {
             /** Format: int64 */
             after_seconds?: number | null;
@@ -112,7 +112,7 @@ export interface components {
             name?: string | null;
             paused?: boolean | null;
             quiet_hours?: components["schemas"]["QuietHours"] | null;
-            /** @description Required with a `url` of another host: the key is sent there. */
+            /** @description Required if `url` has another host, because the key is sent there. */
             routing_key?: string | null;
             secret?: components["schemas"]["SigningSecret"] | null;
             send_cleared?: boolean | null;
@@ -121,7 +121,7 @@ export interface components {
             /** Format: uri */
             url?: string | null;
         };
-        /** @description An alert is over; `data.id` is that of the alert that was raised. */
+        /** @description An alert was cleared; `data.id` is the id of the alert that was raised. */
         AlertCleared: {
             data: components["schemas"]["Alert"];
             timestamp: components["schemas"]["Timestamp"];
@@ -132,7 +132,7 @@ export interface components {
         AlertDelivery: {
             /**
              * Format: uuid
-             * @description Absent for a test.
+             * @description Id of the alert; absent for a test.
              */
             alert_id?: string | null;
             /** @description Name of the channel; absent if it was deleted. */
@@ -155,7 +155,7 @@ export interface components {
         /** @description One page of a list. */
         AlertPage: {
             data: components["schemas"]["Alert"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /** @description An alert was raised; `cleared_at` is null. */
@@ -165,14 +165,14 @@ export interface components {
             /** @enum {string} */
             type: "alert.raised";
         };
-        /** @description A test of an alert channel. */
+        /** @description Test message of an alert channel. */
         AlertTest: {
             data: {
-                /** @description Its name */
+                /** @description Name of the alert channel */
                 channel: string;
                 /**
                  * Format: uuid
-                 * @description The alert channel
+                 * @description Id of the alert channel
                  */
                 channel_id: string;
             };
@@ -213,7 +213,7 @@ export interface components {
             traceparent?: string | null;
             type: string;
         };
-        /** @description One item in the worker's hands. */
+        /** @description Item assigned to a worker. */
         Assignment: {
             /** Format: int32 */
             attempt: number;
@@ -221,12 +221,12 @@ export interface components {
             heartbeat_seconds: number;
             /**
              * Format: uuid
-             * @description The assignment id: whoever ends the assignment names it.
+             * @description Assignment id, required to end the assignment.
              */
             id: string;
             /**
-             * @description Of a job that waited for others (`after`): by key, the results of those of one item, else a link to
-             *     them.
+             * @description For a job that waited for others (`after`): by job key, the results of a job of one item, else a link to the
+             *     results.
              */
             inputs?: {
                 [key: string]: components["schemas"]["JobInputs"];
@@ -234,7 +234,7 @@ export interface components {
             item: components["schemas"]["AssignedItem"];
             lease_expires_at: components["schemas"]["Timestamp"];
         };
-        /** @description Answer to a single ending: where the item stands now. */
+        /** @description Response to the end of one assignment, with the current state of the item. */
         AssignmentEnded: {
             ended_as: components["schemas"]["AttemptOutcome"];
             /** Format: uuid */
@@ -242,7 +242,7 @@ export interface components {
             item_state: components["schemas"]["ItemState"];
             retry_at?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description One ending: with `error` a failure, else a result. */
+        /** @description End of one assignment: a failure if it has an `error`, else a result. */
         AssignmentEnding: {
             assignment_id: string;
             cancel_tree?: boolean;
@@ -250,20 +250,20 @@ export interface components {
             result?: components["schemas"]["JsonValue"];
             /**
              * Format: double
-             * @description Seconds until the next attempt, at most ten years, in place of the backoff of the type.
+             * @description Seconds until the next attempt, at most ten years, instead of the backoff of the type.
              */
             retry_after_seconds?: number | null;
             retryable?: boolean;
         };
         AssignmentEndingResult: {
-            /** @description As the request gave it; empty if it gave none. */
+            /** @description Assignment id as given in the request; empty if it had none. */
             assignment_id: string;
             code?: components["schemas"]["ProblemCode"] | null;
-            /** @description Of an `invalid_body`: the places, as pointers into the request, and what was expected there. */
+            /** @description For `invalid_body`: the invalid places, as pointers into the request, and what was expected there. */
             errors?: components["schemas"]["FieldProblem"][];
             /**
              * Format: int32
-             * @description Status that the single request would have returned.
+             * @description HTTP status that the request for this assignment alone would have returned.
              */
             status: number;
         };
@@ -272,16 +272,16 @@ export interface components {
             progress?: components["schemas"]["ItemProgress"] | null;
         };
         AssignmentHeartbeatResult: {
-            /** @description As the request gave it; empty if it gave none. */
+            /** @description Assignment id as given in the request; empty if it had none. */
             assignment_id: string;
             cancel?: boolean | null;
             code?: components["schemas"]["ProblemCode"] | null;
-            /** @description Of an `invalid_body`: the places, as pointers into the request, and what was expected there. */
+            /** @description For `invalid_body`: the invalid places, as pointers into the request, and what was expected there. */
             errors?: components["schemas"]["FieldProblem"][];
             lease_expires_at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int32
-             * @description Status that the single request would have returned.
+             * @description HTTP status that the request for this assignment alone would have returned.
              */
             status: number;
         };
@@ -295,7 +295,7 @@ export interface components {
             result?: components["schemas"]["JsonValue"];
             started_at?: components["schemas"]["Timestamp"] | null;
             step?: components["schemas"]["ItemStep"] | null;
-            /** @description Name of the event that the worker ended it to wait for. */
+            /** @description Name of the event, if the worker ended the attempt to wait for one. */
             waited_for?: string | null;
             worker_id?: string | null;
         };
@@ -307,7 +307,7 @@ export interface components {
         /** @description One page of a list. */
         AttemptPage: {
             data: components["schemas"]["Attempt"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /** @description Entries of the audit log, in order. */
@@ -319,21 +319,21 @@ export interface components {
             /** @enum {string} */
             type: "audit.entries";
         };
-        /** @description One line of `GET /audit`. What it names may be gone. */
+        /** @description Entry of `GET /audit`. The objects that it names may have been deleted. */
         AuditEntry: {
             /** @description Action, such as `job.delete`. */
             action: string;
             /** @description Actor, with their name at that time. */
             actor: components["schemas"]["Actor"];
-            /** @description The client's address. */
+            /** @description Network address of the client. */
             address?: string | null;
             at: components["schemas"]["Timestamp"];
             /**
              * Format: uuid
-             * @description The session or the token that was used.
+             * @description Id of the session or token that was used.
              */
             credential_id?: string | null;
-            /** @description More about it, in words. */
+            /** @description Further details as text. */
             detail?: string | null;
             /** Format: uuid */
             id: string;
@@ -343,7 +343,7 @@ export interface components {
             job_id?: string | null;
             /**
              * Format: uuid
-             * @description The bulk operation that this began or stopped. What it does to each item has no entry of its own.
+             * @description Bulk operation that this action started or stopped. Its effects on single items have no entries of their own.
              */
             operation_id?: string | null;
             owner?: components["schemas"]["Owner"] | null;
@@ -354,7 +354,7 @@ export interface components {
         /** @description One page of a list. */
         AuditEntryPage: {
             data: components["schemas"]["AuditEntry"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /** @description Backoff b = min(max, min × factor^(failures−1)); with jitter the wait is uniform in [b, 1.5 b]. */
@@ -377,34 +377,34 @@ export interface components {
              */
             min_seconds?: number;
         };
-        /** @description User and password, sent as HTTP's basic authentication. */
+        /** @description User and password for HTTP basic authentication. */
         BasicAuth: {
             password: string;
             user: string;
         };
         /** @description State of the broker. */
         BrokerStats: {
-            /** @description Reason why it is unavailable. */
+            /** @description Reason why the broker is unavailable. */
             fault?: string | null;
             /**
              * Format: int64
-             * @description Batches of wake-ups and announcements that wait to be published, counted up to 10,000.
+             * @description Number of message batches that wait to be published, counted up to 10,000.
              */
             outbox_waiting: number;
-            /** @description Messages in the queues of job types, as last seen, by the type's name. */
+            /** @description Number of messages in the queue of each job type when last checked, by type name. */
             queues: components["schemas"]["QueueStats"][];
-            /** @description Since when it has been so. */
+            /** @description Time since which `up` has its current value. */
             since: components["schemas"]["Timestamp"];
             /** @description True if messages can be published. */
             up: boolean;
         };
         /**
-         * @description The work that Treeline does itself.
+         * @description Executor that is built into Treeline.
          * @enum {string}
          */
         BuiltinExecutor: "validate" | "export" | "echo";
         /**
-         * @description Action on each member.
+         * @description Action of a bulk operation on each of its members.
          * @enum {string}
          */
         BulkAction: "retry" | "cancel" | "delete";
@@ -415,7 +415,7 @@ export interface components {
             dry_run: boolean;
             /**
              * Format: int64
-             * @description Members that failed for reasons of ours; the log says which.
+             * @description Number of members that failed because of a server error; the server log has the details.
              */
             errored: number;
             filter: {
@@ -424,28 +424,28 @@ export interface components {
             finished_at?: components["schemas"]["Timestamp"] | null;
             /** Format: uuid */
             id: string;
-            /** @description Requester. */
+            /** @description Person or service that requested the operation. */
             owner: components["schemas"]["Owner"];
             payload_edit: components["schemas"]["PayloadEdit"][];
             /**
              * Format: int64
-             * @description Members to which it was done.
+             * @description Number of members that were processed.
              */
             processed: number;
             /** Format: double */
             rate_per_second?: number | null;
             reason?: string | null;
-            /** @description Some of the members as they were when they were found. */
+            /** @description Sample of the members, as they were when they were selected. */
             sample: components["schemas"]["BulkSample"][];
-            /** @description Members to which it could not be done, by the code of the refusal. */
+            /** @description Members that could not be processed, by reason. */
             skipped: components["schemas"]["BulkSkipped"][];
             state: components["schemas"]["BulkState"];
-            /** @description Reason why the server stopped the operation: the credential that requested it is not valid anymore. */
+            /** @description Reason why the server stopped the operation: the credential that requested it is no longer valid. */
             stopped_reason?: string | null;
             target: components["schemas"]["BulkTarget"];
             /**
              * Format: int64
-             * @description Members; grows while `counting`.
+             * @description Number of members; grows while the state is `counting`.
              */
             total: number;
             updated_at: components["schemas"]["Timestamp"];
@@ -453,79 +453,82 @@ export interface components {
         /** @description One page of a list. */
         BulkOperationPage: {
             data: components["schemas"]["BulkOperation"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description A member as it was when it was found. */
+        /** @description Member of a bulk operation, as it was when it was selected. */
         BulkSample: {
             /**
              * Format: uuid
-             * @description Of the item, or of the job.
+             * @description Id of the item or job.
              */
             id: string;
             /** Format: uuid */
             job_id: string;
-            /** @description The item's last error, or what the job says of itself. */
+            /** @description Last error of the item, or status message of the job. */
             message?: string | null;
             /** Format: uuid */
             root_id: string;
-            /** @description The state of the item, or the status of the job. */
+            /** @description State of the item, or status of the job. */
             state: string;
             type: string;
         };
         BulkSkipped: {
             /** Format: int64 */
             count: number;
-            /** @description The code of a problem, or `edit_does_not_fit`, `payload_invalid`. */
+            /** @description Problem code, or `edit_does_not_fit` or `payload_invalid`. */
             reason: string;
         };
         /**
-         * @description State of an operation.
+         * @description State of a bulk operation.
          * @enum {string}
          */
         BulkState: "counting" | "ready" | "running" | "completed" | "cancelling" | "cancelled";
         /**
-         * @description Kind of the members.
+         * @description Kind of the members of a bulk operation.
          * @enum {string}
          */
         BulkTarget: "items" | "jobs";
         /**
-         * @description A delivery: one for each time that a tree with `on_completed` is complete, one for each event of an alert and
-         *     receiver of an alert channel, and one for each notice and receiver. The first outlives its tree by 30 days, the others
-         *     are kept for 30 days.
+         * @description Delivery of a message: one for each completion of a tree with `on_completed`, one for each event of an alert and
+         *     receiver of an alert channel, and one for each notice and receiver. The first kind outlives its tree by 30 days, the
+         *     others are kept for 30 days.
          */
         CallbackDelivery: {
             alert?: components["schemas"]["AlertDelivery"] | null;
             /**
              * Format: int32
-             * @description The how many-eth time it was complete, from 1; absent for an alert and a notice.
+             * @description Number of the tree's completion, from 1; absent for an alert and a notice.
              */
             completion?: number | null;
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: uuid
-             * @description The `webhook-id` of every try.
+             * @description Id of the delivery, sent as `webhook-id` with every attempt.
              */
             id: string;
             /**
              * Format: uuid
-             * @description The root of the tree; absent for an alert and a notice.
+             * @description Id of the tree's root; absent for an alert and a notice.
              */
             job_id?: string | null;
-            /** @description Its name, while it is kept and has one. */
+            /** @description Name of the tree's root, if it has one and still exists. */
             job_name?: string | null;
             next_try_at?: components["schemas"]["Timestamp"] | null;
             notice?: components["schemas"]["NoticeDelivery"] | null;
             outcome?: components["schemas"]["Outcome"] | null;
             state: components["schemas"]["DeliveryState"];
             tries: components["schemas"]["DeliveryTry"][];
-            /** @description Receiver, without parts that may be secret; absent if there is none anymore. Of mail `mailto:` and the address. */
+            /**
+             * @description URL of the receiver, without parts that may be secret; absent if there is no receiver anymore. For email,
+             *     `mailto:` and the address.
+             */
             url?: string | null;
         };
         /** @description One page of a list. */
         CallbackDeliveryPage: {
             data: components["schemas"]["CallbackDelivery"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /**
@@ -545,16 +548,16 @@ export interface components {
         CheckFormat: "json" | "csv";
         /** @description One row of a checked file. */
         CheckedRow: {
-            /** @description Texts of a table row by column, with the edits; cells beyond the last column come last. */
+            /** @description Cells of a table row by column, after the edits; cells beyond the last column come last. */
             cells: string[];
             /**
              * Format: int64
-             * @description Number of the column with the problem, from 1; null if it is no table, or without a problem.
+             * @description Number of the column with the problem, from 1; null for a file that is not a table, or without a problem.
              */
             column?: number | null;
             /** @description True if the row has edits. */
             edited: boolean;
-            /** @description True if the edits leave the row out. */
+            /** @description True if the edits omit the row. */
             left_out: boolean;
             /** @description True if the problem cannot be solved by editing cells, such as a quote that is never closed. */
             needs_file: boolean;
@@ -566,37 +569,37 @@ export interface components {
              */
             row: number;
         };
-        /** @description `POST /assignments`: a claim. */
+        /** @description Body of `POST /assignments`. */
         ClaimRequest: {
             /**
              * Format: uuid
-             * @description Made by the client: the same again returns what is still open of the same assignments.
+             * @description Id chosen by the client: a repeated claim with this id returns the same assignments that are still open.
              */
             claim_id?: string | null;
-            /** @description Instead of `types`: these items, those of them that can be had. */
+            /** @description Items to claim, instead of `types`; those that cannot be claimed are in `refused`. */
             item_ids?: string[] | null;
             /**
              * Format: int32
-             * @description 1 to 1,000; absent: 1.
+             * @description Maximum number of assignments, 1 to 1,000; absent: 1.
              */
             max?: number | null;
             types?: string[];
             /**
              * Format: int32
-             * @description 0 to 30; absent: 0.
+             * @description Seconds to wait for items, 0 to 30; absent: 0.
              */
             wait_seconds?: number | null;
             worker_id: string;
         };
-        /** @description Answer to a claim; possibly empty. */
+        /** @description Response to a claim; may be empty. */
         ClaimResponse: {
             assignments: components["schemas"]["Assignment"][];
-            /** @description Only where `item_ids` were asked for: those that could not be had. */
+            /** @description Only with `item_ids`: the items that could not be claimed. */
             refused?: components["schemas"]["RefusedItem"][];
         };
-        /** @description A file's columns and first rows beside the schema of a job type. */
+        /** @description Comparison of the columns and first rows of a file with the schema of a job type. */
         ColumnCheck: {
-            /** @description Names that the schema knows. */
+            /** @description Names of the properties in the schema. */
             expected: string[];
             /** @description Mismatches, at most 30; empty if none was found. */
             findings: components["schemas"]["ColumnFinding"][];
@@ -609,43 +612,43 @@ export interface components {
         };
         /** @description Mismatch of one column. */
         ColumnFinding: {
-            /** @description Null: the row as a whole. */
+            /** @description Name of the column; null if the mismatch is about the row as a whole. */
             column?: string | null;
             kind: components["schemas"]["FindingKind"];
-            /** @description A sentence for people. */
+            /** @description Description of the mismatch for people. */
             message: string;
             /**
              * Format: int64
-             * @description The first line where it was found, from 1; null: it is the column itself.
+             * @description First line with the mismatch, from 1; null if it is about the column itself.
              */
             row?: number | null;
         };
-        /** @description How many items with the same value in their payload may run at once. */
+        /** @description Limit on the number of items with the same value in their payload that run at once. */
         ConcurrencyBy: {
             /** @description JSON Pointer into the payload. */
             key: string;
             /** Format: int64 */
             limit: number;
         };
-        /** @description A connection of one's own account with an OpenID Connect provider. */
+        /** @description Connection of the caller's account with an OpenID Connect provider. */
         Connection: {
             created_at: components["schemas"]["Timestamp"];
             /** Format: uuid */
             id: string;
-            /** @description Name of the provider as pages show it, or its issuer. */
+            /** @description Display name of the provider, or its issuer. */
             label: string;
             last_used_at: components["schemas"]["Timestamp"];
-            /** @description Name of the provider in the settings; null where the settings do not name it anymore. */
+            /** @description Name of the provider in the settings; null if the settings no longer contain it. */
             provider?: string | null;
-            /** @description The account at the provider. */
+            /** @description Id of the account at the provider. */
             subject: string;
         };
-        /** @description Answer to `GET /me/connections`. */
+        /** @description Response of `GET /me/connections`. */
         Connections: {
-            /** @description Oldest first. */
+            /** @description Connections, oldest first. */
             data: components["schemas"]["Connection"][];
         };
-        /** @description Number of items in each state. Absolute and exact at any size. */
+        /** @description Number of items in each state: exact totals at any size. */
         Counts: {
             /** Format: int64 */
             available: number;
@@ -667,52 +670,55 @@ export interface components {
             succeeded: number;
             /**
              * Format: int64
-             * @description Of `cancelled`: items whose corrected rows took their place. Left out where there are none.
+             * @description Number of `cancelled` items that were replaced by corrected rows. Absent if there are none.
              */
             superseded?: number;
             /** Format: int64 */
             waiting_for_event: number;
         };
-        /** @description Answer to `POST /jobs/{id}/share`. */
+        /** @description Response of `POST /jobs/{id}/share`. */
         CreatedShare: {
             expires_at: components["schemas"]["Timestamp"];
             /** Format: uuid */
             id: string;
-            /** @description The link. Shown this once. */
+            /** @description URL of the link. Returned only once. */
             url: string;
         };
-        /** @description Answer to `POST /tokens`. */
+        /** @description Response of `POST /tokens`. */
         CreatedToken: {
-            /** @description Token to send as `Authorization: Bearer …`. Shown only once. */
+            /** @description Token to send as `Authorization: Bearer …`. Returned only once. */
             secret: string;
             token: components["schemas"]["Token"];
         };
-        /** @description Answer to `POST /users`. */
+        /** @description Response of `POST /users`. */
         CreatedUser: components["schemas"]["User"] & {
-            /** @description Signs in once, within the hour. Null where a password was given. Shown this once. */
+            /** @description Sign-in link that works once, within an hour; null if a password was given. Returned only once. */
             sign_in_link?: string | null;
         };
         /** @description Caller, as `GET /me` returns it. */
         CurrentCaller: {
             kind: components["schemas"]["OwnerKind"];
-            /** @description Someone else chose the person's password: `POST /me/password`. Left out where it is not so. */
+            /**
+             * @description True if the person must choose a new password (`POST /me/password`), because someone else chose the current one.
+             *     Absent if false.
+             */
             must_change_password?: boolean;
             name: string;
             /**
-             * @description A person's role: `user`, `support` or `admin`.
+             * @description Role of a person: `user`, `support` or `admin`.
              * @enum {string|null}
              */
             role?: "user" | "support" | "admin" | null;
-            /** @description A token's scopes. */
+            /** @description Scopes of a token. */
             scopes: ("jobs:read" | "jobs:write" | "work" | "metrics" | "admin")[];
         };
-        /** @description Items of a type that were added and that ended on one day (UTC). */
+        /** @description Number of items of a type that were added and that ended on one day (UTC). */
         DayTotal: {
             /** Format: int64 */
             added: number;
             /** Format: int64 */
             cancelled: number;
-            /** @description `2026-11-20`. */
+            /** @description Day, such as `2026-11-20`. */
             day: string;
             /** Format: int64 */
             dead: number;
@@ -721,23 +727,23 @@ export interface components {
             /** Format: int64 */
             succeeded: number;
         };
-        /** @description How an item waits for others with its key. */
+        /** @description Debounce of an item: later items with the same key replace its payload while it waits. */
         Debounce: {
-            /** @description Unique among the waiting items of one type and owner. */
+            /** @description Debounce key, unique among the waiting items of one type and owner. */
             key: string;
             /**
              * Format: int64
-             * @description It starts at most so long after the first one has come.
+             * @description Maximum number of seconds from the first item with the key to the start.
              */
             max_seconds: number;
             /**
              * Format: int64
-             * @description It starts so long after the last item with its key has come.
+             * @description Seconds from the last item with the key to the start.
              */
             seconds: number;
         };
         /**
-         * @description State of a callback.
+         * @description State of a delivery.
          * @enum {string}
          */
         DeliveryState: "pending" | "delivered" | "failed" | "abandoned" | "superseded";
@@ -746,10 +752,10 @@ export interface components {
          * @enum {string}
          */
         DeliveryStrategy: "at_least_once" | "at_most_once";
-        /** @description One try of a callback. */
+        /** @description One attempt of a delivery. */
         DeliveryTry: {
             at: components["schemas"]["Timestamp"];
-            /** @description Reason why it was not delivered, with the beginning of the response; absent if it was. */
+            /** @description Reason why the attempt failed, with the beginning of the response; absent if it succeeded. */
             error?: string | null;
             /**
              * Format: int32
@@ -759,12 +765,12 @@ export interface components {
         };
         /** @enum {string} */
         EditOp: "set" | "remove";
-        /** @description Answer to a call that ends sessions. */
+        /** @description Response to a request that ends sessions. */
         EndedSessions: {
             /** Format: int64 */
             ended: number;
         };
-        /** @description Dead items of one job whose last failure reads the same once its variable parts are taken out. */
+        /** @description Dead items of one job type whose last errors are equal without their variable parts. */
         ErrorGroup: {
             /** Format: int64 */
             count: number;
@@ -775,7 +781,7 @@ export interface components {
             message: string;
             /**
              * Format: int64
-             * @description Number of further failures at which a muted group opens.
+             * @description Number of further failures at which a muted group reopens.
              */
             muted_failures?: number | null;
             muted_until?: components["schemas"]["Timestamp"] | null;
@@ -788,7 +794,7 @@ export interface components {
         /** @description An error group of all owners, as `GET /dead-letters/groups/{type}/{fingerprint}` returns it. */
         ErrorGroupDetail: {
             group: components["schemas"]["ErrorGroup"];
-            /** @description Newest changes of its state, at most 50. */
+            /** @description Latest changes of the state, at most 50. */
             history: components["schemas"]["GroupChange"][];
             /** @description Failures in each of the last 168 hours, oldest first; the last one is the current hour. */
             hours: number[];
@@ -811,34 +817,34 @@ export interface components {
         /** @description One page of a list. */
         ErrorGroupPage: {
             data: components["schemas"]["ErrorGroup"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /** @description Change of the state of an error group. */
         ErrorGroupPatch: {
             /**
              * Format: int64
-             * @description Number of further failures at which a muted group opens.
+             * @description Number of further failures at which a muted group reopens.
              */
             failures?: number | null;
-            /** @description What was decided and why, such as the deployed version. `resolved` requires it. */
+            /** @description Decision and reason, such as the deployed version. Required for `resolved`. */
             note?: string | null;
-            /** @description `open`, `muted` or `resolved`. */
+            /** @description New state: `open`, `muted` or `resolved`. */
             state: components["schemas"]["GroupState"];
             until?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description Questions of a wait. Without fields, the person only confirms. */
+        /** @description Form that a person fills in to end a wait. Without fields, the person only confirms. */
         EventForm: {
             description?: string | null;
             fields?: components["schemas"]["FormField"][];
             title?: string | null;
         };
-        /** @description `POST /items/{id}/events`: the event that the item waits for. */
+        /** @description Body of `POST /items/{id}/events`: the event that the item waits for. */
         EventRequest: {
-            /** @description Absent: null, or `{}` if the wait has a form. */
+            /** @description Data of the event; absent: null, or `{}` if the wait has a form. */
             data?: components["schemas"]["JsonValue"];
             name: string;
-            /** @description Stored in the audit log. */
+            /** @description Reason, stored in the audit log. */
             reason?: string | null;
         };
         /** @description Event that an item waits for. */
@@ -857,12 +863,12 @@ export interface components {
             secret?: components["schemas"]["SigningSecret"] | null;
             /**
              * Format: double
-             * @description `push`: the lease, from sending. Absent: 300.
+             * @description `push`: lease in seconds, from the time of sending. Absent: 300.
              */
             timeout_seconds?: number | null;
             /**
              * Format: uri
-             * @description `push`: where to; `{type} {item_id} {job_id}` are filled in.
+             * @description `push`: URL of the worker; `{type} {item_id} {job_id}` are filled in.
              */
             url?: string | null;
         };
@@ -876,28 +882,28 @@ export interface components {
          * @enum {string}
          */
         ExportFormat: "ndjson" | "csv" | "xlsx";
-        /** @description Answer to `GET /me/factors`. */
+        /** @description Response of `GET /me/factors`. */
         Factors: {
-            /** @description Oldest first. */
+            /** @description Passkeys, oldest first. */
             passkeys: components["schemas"]["Passkey"][];
             /**
              * Format: int64
-             * @description Recovery codes that were not used yet.
+             * @description Number of unused recovery codes.
              */
             recovery_codes_left: number;
             /** @description True if the person's role requires a second factor. */
             required: boolean;
-            /** @description The person's own name for the authenticator app; null without one. */
+            /** @description Name that the person gave the authenticator app; null without an app. */
             totp_name?: string | null;
             totp_since?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description `POST /assignments/{id}/failure`. */
+        /** @description Body of `POST /assignments/{id}/failure`. */
         FailureBody: {
             cancel_tree?: boolean;
             error: components["schemas"]["WorkError"];
             /**
              * Format: double
-             * @description Seconds until the next attempt, at most ten years, in place of the backoff of the type.
+             * @description Seconds until the next attempt, at most ten years, instead of the backoff of the type.
              */
             retry_after_seconds?: number | null;
             retryable?: boolean;
@@ -916,56 +922,56 @@ export interface components {
             row?: number | null;
             state: components["schemas"]["ItemState"];
         };
-        /** @description How a job receives items from its parent. All but `each` are templates: JSON in which `{"$from": "<JSON Pointer>"}` is replaced from `{payload, result, item_id, job_id, element?, index?}`. */
+        /** @description Rule for how a job receives items from its parent. All fields but `each` are templates: JSON in which `{"$from": "<JSON Pointer>"}` is replaced from `{payload, result, item_id, job_id, element?, index?}`. */
         FeedRule: {
-            /** @description A template of text */
+            /** @description Template of a text */
             dedupe_key?: unknown;
-            /** @description JSON Pointer to an array: one item for each of its elements */
+            /** @description JSON Pointer to an array: one item is added for each of its elements */
             each?: string | null;
-            /** @description Default: payload and result of the parent's item */
+            /** @description Template of the payload; default: payload and result of the parent's item */
             payload?: unknown;
-            /** @description A template of a whole number from -100 to 100 */
+            /** @description Template of a whole number from -100 to 100 */
             priority?: unknown;
-            /** @description A template of a time */
+            /** @description Template of a time */
             run_after?: unknown;
-            /** @description A template of text */
+            /** @description Template of a text */
             serialize_key?: unknown;
         };
-        /** @description One fault in a body: where (JSON Pointer), and what was expected. */
+        /** @description Invalid place in a body, as a JSON Pointer, and what was expected there. */
         FieldProblem: {
             detail: string;
             pointer: string;
         };
         /**
-         * @description Type of a field.
+         * @description Type of a form field.
          * @enum {string}
          */
         FieldType: "string" | "text" | "number" | "boolean" | "choice";
-        /** @description Result of a check. */
+        /** @description Result of the check of a file. */
         FileCheck: {
             /** @description Names of the columns of a table with a header, as in the file. */
             columns: string[];
             /**
              * Format: int64
-             * @description Rows that would fail.
+             * @description Number of rows that would fail.
              */
             failed: number;
-            /** @description True if there are more such rows than are listed. */
+            /** @description True if there are more such rows than `listed` contains. */
             is_cut: boolean;
             /**
              * Format: int64
-             * @description Rows that the edits leave out.
+             * @description Number of rows that the edits omit.
              */
             left_out: number;
             /** @description Rows that would fail and rows with edits, in the order of the file, at most 1,000. */
             listed: components["schemas"]["CheckedRow"][];
             /**
              * Format: int64
-             * @description Rows that were read: all of the file.
+             * @description Number of rows in the file, all of which were read.
              */
             rows: number;
         };
-        /** @description Job type, and how its job would read the file: fields of the same names as in `POST /jobs`. */
+        /** @description Job type and options for reading the file; the fields have the same names as in `POST /jobs`. */
         FileCheckBody: {
             delimiter?: string | null;
             edits?: components["schemas"]["RowEdit"][];
@@ -985,25 +991,25 @@ export interface components {
         };
         /** @enum {string} */
         FindingKind: "missing" | "unknown" | "mismatch";
-        /** @description `POST /assignments/finish`: endings, and the next claim with them. */
+        /** @description Body of `POST /assignments/finish`: ends of assignments, and the next claim. */
         FinishRequest: {
             claim?: components["schemas"]["ClaimRequest"] | null;
             endings?: components["schemas"]["AssignmentEnding"][];
         };
-        /** @description Answer to `finish`, in order; one bad ending never spoils the others. */
+        /** @description Response of `POST /assignments/finish`, in request order; a refused ending does not affect the others. */
         FinishResponse: {
             assignments: components["schemas"]["Assignment"][];
             endings: components["schemas"]["AssignmentEndingResult"][];
         };
-        /** @description One field: a member of the event's data. */
+        /** @description Form field: a member of the event's data. */
         FormField: {
-            /** @description Answers of a field of the type `choice`, and only of one. */
+            /** @description Possible answers of a field of the type `choice`; not allowed for other types. */
             choices?: string[];
             /** @description Hint below the field. */
             description?: string | null;
             /** @description Name of the member, unique in the form. */
             name: string;
-            /** @description An answer is required. A required boolean may be false. */
+            /** @description True if an answer is required. A required boolean may be false. */
             required?: boolean;
             /** @description Label on the page; absent: the name. */
             title?: string | null;
@@ -1012,12 +1018,12 @@ export interface components {
         /** @description An entry in the history of an error group. */
         GroupChange: {
             at: components["schemas"]["Timestamp"];
-            /** @description Name of the person or service; `null` if the group opened by itself. */
+            /** @description Name of the person or service; `null` if the group reopened by itself. */
             by?: string | null;
             /** Format: int64 */
             failures?: number | null;
             note?: string | null;
-            /** @description State from then on. */
+            /** @description New state of the group. */
             state: components["schemas"]["GroupState"];
             until?: components["schemas"]["Timestamp"] | null;
         };
@@ -1030,25 +1036,25 @@ export interface components {
         Health: {
             status: string;
         };
-        /** @description `POST /assignments/{id}/heartbeat`. */
+        /** @description Body of `POST /assignments/{id}/heartbeat`. */
         HeartbeatRequest: {
             progress?: components["schemas"]["ItemProgress"] | null;
         };
-        /** @description Answer to a heartbeat. */
+        /** @description Response to a heartbeat. */
         HeartbeatResponse: {
-            /** @description Stop: the job or item was cancelled. */
+            /** @description True if the worker must stop because the job or item was canceled. */
             cancel: boolean;
             lease_expires_at: components["schemas"]["Timestamp"];
         };
-        /** @description `POST /assignments/heartbeat`. */
+        /** @description Body of `POST /assignments/heartbeat`. */
         HeartbeatsRequest: {
             heartbeats: components["schemas"]["AssignmentHeartbeat"][];
         };
-        /** @description Answer to `POST /assignments/heartbeat`, in order. */
+        /** @description Response of `POST /assignments/heartbeat`, in request order. */
         HeartbeatsResponse: {
             heartbeats: components["schemas"]["AssignmentHeartbeatResult"][];
         };
-        /** @description Property of a payload that a column can become. */
+        /** @description Payload property that a column can be mapped to. */
         ImportProperty: {
             name: string;
             /** @description True if the schema requires it. */
@@ -1056,17 +1062,17 @@ export interface components {
             /** @description JSON type besides `null`, such as `number`; null if the schema allows several or does not say. */
             type?: string | null;
         };
-        /** @description Imports of a type: `import` of a job type. */
+        /** @description Import settings of a job type. */
         ImportSettings: {
-            /** @description Other names of columns, by property: they are suggested for it in a mapping. */
+            /** @description Other names of columns by property, used to suggest a mapping. */
             aliases?: {
                 [key: string]: string[];
             };
-            /** @description False: no job of the type is created from a file. */
+            /** @description False if no job of the type can be created from a file. */
             enabled?: boolean;
             /**
-             * @description Roles of the people who may create a job from a file. Absent or null: all. Services need the scope `jobs:write`
-             *     only.
+             * @description Roles of people who may create a job from a file. Absent or null: all. Services only need the scope
+             *     `jobs:write`.
              */
             roles?: ("user" | "support" | "admin")[] | null;
             template?: components["schemas"]["ImportTemplate"] | null;
@@ -1078,7 +1084,7 @@ export interface components {
                 [key: string]: unknown;
             }[];
         };
-        /** @description One unit of work and what became of it. */
+        /** @description Unit of work, with its state and result. */
         Item: {
             assignment?: components["schemas"]["LeaseHolder"] | null;
             /** Format: int32 */
@@ -1103,9 +1109,9 @@ export interface components {
             metadata: {
                 [key: string]: unknown;
             };
-            /** @description As it came, where a person has edited it; else null. */
+            /** @description Payload before a person edited it; null if nobody did. */
             original_payload?: components["schemas"]["JsonValue"];
-            /** @description Left out where many items are shown at once (event stream, lists of items in flight). */
+            /** @description Payload; omitted where many items are returned (event streams, lists of items in flight). */
             payload?: components["schemas"]["JsonValue"];
             /** Format: int32 */
             priority: number;
@@ -1130,7 +1136,7 @@ export interface components {
             step?: components["schemas"]["ItemStep"] | null;
             /**
              * Format: uuid
-             * @description Item whose corrected row took this one's place; it is canceled since then, and cannot be retried.
+             * @description Item with the corrected row that replaced this one. This item is canceled and cannot be retried.
              */
             superseded_by?: string | null;
             type: string;
@@ -1140,56 +1146,56 @@ export interface components {
             wait?: components["schemas"]["EventWait"] | null;
             waiting_for?: components["schemas"]["WaitingFor"] | null;
         };
-        /** @description Debounce of an item, and what has come of it. */
+        /** @description Debounce of an item and its state. */
         ItemDebounce: {
             first_at: components["schemas"]["Timestamp"];
             key: string;
             last_at: components["schemas"]["Timestamp"];
             /**
              * Format: int64
-             * @description Of the last item with its key.
+             * @description `max_seconds` of the last item with the key.
              */
             max_seconds: number;
             /**
              * Format: int64
-             * @description Number of later items whose payload replaced its payload.
+             * @description Number of later items whose payload replaced that of this item.
              */
             merged: number;
             /**
              * Format: int64
-             * @description Of the last item with its key.
+             * @description `seconds` of the last item with the key.
              */
             seconds: number;
-            /** @description Latest time at which it becomes available. */
+            /** @description Latest time at which the item becomes available. */
             starts_by: components["schemas"]["Timestamp"];
         };
         /** @description Error of the last attempt. */
         ItemError: {
             at: components["schemas"]["Timestamp"];
             detail?: components["schemas"]["JsonValue"];
-            /** @description A word that programs can switch on, for example `lease_lost` or `invalid_row`. */
+            /** @description Kind of the error for programs, for example `lease_lost` or `invalid_row`. */
             kind?: string | null;
             message: string;
         };
         /** @description One page of a list. */
         ItemPage: {
             data: components["schemas"]["Item"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /items/{id}`, while the item waits: the fields that are named change; `null` is the job's own. */
+        /** @description Body of `PATCH /items/{id}` for a waiting item: the given fields change; `null` restores the value of the job. */
         ItemPatch: {
             expires_at?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int32
-             * @description −100 to 100.
+             * @description Priority, −100 to 100.
              */
             priority?: number | null;
-            /** @description Required on someone else's item. */
+            /** @description Reason, required for another owner's item. */
             reason?: string | null;
             run_after?: components["schemas"]["Timestamp"] | null;
         };
-        /** @description Progress of a worker with one item. */
+        /** @description Progress of a worker on one item. */
         ItemProgress: {
             /** Format: int64 */
             done?: number | null;
@@ -1198,17 +1204,17 @@ export interface components {
             total?: number | null;
         };
         /**
-         * @description State of an item. The first one that holds: a final state, `running` (an open assignment),
-         *     `waiting_for_event`, `retryable` (retry_at ahead), `scheduled` (run_after ahead), `blocked`, `available`.
+         * @description State of an item. The first one that applies: a final state, `running` (an open assignment), `waiting_for_event`,
+         *     `retryable` (`retry_at` is in the future), `scheduled` (`run_after` is in the future), `blocked`, `available`.
          * @enum {string}
          */
         ItemState: "available" | "running" | "retryable" | "scheduled" | "blocked" | "waiting_for_event" | "succeeded" | "dead" | "cancelled" | "expired";
-        /** @description The last recovery point an item has reached (`steps`). */
+        /** @description Last recovery point that an item has reached (`steps`). */
         ItemStep: {
             data: components["schemas"]["JsonValue"];
             name: string;
         };
-        /** @description Answer to adding items. */
+        /** @description Response of `POST /jobs/{id}/items`. */
         ItemsAdded: {
             /** Format: int64 */
             accepted: number;
@@ -1216,18 +1222,19 @@ export interface components {
             duplicates: number;
             /**
              * Format: int64
-             * @description Items that replaced the payload of a waiting item with the same debounce key, and are no items of their own.
+             * @description Number of items that replaced the payload of a waiting item with the same debounce key, and are not added
+             *     themselves.
              */
             merged?: number;
             sealed: boolean;
         };
         /**
-         * @description A job. `status`, `outcome` and `counts` are its own; `tree` is the job with everything below it;
-         *     `percent`, `message`, `started_at` and `completed_at` speak of the tree.
+         * @description A job. `status`, `outcome` and `counts` are those of the job itself; `tree` is the job with everything below it,
+         *     which `percent`, `message`, `started_at` and `completed_at` also describe.
          */
         Job: {
             after: string[];
-            /** @description Left out in lists and in `change` events. */
+            /** @description Child jobs; omitted in lists and in `change` events. */
             children?: components["schemas"]["Job"][] | null;
             completed_at?: components["schemas"]["Timestamp"] | null;
             /**
@@ -1245,22 +1252,22 @@ export interface components {
             final_stage: boolean;
             /** Format: uuid */
             id: string;
-            /** @description Of a root: the Idempotency-Key of the request that made the tree, as long as it is remembered. */
+            /** @description For a root: Idempotency-Key of the request that created the tree, as long as it is stored. */
             idempotency_key?: string | null;
             initiated_by?: string | null;
             /** Format: int64 */
             item_count: number;
             /**
              * Format: int64
-             * @description Items in a final state.
+             * @description Number of items in a final state.
              */
             item_progress: number;
             key: string;
             max_failures: components["schemas"]["MaxFailures"];
             /**
              * Format: int64
-             * @description In the answer that created the tree: items of the request that replaced the payload of a waiting item with the same
-             *     debounce key, and are no items of this tree. On its root; left out where there are none.
+             * @description On the root in the response that created the tree: number of items that replaced the payload of a waiting item
+             *     with the same debounce key, and are not items of this tree. Absent if there are none.
              */
             merged?: number | null;
             message: string;
@@ -1275,10 +1282,10 @@ export interface components {
             parent_id?: string | null;
             /**
              * Format: int32
-             * @description 0 to 100; at most 99 before completion; null while unsealed with no expectation.
+             * @description Percentage, 0 to 100; at most 99 before completion; null while the job is unsealed without `expected_count`.
              */
             percent?: number | null;
-            /** @description Exempt from retention: it stays until someone deletes it. */
+            /** @description True if exempt from retention: the tree is kept until somebody deletes it. */
             pinned: boolean;
             /** Format: int32 */
             priority: number;
@@ -1300,11 +1307,11 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
-        /** @description The jobs that changed, without children, and the items in flight now. */
+        /** @description Changed jobs, without children, and the items that workers currently hold. */
         JobChange: {
             /**
-             * @description The items that workers hold now, oldest first, at most 50, without payloads. Complete: an item
-             *     that is not here is not among the first 50 anymore.
+             * @description Items that workers currently hold, oldest first, at most 50, without payloads. The list is complete: an item
+             *     that is missing is no longer among the first 50.
              */
             items: components["schemas"]["Item"][];
             jobs: components["schemas"]["Job"][];
@@ -1314,47 +1321,47 @@ export interface components {
             /** @description A Job with its children */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "snapshot";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         } | {
             /** @description A Change */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "change";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         } | {
             /** @description An empty object */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "busy" | "bye" | "removed";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         };
         JobInputs: unknown[] | string;
         /** @description One page of a list. */
         JobPage: {
             data: components["schemas"]["Job"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /jobs/{id}`: the fields that are named change; `null` takes a value away. */
+        /** @description Body of `PATCH /jobs/{id}`: the given fields change; `null` clears a value. */
         JobPatch: {
             /** Format: int64 */
             expected_count?: number | null;
@@ -1367,10 +1374,10 @@ export interface components {
             on_completed?: components["schemas"]["OnCompleted"] | null;
             /**
              * Format: int32
-             * @description −100 to 100. Also of its waiting items that had the job's own.
+             * @description Priority, −100 to 100; also changes waiting items that had the job's value.
              */
             priority?: number | null;
-            /** @description Required on someone else's job. */
+            /** @description Reason, required for another owner's job. */
             reason?: string | null;
             run_after?: components["schemas"]["Timestamp"] | null;
         };
@@ -1388,7 +1395,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             delivery: components["schemas"]["DeliveryStrategy"];
             executor: components["schemas"]["Executor"];
-            /** @description What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
+            /** @description Groups of items that take turns: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
             fair_by?: string | null;
             /** Format: double */
             heartbeat_seconds: number;
@@ -1411,21 +1418,21 @@ export interface components {
         /** @description One page of a list. */
         JobTypePage: {
             data: components["schemas"]["JobType"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description The fields that are named change; `null` is a value where it means something. Fields of `backoff` count singly. */
+        /** @description Body of `PATCH /job-types/{name}`: the given fields change; `null` is a value where a field allows it. Fields of `backoff` are merged one by one. */
         JobTypePatch: {
             backoff?: components["schemas"]["Backoff"];
             /**
              * Format: int32
-             * @description `null`: no cap; 0: nothing starts.
+             * @description Maximum number of items that run at once; `null`: no limit; 0: nothing starts.
              */
             concurrency?: number | null;
             concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             delivery?: components["schemas"]["DeliveryStrategy"];
             executor?: components["schemas"]["Executor"];
-            /** @description What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
+            /** @description Groups of items that take turns: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
             fair_by?: string | null;
             /** Format: double */
             heartbeat_seconds?: number;
@@ -1438,7 +1445,7 @@ export interface components {
             require_idempotency_key?: boolean;
             /**
              * Format: int64
-             * @description `null`: for ever.
+             * @description Retention in seconds; `null`: forever.
              */
             retain_seconds?: number | null;
             /** Format: double */
@@ -1450,13 +1457,13 @@ export interface components {
             backoff?: components["schemas"]["Backoff"];
             /**
              * Format: int32
-             * @description `null`: no cap; 0: nothing starts.
+             * @description Maximum number of items that run at once; `null`: no limit; 0: nothing starts.
              */
             concurrency?: number | null;
             concurrency_by?: components["schemas"]["ConcurrencyBy"] | null;
             delivery?: components["schemas"]["DeliveryStrategy"];
             executor?: components["schemas"]["Executor"];
-            /** @description What waiting items take turns by: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
+            /** @description Groups of items that take turns: `tree`, `owner`, or a JSON Pointer into the payload. Absent or null: `tree`. */
             fair_by?: string | null;
             /** Format: double */
             heartbeat_seconds?: number;
@@ -1469,43 +1476,43 @@ export interface components {
             require_idempotency_key?: boolean;
             /**
              * Format: int64
-             * @description `null`: for ever.
+             * @description Retention in seconds; `null`: forever.
              */
             retain_seconds?: number | null;
             /** Format: double */
             run_timeout_seconds?: number | null;
             steps?: string[];
         };
-        /** @description The file a job is filled from. */
+        /** @description File that a job is created from. */
         JobUpload: {
-            /** @description CSV: one character. Absent: found from the first lines. */
+            /** @description CSV: delimiter, one character. Absent: detected from the first lines. */
             delimiter?: string | null;
             /**
-             * @description Text: a label of the WHATWG Encoding Standard, such as `windows-1252` or `utf-8`. A byte order mark of UTF-16 is
-             *     right in any case. Absent: found from the mark and the first lines.
+             * @description Text: label of the WHATWG Encoding Standard, such as `windows-1252` or `utf-8`. A UTF-16 byte order mark always
+             *     takes precedence. Absent: detected from the byte order mark and the first lines.
              */
             encoding?: string | null;
             format?: components["schemas"]["UploadFormat"] | null;
-            /** @description A table: whether the first record names the columns. Absent: true. */
+            /** @description Table: true if the first record contains the column names. Absent: true. */
             header?: boolean | null;
             /**
              * Format: int64
-             * @description A table with a header: the line of the record that names the columns, from 1; what is above it is skipped. Of a
-             *     workbook the number of the row in its sheet. Absent: the first record.
+             * @description Table with a header: line of the record with the column names, from 1; everything above it is skipped. In a
+             *     workbook, the number of the row in its sheet. Absent: the first record.
              */
             header_row?: number | null;
             /** Format: uuid */
             id: string;
-            /** @description XLSX: the name of the sheet. Absent: the first one. */
+            /** @description XLSX: name of the sheet. Absent: the first one. */
             sheet?: string | null;
         };
-        /** @description Whether the caller watches a tree. */
+        /** @description The caller's watch of a tree. */
         JobWatch: {
             watching: boolean;
         };
-        /** @description Any JSON value; it comes back byte for byte */
+        /** @description Any JSON value; returned byte for byte */
         JsonValue: unknown;
-        /** @description Worker that holds the item now. The assignment's id is never shown, because it is a capability. */
+        /** @description Worker that holds the item. The assignment's id is never returned, because it is a capability. */
         LeaseHolder: {
             last_heartbeat_at: components["schemas"]["Timestamp"];
             lease_expires_at: components["schemas"]["Timestamp"];
@@ -1526,7 +1533,7 @@ export interface components {
             level: components["schemas"]["LogLevel"];
             /**
              * Format: int64
-             * @description Number of the line in the attempt, from 1. Numbers below the first one that is listed were dropped.
+             * @description Number of the line in the attempt, from 1. Lines with lower numbers than the first one listed were dropped.
              */
             line: number;
             message: string;
@@ -1534,7 +1541,7 @@ export interface components {
         /** @description One page of a list. */
         LogLinePage: {
             data: components["schemas"]["LogLine"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /** @description Log of an attempt after lines were added. */
@@ -1546,7 +1553,7 @@ export interface components {
             added: number;
             /**
              * Format: int64
-             * @description Number of oldest lines of the attempt that were dropped, whole requests at a time, to keep at most 1 MiB.
+             * @description Number of the attempt's oldest lines that were dropped, whole requests at a time, to keep at most 1 MiB.
              */
             dropped: number;
             /**
@@ -1555,12 +1562,12 @@ export interface components {
              */
             last_line: number;
         };
-        /** @description `POST /assignments/{id}/logs`. */
+        /** @description Body of `POST /assignments/{id}/logs`. */
         LogLinesRequest: {
             /** @description Lines in the order in which they were written, at most 1,000. */
             lines: components["schemas"]["NewLogLine"][];
         };
-        /** @description One column of a file and the property it becomes. */
+        /** @description Column of a file and the property that it becomes. */
         MappedColumn: {
             /** @description Kind of the values. Absent: `text`. */
             as?: components["schemas"]["ValueKind"];
@@ -1574,17 +1581,17 @@ export interface components {
             /** @description Name of the property in the payload. */
             to: string;
         };
-        /** @description Columns of a table with a header and the properties they become. Other columns are dropped. */
+        /** @description Columns of a table with a header and the properties that they become. Other columns are dropped. */
         Mapping: {
-            /** @description In the order of the properties in the payload. */
+            /** @description Mapped columns, in the order of the properties in the payload. */
             columns: components["schemas"]["MappedColumn"][];
         };
         /** @description Suggested column mapping of a file: `GET /uploads/{id}/mapping`. */
         MappingSuggestion: {
-            /** @description Every column of the file, in its order. */
+            /** @description All columns of the file, in order. */
             columns: components["schemas"]["SuggestedColumn"][];
             /**
-             * @description Properties that the type requires and that no column is suggested for: a mapping without them is refused
+             * @description Required properties of the type without a suggested column: a mapping without them is refused
              *     (`mapping_incomplete`).
              */
             missing: string[];
@@ -1597,7 +1604,7 @@ export interface components {
          */
         MatchKind: "remembered" | "exact" | "alias" | "fuzzy";
         MaxFailures: number | "unlimited";
-        /** @description `POST /alert-channels`. */
+        /** @description Body of `POST /alert-channels`. */
         NewAlertChannel: {
             /**
              * Format: int64
@@ -1605,53 +1612,53 @@ export interface components {
              */
             after_seconds?: number | null;
             kind: components["schemas"]["ChannelKind"];
-            /** @description Kinds of alerts; empty: all. */
+            /** @description Kinds of alerts that are sent. Empty: all. */
             kinds?: components["schemas"]["AlertKind"][];
             /**
              * Format: int64
-             * @description Smallest `count` of an alert. Absent: 1.
+             * @description Minimum `count` of an alert that is sent. Absent: 1.
              */
             min_count?: number | null;
             name: string;
             paused?: boolean;
             quiet_hours?: components["schemas"]["QuietHours"] | null;
-            /** @description `pagerduty`: the integration key. */
+            /** @description `pagerduty`: integration key. */
             routing_key?: string | null;
             secret?: components["schemas"]["SigningSecret"] | null;
-            /** @description Absent: true. */
+            /** @description True if a message is also sent when an alert is cleared. Absent: true. */
             send_cleared?: boolean | null;
-            /** @description `email`: the addresses. */
+            /** @description `email`: addresses of the recipients. */
             to?: string[];
-            /** @description Job types; empty: all, and alerts that are about no type. */
+            /** @description Job types whose alerts are sent. Empty: all, including alerts that are about no type. */
             types?: string[];
             /**
              * Format: uri
-             * @description `slack` and `webhook`: the receiver. `pagerduty`: absent for `https://events.pagerduty.com/v2/enqueue`.
+             * @description `slack` and `webhook`: URL of the receiver. `pagerduty`: absent for `https://events.pagerduty.com/v2/enqueue`.
              */
             url?: string | null;
         };
-        /** @description `POST /bulk-operations`. */
+        /** @description Body of `POST /bulk-operations`. */
         NewBulk: {
-            /** @description Items are retried or cancelled; jobs are cancelled or deleted. */
+            /** @description Action: items are retried or canceled; jobs are canceled or deleted. */
             action: components["schemas"]["BulkAction"];
-            /** @description Only count, and show some of what would be met. */
+            /** @description True to only count the members and return a sample of them. */
             dry_run?: boolean;
-            /** @description An object with the filters of `GET /items` or `GET /jobs`; at least one. */
+            /** @description Object with at least one of the filters of `GET /items` or `GET /jobs`. */
             filter: {
                 [key: string]: unknown;
             };
-            /** @description With `retry`: what changes in each payload. */
+            /** @description With `retry`: changes of each payload. */
             payload_edit?: components["schemas"]["PayloadEdit"][];
             /**
              * Format: double
-             * @description Members a second, over all servers; null: as fast as it goes.
+             * @description Maximum number of members per second, over all servers; null: no limit.
              */
             rate_per_second?: number | null;
-            /** @description Required where the work is someone else's; kept in the audit log. */
+            /** @description Reason, required for another owner's work; stored in the audit log. */
             reason?: string | null;
             target: components["schemas"]["BulkTarget"];
         };
-        /** @description An item to be added. An absent payload is `null`. */
+        /** @description Item to add. An absent payload is `null`. */
         NewItem: {
             debounce?: components["schemas"]["Debounce"] | null;
             dedupe_key?: string | null;
@@ -1662,20 +1669,20 @@ export interface components {
             payload?: components["schemas"]["JsonValue"];
             /**
              * Format: int32
-             * @description −100 to 100, higher first; absent: the job's.
+             * @description Priority, −100 to 100, higher first; absent: that of the job.
              */
             priority?: number | null;
             run_after?: components["schemas"]["Timestamp"] | null;
             serialize_key?: string | null;
         };
-        /** @description `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …). */
+        /** @description Body of `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …). */
         NewJob: {
             after?: string[];
             /** @enum {string|null} */
             after_outcome?: "succeeded" | "any" | null;
             children?: components["schemas"]["NewJob"][];
             dedupe_key?: string | null;
-            /** @description Rows of the upload with changed cells, or that are left out. At most 1,000. */
+            /** @description Rows of the upload to change or omit, at most 1,000. */
             edits?: components["schemas"]["RowEdit"][];
             /** Format: int64 */
             expected_count?: number | null;
@@ -1710,52 +1717,49 @@ export interface components {
             /** @description Text of the line; everything after its first 16,384 bytes is cut off. */
             message: string;
         };
-        /** @description `POST /me/passkeys`. */
+        /** @description Body of `POST /me/passkeys`. */
         NewPasskey: {
-            /** @description The credential, as `PublicKeyCredential.toJSON()` writes it. */
+            /** @description Credential as returned by `PublicKeyCredential.toJSON()`. */
             credential: components["schemas"]["JsonValue"];
-            /** @description The person's own name for it, 1 to 100 characters. */
+            /** @description Name that the person gives the passkey, 1 to 100 characters. */
             name: string;
-            /** @description The `state` of the options. */
+            /** @description `state` of the options response. */
             state: string;
         };
-        /** @description `POST /me/password`. */
+        /** @description Body of `POST /me/password`. */
         NewPassword: {
-            /**
-             * @description The one that holds now. Not asked for where there is none, nor within an hour of signing in by a
-             *     one-time link.
-             */
+            /** @description Current password. Not required if there is none, or within an hour of signing in with a one-time link. */
             current_password?: string | null;
             new_password: string;
         };
-        /** @description `POST /views`. */
+        /** @description Body of `POST /views`. */
         NewSavedView: {
             is_default?: boolean;
             list: components["schemas"]["ViewList"];
-            /** @description Unique among the caller's views of the list. */
+            /** @description Name, unique among the caller's views of the list. */
             name: string;
-            /** @description Absent: everything. */
+            /** @description Filter of the list. Absent: everything. */
             q?: string;
-            /** @description Staff only. */
+            /** @description True if everyone may use the view. Staff only. */
             shared?: boolean;
-            /** @description A value of the list's `sort`. Absent: its default. */
+            /** @description `sort` of the list. Absent: its default. */
             sort?: string | null;
         };
-        /** @description `POST /schedules`. */
+        /** @description Body of `POST /schedules`. */
         NewSchedule: {
             catch_up?: components["schemas"]["CatchUp"] | null;
             /**
              * Format: int64
-             * @description Absent: an hour.
+             * @description Catch-up window in seconds. Absent: an hour.
              */
             catch_up_window_seconds?: number | null;
             /**
-             * @description Five fields (minute, hour, day, month, weekday), six with seconds first, or `@hourly`, `@daily`, `@weekly`,
-             *     `@monthly`, `@yearly`.
+             * @description Cron expression: five fields (minute, hour, day, month, weekday), six with seconds first, or `@hourly`,
+             *     `@daily`, `@weekly`, `@monthly`, `@yearly`.
              */
             cron: string;
             ends_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Body of `POST /jobs`. It may not name ids, nor a secret of a callback. */
+            /** @description Body of `POST /jobs`, without ids and without the secret of a callback. */
             job: components["schemas"]["NewJob"];
             name: string;
             overlap?: components["schemas"]["Overlap"] | null;
@@ -1764,51 +1768,51 @@ export interface components {
             /** @description IANA time zone, such as `Europe/Berlin`. Absent: `UTC`. */
             time_zone?: string | null;
         };
-        /** @description `POST /services`. */
+        /** @description Body of `POST /services`. */
         NewService: {
-            /** @description As job types are named: `[a-z0-9][a-z0-9._-]{0,99}`. */
+            /** @description Name, in the form of job type names: `[a-z0-9][a-z0-9._-]{0,99}`. */
             name: string;
         };
-        /** @description `POST /tokens`. */
+        /** @description Body of `POST /tokens`. */
         NewToken: {
             expires_at?: components["schemas"]["Timestamp"] | null;
             /** @description Display name, 1 to 100 characters. */
             name: string;
-            /** @description Of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`; at least one. */
+            /** @description One or more of `jobs:read`, `jobs:write`, `work`, `metrics`, `admin`. */
             scopes: ("jobs:read" | "jobs:write" | "work" | "metrics" | "admin")[];
-            /** @description The service it belongs to: whose work it is. */
+            /** @description Name of the service that the token belongs to, and that owns its work. */
             service: string;
-            /** @description Narrows `work` to these job types. Absent or null: all. */
+            /** @description Job types that the scope `work` is restricted to. Absent or null: all. */
             types?: string[] | null;
         };
-        /** @description `POST /users`. */
+        /** @description Body of `POST /users`. */
         NewUser: {
             /**
              * Format: email
-             * @description Signs in with it; no two people have the same, however it is written.
+             * @description Email address to sign in with, unique among people regardless of case.
              */
             email: string;
             /**
-             * @description Makes the person choose a new password when they sign in. Default: true where a person asks, false where a
-             *     service does.
+             * @description True if the person must choose a new password when they sign in. Default: true if a person sends the request,
+             *     false if a service does.
              */
             must_change_password?: boolean | null;
             /** @description Display name, 1 to 100 characters, unique among people. */
             name: string;
             /**
-             * @description To begin with: at least 12 characters, and none that everybody tries first. Absent or null: a one-time link comes
-             *     back instead.
+             * @description Initial password: at least 12 characters, and not a common one. Absent or null: a one-time link is returned
+             *     instead.
              */
             password?: string | null;
             /**
-             * @description Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person: it signs them in to this account. One that it names by the
-             *     email address needs none.
+             * @description Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, to sign them in to this account. Not needed
+             *     if the proxy sends the email address.
              */
             proxy_user?: string | null;
-            /** @description Kept in the audit log. */
+            /** @description Reason, stored in the audit log. */
             reason?: string | null;
             /**
-             * @description `user` (default), `support` or `admin`.
+             * @description Role: `user` (default), `support` or `admin`.
              * @enum {string|null}
              */
             role?: "user" | "support" | "admin" | null;
@@ -1825,10 +1829,10 @@ export interface components {
             id: string;
             /**
              * Format: uuid
-             * @description The root of the tree.
+             * @description Id of the tree's root.
              */
             job_id: string;
-            /** @description Its name, or else its key. */
+            /** @description Name of the tree's root, or else its key. */
             job_name: string;
             kind: components["schemas"]["NoticeKind"];
             outcome?: components["schemas"]["Outcome"] | null;
@@ -1838,7 +1842,7 @@ export interface components {
         NoticeDelivery: {
             /**
              * Format: uuid
-             * @description The root of the tree that it is about.
+             * @description Id of the root of the tree that the notice is about.
              */
             job_id?: string | null;
             kind?: components["schemas"]["NoticeKind"] | null;
@@ -1853,7 +1857,7 @@ export interface components {
             type: "notice.finished";
         };
         /**
-         * @description What a notice is about.
+         * @description Kind of a notice.
          * @enum {string}
          */
         NoticeKind: "finished" | "needs_attention";
@@ -1867,32 +1871,32 @@ export interface components {
         /** @description One page of a list. */
         NoticePage: {
             data: components["schemas"]["Notice"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description How a person receives notices. */
+        /** @description Settings for how a person receives notices. */
         NoticeSettings: {
-            /** @description As notifications of browsers that permit them. Default false. */
+            /** @description True to send notifications to browsers that permit them. Default false. */
             browser: boolean;
-            /** @description By mail to the address of the account. Default false. */
+            /** @description True to send email to the address of the account. Default false. */
             email: boolean;
-            /** @description Posts are signed with a secret of their own, else with that of the account. */
+            /** @description True if notices are signed with their own secret, false if with the secret of the account. */
             has_webhook_secret: boolean;
-            /** @description In the list of every page. Default true. */
+            /** @description True to show notices in the list on every page. Default true. */
             in_page: boolean;
             /** @description URL that notices are posted to, without parts that may be secret. */
             webhook_url?: string | null;
         };
-        /** @description `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret. */
+        /** @description Body of `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret. */
         NoticeSettingsPatch: {
             browser?: boolean | null;
-            /** @description Needs an email address, and a mail server (`TREELINE_SMTP_URL`). */
+            /** @description Requires an email address and a mail server (`TREELINE_SMTP_URL`). */
             email?: boolean | null;
             in_page?: boolean | null;
             webhook_secret?: components["schemas"]["SigningSecret"] | null;
             /**
              * Format: uri
-             * @description A public address, or one that `TREELINE_CALLBACK_ALLOW` names. A new URL removes the secret of the old one.
+             * @description Public address, or one that `TREELINE_CALLBACK_ALLOW` allows. A new URL removes the secret of the old one.
              */
             webhook_url?: string | null;
         };
@@ -1936,46 +1940,49 @@ export interface components {
             last_used_at?: components["schemas"]["Timestamp"] | null;
             name: string;
         };
-        /** @description The answer of the browser to a passkey ceremony. */
+        /** @description Response of the browser in a passkey ceremony. */
         PasskeyAnswer: {
-            /** @description The credential, as `PublicKeyCredential.toJSON()` writes it. */
+            /** @description Credential as returned by `PublicKeyCredential.toJSON()`. */
             credential: components["schemas"]["JsonValue"];
-            /** @description The `state` of the options. */
+            /** @description `state` of the options response. */
             state: string;
         };
-        /** @description Answer to `POST /me/passkeys`. */
+        /** @description Response of `POST /me/passkeys`. */
         PasskeyMade: components["schemas"]["Passkey"] & {
-            /** @description Each works once in place of a second factor. Shown this once; empty where earlier codes stay valid. */
+            /**
+             * @description Recovery codes, each valid once instead of a second factor. Returned only once; empty if earlier codes stay
+             *     valid.
+             */
             recovery_codes: string[];
         };
-        /** @description Answer to calls that begin a passkey ceremony in the browser. */
+        /** @description Response to requests that start a passkey ceremony in the browser. */
         PasskeyOptions: {
             /**
-             * @description The options for `navigator.credentials.create` or `.get`, binary values as base64url
-             *     (`PublicKeyCredential.parseCreationOptionsFromJSON` reads them).
+             * @description Options for `navigator.credentials.create` or `.get`, with binary values as base64url (for
+             *     `PublicKeyCredential.parseCreationOptionsFromJSON`).
              */
             public_key: components["schemas"]["JsonValue"];
-            /** @description Sealed; to be sent back with the answer within five minutes. */
+            /** @description Sealed state, to be sent back with the credential within five minutes. */
             state: string;
         };
-        /** @description `PATCH /me/passkeys/{id}`. */
+        /** @description Body of `PATCH /me/passkeys/{id}`. */
         PasskeyPatch: {
             name: string;
         };
         /** @description One edit of a payload. */
         PayloadEdit: {
             op: components["schemas"]["EditOp"];
-            /** @description A JSON Pointer; to set something at the end of an array, `-` as the last token. */
+            /** @description JSON Pointer; `-` as the last token sets a value at the end of an array. */
             path: string;
-            /** @description With `set`: what is put there. Null is a value. */
+            /** @description With `set`: the new value, which may be null. */
             value?: components["schemas"]["JsonValue"];
         };
         /** @description One record of a preview: cells of a table's row, or one JSON value. */
         PreviewRow: {
-            /** @description Of a row that has more cells than there are columns the first 20 of the others, too. */
+            /** @description Cells of the row, including the first 20 beyond the last column. */
             cells: string[];
             payload?: components["schemas"]["JsonValue"];
-            /** @description Reason why it would not be accepted. */
+            /** @description Reason why the record would be refused. */
             problem?: string | null;
             /**
              * Format: int64
@@ -2003,7 +2010,7 @@ export interface components {
         Problem: {
             /**
              * Format: int64
-             * @description Items of an NDJSON stream that were added before it was stopped.
+             * @description Number of items of an NDJSON stream that were added before it was stopped.
              */
             accepted?: number | null;
             code: components["schemas"]["ProblemCode"];
@@ -2012,33 +2019,33 @@ export interface components {
             errors?: components["schemas"]["FieldProblem"][];
             /**
              * Format: uuid
-             * @description `duplicate`, `id_in_use`: what is there already.
+             * @description `duplicate`, `id_in_use`: id of the existing object.
              */
             id?: string | null;
             item_state?: components["schemas"]["ItemState"] | null;
             /**
              * Format: int64
-             * @description The line of an NDJSON stream that was refused, from 1; where the job refuses all, the first that was not added.
+             * @description Line of an NDJSON stream that was refused, from 1; if the job refuses all, the first one that was not added.
              */
             line?: number | null;
-            /** @description `mfa_required`, `step_up_required`: what would be accepted: `totp`, `passkey`, `recovery_code`, `password`. */
+            /** @description `mfa_required`, `step_up_required`: accepted methods: `totp`, `passkey`, `recovery_code`, `password`. */
             methods?: string[];
             request_id?: string | null;
             /**
              * Format: int32
-             * @description Time after which to try again, if known.
+             * @description Seconds after which to try again, if known.
              */
             retry_after_seconds?: number | null;
-            /** @description `mfa_required`: stands for the first factor for ten minutes; to be sent with the second. */
+            /** @description `mfa_required`: replaces the first factor for ten minutes; send it with the second factor. */
             state?: string | null;
             /** Format: int32 */
             status: number;
             title: string;
-            /** @description A URI that ends in the code. */
+            /** @description URI that ends in the code. */
             type: string;
         };
         /**
-         * @description What went wrong, as a word that programs can switch on. Stable.
+         * @description Stable error code for programs.
          * @enum {string}
          */
         ProblemCode: "invalid_json" | "invalid_parameter" | "idempotency_key_required" | "cursor_mismatch" | "unauthenticated" | "mfa_required" | "forbidden" | "mfa_enrollment_required" | "password_change_required" | "step_up_required" | "not_found" | "method_not_allowed" | "duplicate" | "id_in_use" | "job_sealed" | "job_is_fed" | "job_cancelled" | "job_completed" | "job_not_complete" | "not_root" | "superseded" | "assignment_closed" | "already_started" | "step_behind" | "item_expired" | "item_final" | "item_not_final" | "not_waiting" | "other_event" | "not_retryable" | "not_resendable" | "profiling_off" | "operation_over" | "job_type_in_use" | "last_admin" | "last_sign_in_method" | "user_disabled" | "wrong_offset" | "upload_in_use" | "job_removed" | "link_used" | "precondition_failed" | "too_large" | "unsupported_media_type" | "range_not_satisfiable" | "misdirected" | "invalid_body" | "unknown_job_type" | "unknown_step" | "cycle" | "idempotency_key_reused" | "reason_required" | "url_not_allowed" | "no_rows" | "bad_header" | "mapping_incomplete" | "schema_too_complex" | "too_many_requests" | "quota_exceeded" | "internal" | "busy" | "database_unavailable" | "shutting_down" | "insufficient_storage";
@@ -2048,93 +2055,96 @@ export interface components {
         };
         /** @description An item for the worker behind the URL of a job type with a push executor. */
         PushedItem: {
-            /** @description Names the assignment when it is ended later, after a 202: a UUID, `.` and a capability. Keep it secret; whoever has it and a token for the type can end the assignment */
+            /** @description Id to end the assignment with, after a 202: a UUID, `.` and a capability. Keep it secret; whoever has it and a token for the type can end the assignment */
             assignment_id: string;
             /**
              * Format: int32
-             * @description From 1; only grows
+             * @description Number of the attempt, from 1; only increases
              */
             attempt: number;
             event?: components["schemas"]["ReceivedEvent"];
-            /** @description Where the job waited for others: their results by key, or links to them */
+            /** @description For a job that waited for others: their results by job key, or links to them */
             inputs?: {
                 [key: string]: components["schemas"]["JobInputs"];
             };
             /**
              * Format: uuid
-             * @description The same on every attempt; also sent as `Idempotency-Key`
+             * @description Id of the item, the same for every attempt; also sent as `Idempotency-Key`
              */
             item_id: string;
             /**
              * Format: uuid
-             * @description The job of the item
+             * @description Id of the item's job
              */
             job_id: string;
             payload: components["schemas"]["JsonValue"];
             step: null | components["schemas"]["ItemStep"];
-            /** @description The name of the job type */
+            /** @description Name of the job type */
             type: string;
         };
-        /** @description Messages that wait in one queue. */
+        /** @description Number of messages that wait in one queue. */
         QueueStats: {
             /** Format: int32 */
             messages: number;
             type: string;
         };
         /**
-         * @description Hours of the wall clock in which a channel is silent. What is raised in them and still open at their end is sent
-         *     then.
+         * @description Hours of the day in which a channel sends nothing. Alerts that are raised in these hours and still open at their end
+         *     are sent then.
          */
         QuietHours: {
-            /** @description Days on which they begin. Empty: every day. */
+            /** @description Days on which the quiet hours begin. Empty: every day. */
             days?: components["schemas"]["Weekday"][];
-            /** @description First minute, such as `22:00`. */
+            /** @description Start of the quiet hours, such as `22:00`. */
             from: string;
             /** @description IANA time zone, such as `Europe/Berlin`. */
             time_zone: string;
-            /** @description First minute after them, such as `07:00`; on the next day if it is not later than `from`. */
+            /** @description End of the quiet hours, such as `07:00`; on the next day if it is not later than `from`. */
             to: string;
         };
-        /** @description How many items may start in a time. Every attempt is a start. */
+        /** @description Limit on the number of items that start in a period. Every attempt is a start. */
         RateLimit: {
             /**
              * Format: int64
-             * @description So many may start at the same moment after a pause; then one every `per_seconds` / `count`. Greater than `count`:
-             *     so many may start in one window after a pause. Absent: `count`.
+             * @description Maximum number of starts at the same moment after a pause; then one every `per_seconds` / `count`. If greater
+             *     than `count`, also the maximum in one window after a pause. Absent: `count`.
              */
             burst?: number | null;
             /**
              * Format: int64
-             * @description At most so many start in any window of `per_seconds`.
+             * @description Maximum number of starts in any window of `per_seconds`.
              */
             count: number;
-            /** @description JSON Pointer into the payload: the limit holds for each value there. Absent: for the whole type. */
+            /** @description JSON Pointer into the payload: the limit applies to each value there. Absent: to the whole type. */
             key?: string | null;
             /** Format: int64 */
             per_seconds: number;
         };
-        /** @description `POST /me/notices/read`. */
+        /** @description Body of `POST /me/notices/read`. */
         ReadNotices: {
-            /** @description Absent: all of them. */
+            /** @description Ids of the notices. Absent: all of them. */
             ids?: string[] | null;
         };
-        /** @description Reason of an action: `{"reason": "…"}`. Required on someone else's work. */
+        /** @description Reason of an action: `{"reason": "…"}`. Required for another owner's work. */
         ReasonBody: {
             reason?: string | null;
         };
-        /** @description Event that ended the wait of an item, or the timeout that did. */
+        /** @description Event or timeout that ended the wait of an item. */
         ReceivedEvent: {
             at: components["schemas"]["Timestamp"];
             by?: components["schemas"]["Actor"] | null;
-            /** @description Null after a timeout. */
+            /** @description Data of the event; null after a timeout. */
             data: components["schemas"]["JsonValue"];
             name: string;
             /** @description True if no event came in time. */
             timed_out: boolean;
         };
-        /** @description Answer to calls that make recovery codes. */
+        /** @description Response to requests that create recovery codes. */
         RecoveryCodes: {
-            /** @description Each works once in place of a second factor. Shown this once; empty where earlier codes stay valid. */
+            /**
+             * @description Recovery codes, each valid once instead of a second factor. Returned only once; empty if earlier codes stay
+             *     valid.
+             */
             recovery_codes: string[];
         };
         RefusedItem: {
@@ -2142,23 +2152,23 @@ export interface components {
             item_id: string;
             reason: string;
         };
-        /** @description `POST /assignments/{id}/release`. */
+        /** @description Body of `POST /assignments/{id}/release`. */
         ReleaseBody: {
             /**
              * Format: double
-             * @description Seconds until the item is available again, at most ten years; without them, it is at once.
+             * @description Seconds until the item is available again, at most ten years; absent: it is available at once.
              */
             retry_after_seconds?: number | null;
         };
-        /** @description `POST /items/{id}/replay` (`replay`). */
+        /** @description Body of `POST /items/{id}/replay` (`replay`). */
         ReplayBody: {
             expires_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Instead of the payload as it is now. */
+            /** @description Payload, instead of the current one. */
             payload?: components["schemas"]["JsonValue"];
-            /** @description Required on someone else's work; kept in the audit log. */
+            /** @description Reason, required for another owner's work; stored in the audit log. */
             reason?: string | null;
         };
-        /** @description `POST /assignments/{id}/result`. Absent: `{}`; null is refused. */
+        /** @description Body of `POST /assignments/{id}/result`. Absent result: `{}`; null is refused. */
         ResultBody: {
             result?: components["schemas"]["JsonValue"];
         };
@@ -2173,7 +2183,7 @@ export interface components {
             /** Format: int64 */
             row?: number | null;
         };
-        /** @description A file that comes a piece at a time (tus 1.0). When its last byte is in, it is an [`Upload`] of the same id. */
+        /** @description File that is uploaded in pieces (tus 1.0). After its last byte it is an [`Upload`] with the same id. */
         ResumableUpload: {
             /**
              * Format: int64
@@ -2186,101 +2196,101 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description Received bytes.
+             * @description Number of bytes received.
              */
             received: number;
         };
-        /** @description `POST /items/{id}/retry` (`manual-retry`). */
+        /** @description Body of `POST /items/{id}/retry` (`manual-retry`). */
         RetryBody: {
             expires_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Instead of the payload as it is; the original stays readable. */
+            /** @description Payload, instead of the current one; the original stays readable. */
             payload?: components["schemas"]["JsonValue"];
-            /** @description Required on someone else's work; kept in the audit log. */
+            /** @description Reason, required for another owner's work; stored in the audit log. */
             reason?: string | null;
-            /** @description Forget the steps it has reached. Default: `false`. */
+            /** @description True to discard the steps that the item has reached. Default: `false`. */
             restart?: boolean;
         };
-        /** @description Trees in brief. A page of `GET /jobs` can be read as such, too: its jobs, and nothing removed. */
+        /** @description List of trees. A page of `GET /jobs` is also a valid list: its jobs, and nothing removed. */
         RootsChange: {
-            /** @description Their roots, without children. The newest hundred, or those that changed. */
+            /** @description Root jobs, without children: the newest hundred, or those that changed. */
             jobs: components["schemas"]["Job"][];
-            /** @description Trees that are gone. */
+            /** @description Ids of trees that were removed. */
             removed: string[];
         };
-        /** @description One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot` */
+        /** @description One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot` */
         RootsEvent: {
             /** @description The newest trees */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "snapshot";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         } | {
             /** @description Trees that changed */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "change";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         } | {
-            /** @description With `topics`: the state of a topic, whole; of `roots` and `job:ID` what changed */
+            /** @description With `topics`: the whole state of a topic; for `roots` and `job:ID`, the changes */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "snapshot" | "change";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         } | {
-            /** @description With `topics`: there is nothing to see, or nothing any more; the other topics go on */
+            /** @description With `topics`: the topic does not exist, no longer exists, or is not visible to the caller; the other topics continue */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "forbidden" | "removed";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         } | {
             /** @description An empty object */
             data: string;
             /**
-             * @description What the data is
+             * @description Kind of the data
              * @enum {string}
              */
             event: "busy" | "bye";
-            /** @description Opaque; a reconnect begins with a snapshot whatever it says */
+            /** @description Opaque id; a reconnect always begins with a snapshot */
             id?: string;
-            /** @description Milliseconds until a client that was sent away should come back */
+            /** @description Milliseconds until a disconnected client should reconnect */
             retry?: number;
         };
-        /** @description Changed cells of one row, or a row that does not become an item. */
+        /** @description Row with changed cells, or row to omit. */
         RowEdit: {
-            /** @description New texts by the name of their column in the header; without a header, by its number from 1. Only for tables. */
+            /** @description New cells by column name in the header; without a header, by column number from 1. Only for tables. */
             cells?: {
                 [key: string]: string;
             };
-            /** @description True: the row does not become an item. */
+            /** @description True if the row does not become an item. */
             leave_out?: boolean;
             /**
              * Format: int64
-             * @description First line of the row in the file, from 1; in a workbook, its number in the sheet. A number that no row has
-             *     changes nothing.
+             * @description First line of the row in the file, from 1; in a workbook, its number in the sheet. A number without a row has no
+             *     effect.
              */
             row: number;
         };
@@ -2294,7 +2304,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             /** Format: uuid */
             id: string;
-            /** @description True if the pages of the caller open the list with it. */
+            /** @description True if the list opens with this view on the caller's pages. */
             is_default: boolean;
             list: components["schemas"]["ViewList"];
             name: string;
@@ -2303,25 +2313,25 @@ export interface components {
             q: string;
             /** @description True if everyone may use it. */
             shared: boolean;
-            /** @description `sort` of the list; null: its default. */
+            /** @description `sort` of the list; null: the default of the list. */
             sort?: string | null;
             updated_at: components["schemas"]["Timestamp"];
         };
         /** @description One page of a list. */
         SavedViewPage: {
             data: components["schemas"]["SavedView"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /views/{id}`: the given fields change; `null` clears `sort`. */
+        /** @description Body of `PATCH /views/{id}`: the given fields change; `null` clears `sort`. */
         SavedViewPatch: {
-            /** @description Of the caller's own pages; also of a view that somebody else shares. */
+            /** @description True if the list opens with this view on the caller's own pages; also for a view that somebody else shares. */
             is_default?: boolean | null;
             name?: string | null;
             q?: string | null;
-            /** @description Required of an admin who changes the view of somebody else; kept in the audit log. */
+            /** @description Reason, required from an admin who changes the view of somebody else; stored in the audit log. */
             reason?: string | null;
-            /** @description Staff only. */
+            /** @description True if everyone may use the view. Staff only. */
             shared?: boolean | null;
             sort?: string | null;
         };
@@ -2339,7 +2349,7 @@ export interface components {
             job: components["schemas"]["NewJob"];
             last_run?: components["schemas"]["ScheduleRun"] | null;
             name: string;
-            /** @description Next five ticks at most. While the schedule is paused, no tree is created at them. */
+            /** @description Next ticks, at most five. No tree is created at them while the schedule is paused. */
             next_runs: components["schemas"]["Timestamp"][];
             overlap: components["schemas"]["Overlap"];
             /** @description Owner of the schedule and of its trees. */
@@ -2353,10 +2363,10 @@ export interface components {
         /** @description One page of a list. */
         SchedulePage: {
             data: components["schemas"]["Schedule"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /schedules/{id}`: the given fields change; `null` clears a value. */
+        /** @description Body of `PATCH /schedules/{id}`: the given fields change; `null` clears a value. */
         SchedulePatch: {
             catch_up?: components["schemas"]["CatchUp"] | null;
             /** Format: int64 */
@@ -2367,7 +2377,7 @@ export interface components {
             name?: string | null;
             overlap?: components["schemas"]["Overlap"] | null;
             paused?: boolean | null;
-            /** @description Required on another owner's schedule; kept in the audit log. */
+            /** @description Reason, required for another owner's schedule; stored in the audit log. */
             reason?: string | null;
             starts_at?: components["schemas"]["Timestamp"] | null;
             time_zone?: string | null;
@@ -2380,7 +2390,7 @@ export interface components {
             by_hand: boolean;
             /**
              * Format: uuid
-             * @description Root of the tree, if it was created. It may have been deleted since.
+             * @description Id of the tree's root, if the tree was created. It may have been deleted since.
              */
             job_id?: string | null;
             problem?: components["schemas"]["Problem"] | null;
@@ -2392,27 +2402,27 @@ export interface components {
              */
             seq: number;
             state: components["schemas"]["RunState"];
-            /** @description Time that the cron expression names; for a run by hand, the time of the request. */
+            /** @description Time of the tick according to the cron expression; for a run by hand, the time of the request. */
             tick: components["schemas"]["Timestamp"];
         };
         /** @description One page of a list. */
         ScheduleRunPage: {
             data: components["schemas"]["ScheduleRun"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description Things of one kind that a search has found, at most ten. */
+        /** @description Search results of one kind, at most ten. */
         SearchGroup: {
             hits: components["schemas"]["SearchHit"][];
             kind: components["schemas"]["SearchKind"];
         };
-        /** @description A thing that a search has found. */
+        /** @description Search result. */
         SearchHit: {
-            /** @description More about it, such as the type and the state. */
+            /** @description Further details, such as the type and the state. */
             detail?: string | null;
             /**
-             * @description The id, or the fingerprint of a group of errors, the name of a worker or a type; of a file that was found by its
-             *     name, the id of the job that was made of it, if there is one.
+             * @description Id, or the fingerprint of an error group, the name of a worker or a type; for a file that was found by its name,
+             *     the id of the job that was created from it, if there is one.
              */
             id: string;
             /**
@@ -2421,7 +2431,7 @@ export interface components {
              */
             matched: string;
             /**
-             * @description The page that shows it. For an export, and a file of someone else that no job was made of: the download of its
+             * @description Path of the page that shows it. For an export, and for another owner's file without a job, the download of its
              *     content.
              */
             path: string;
@@ -2429,18 +2439,18 @@ export interface components {
             title: string;
         };
         /**
-         * @description Kind of thing that a search finds.
+         * @description Kind of a search result.
          * @enum {string}
          */
         SearchKind: "jobs" | "items" | "errors" | "uploads" | "workers" | "job_types" | "schedules" | "views" | "bulk_operations" | "people" | "services";
-        /** @description `GET /search`. */
+        /** @description Response of `GET /search`. */
         SearchResults: {
-            /** @description Only kinds of which something was found. */
+            /** @description Results by kind; kinds without results are omitted. */
             groups: components["schemas"]["SearchGroup"][];
             /** @description Searched text. */
             q: string;
         };
-        /** @description `GET /stats/series`. */
+        /** @description Response of `GET /stats/series`. */
         Series: {
             /** @description Upper bounds of the buckets in seconds; the last bucket holds everything above. Empty for counts. */
             bounds: number[];
@@ -2452,7 +2462,7 @@ export interface components {
             step: components["schemas"]["SeriesStep"];
             /** @description End of the last point. */
             to: components["schemas"]["Timestamp"];
-            /** @description Job type; null: all together. */
+            /** @description Job type; null: all types together. */
             type?: string | null;
         };
         /**
@@ -2464,21 +2474,21 @@ export interface components {
         SeriesPoint: {
             /** @description Start of the point, a multiple of the step in UTC. */
             at: components["schemas"]["Timestamp"];
-            /** @description Durations by bucket, see `bounds`; `wait` and `run` only, left out where there are none. */
+            /** @description Number of durations in each bucket (see `bounds`); only for `wait` and `run`, absent if there are none. */
             buckets?: number[];
             /**
              * Format: double
-             * @description Median in seconds, estimated within its bucket; `wait` and `run` only.
+             * @description Median in seconds, estimated within its bucket; only for `wait` and `run`.
              */
             p50?: number | null;
             /**
              * Format: double
-             * @description 95th percentile in seconds, estimated within its bucket; `wait` and `run` only.
+             * @description 95th percentile in seconds, estimated within its bucket; only for `wait` and `run`.
              */
             p95?: number | null;
             /**
              * Format: int64
-             * @description Items or attempts; of `wait` and `run` the number of durations.
+             * @description Number of items or attempts; for `wait` and `run`, number of durations.
              */
             value: number;
         };
@@ -2487,10 +2497,10 @@ export interface components {
          * @enum {string}
          */
         SeriesStep: "minute" | "hour" | "day";
-        /** @description A program that hands work in, or works on items. */
+        /** @description Program that creates jobs or works on items. */
         Service: {
             created_at: components["schemas"]["Timestamp"];
-            /** @description Its tokens open nothing until it is enabled again; its work stays. */
+            /** @description True if disabled: all requests with its tokens are refused. Its jobs continue. */
             disabled?: boolean;
             /** Format: uuid */
             id: string;
@@ -2499,17 +2509,17 @@ export interface components {
         /** @description One page of a list. */
         ServicePage: {
             data: components["schemas"]["Service"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /services/{id}`: what is absent stays. */
+        /** @description Body of `PATCH /services/{id}`: the given fields change. */
         ServicePatch: {
-            /** @description `true` refuses everything that its tokens ask for; `false` lets them in again. */
+            /** @description `true`: all requests with its tokens are refused; `false`: they are accepted again. */
             disabled?: boolean | null;
-            /** @description Kept in the audit log. */
+            /** @description Reason, stored in the audit log. */
             reason?: string | null;
         };
-        /** @description A link to a tree, without its secret. */
+        /** @description Share link of a tree, without its secret. */
         Share: {
             created_at: components["schemas"]["Timestamp"];
             /** @description Creator, with their name at that time. */
@@ -2520,75 +2530,75 @@ export interface components {
             id: string;
             /**
              * Format: uuid
-             * @description The root of the tree that it shows.
+             * @description Id of the root of the shared tree.
              */
             job_id: string;
             last_seen_at?: components["schemas"]["Timestamp"] | null;
-            /** @description True while the link works: it is not revoked or expired, and neither its owner nor its maker is disabled. */
+            /** @description True while the link works: it is not revoked or expired, and neither its owner nor its creator is disabled. */
             open: boolean;
             revoked_at?: components["schemas"]["Timestamp"] | null;
         };
         /** @description Body of `POST /jobs/{id}/share`. */
         ShareBody: {
             expires_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Required on someone else's work; kept in the audit log. */
+            /** @description Reason, required for another owner's work; stored in the audit log. */
             reason?: string | null;
         };
         /** @description One page of a list. */
         SharePage: {
             data: components["schemas"]["Share"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /**
-         * @description `POST /session`: by email and password, or by the press of a sign-in link's button, for programs; with the second
-         *     factor at once, or in a second request.
+         * @description Body of `POST /session`: email and password, a one-time link, or a passkey; the second factor in the same request or
+         *     in a second one.
          */
         SignIn: {
-            /** @description The second factor, where there is one: six digits of the authenticator app … */
+            /** @description Second factor, if the person has one: six digits of the authenticator app. */
             code?: string | null;
             email?: string | null;
-            /** @description The last part of a one-time link, or the whole link, in place of the two. */
+            /** @description One-time link or the last part of it, instead of email and password. */
             link?: string | null;
             passkey?: components["schemas"]["PasskeyAnswer"] | null;
             password?: string | null;
-            /** @description … or a recovery code. */
+            /** @description Recovery code, instead of `code`. */
             recovery_code?: string | null;
-            /** @description The `state` of a refusal with `mfa_required`, in place of the first factor. */
+            /** @description `state` of a refusal with `mfa_required`, instead of the first factor. */
             state?: string | null;
         };
-        /** @description Answer to `POST /users/{id}/sign-in-link`. */
+        /** @description Response of `POST /users/{id}/sign-in-link`. */
         SignInLink: {
             expires_at: components["schemas"]["Timestamp"];
-            /** @description Signs in once. Shown this once. */
+            /** @description Sign-in link that works once. Returned only once. */
             url: string;
         };
-        /** @description A browser, or a program, that is signed in. */
+        /** @description Signed-in browser or program. */
         SignInSession: {
             created_at: components["schemas"]["Timestamp"];
             /** @description True for the session of this request. */
             current: boolean;
-            /** @description In words, as far as it tells: `Firefox on Linux`. */
+            /** @description Browser and system as far as known, such as `Firefox on Linux`. */
             device: string;
             /** @description Time when the session ends unless it is used before: after 30 idle days, and at most 90 days after it began. */
             expires_at: components["schemas"]["Timestamp"];
             /** Format: uuid */
             id: string;
-            /** @description To the minute. */
+            /** @description Time of the last request, to the minute. */
             last_seen_at: components["schemas"]["Timestamp"];
         };
         /** @description One page of a list. */
         SignInSessionPage: {
             data: components["schemas"]["SignInSession"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
         /**
-         * @description Signing secrets: one, or two while receivers change from one to the other; then both sign. A secret is `whsec_` and
+         * @description Signing secrets: one, or two while receivers switch to a new secret; then both sign. A secret is `whsec_` and
          *     base64, or any text.
          */
         SigningSecret: string | string[];
-        /** @description `GET /stats`. */
+        /** @description Response of `GET /stats`. */
         Statistics: {
             /**
              * Format: double
@@ -2599,14 +2609,14 @@ export interface components {
             counted_at?: components["schemas"]["Timestamp"] | null;
             data: components["schemas"]["TypeStats"][];
         };
-        /** @description `POST /assignments/{id}/step`. */
+        /** @description Body of `POST /assignments/{id}/step`. */
         StepBody: {
             data?: components["schemas"]["JsonValue"];
             name: string;
         };
-        /** @description `POST /me/step-up`: exactly one of the fields. The password counts only without a second factor. */
+        /** @description Body of `POST /me/step-up`: exactly one of the fields. The password is accepted only without a second factor. */
         StepUp: {
-            /** @description The six digits of the authenticator app. */
+            /** @description Six digits of the authenticator app. */
             code?: string | null;
             passkey?: components["schemas"]["PasskeyAnswer"] | null;
             password?: string | null;
@@ -2618,7 +2628,7 @@ export interface components {
             as: components["schemas"]["ValueKind"];
             /**
              * Format: double
-             * @description From 0 (no suggestion) to 1 (equal names).
+             * @description Confidence, from 0 (no suggestion) to 1 (equal names).
              */
             confidence: number;
             /** @description Notation of the values if it is not the default of the kind; null if the first rows allow several notations. */
@@ -2626,7 +2636,7 @@ export interface components {
             /** @description Name in the header of the file. */
             from: string;
             matched?: components["schemas"]["MatchKind"] | null;
-            /** @description Property; null: none fits, or the column was left out in the last mapping (`matched` is `remembered`). */
+            /** @description Suggested property; null if none fits, or if the last mapping left the column out (`matched` is `remembered`). */
             to?: string | null;
         };
         /**
@@ -2634,7 +2644,7 @@ export interface components {
          * @enum {string}
          */
         TemplateFormat: "csv" | "xlsx";
-        /** @description Items per second, coming in and ending, on average over a while. */
+        /** @description Average number of items per second that were added and that ended in a period. */
         ThroughputRate: {
             /** Format: double */
             in_per_second: number;
@@ -2642,7 +2652,7 @@ export interface components {
             out_per_second: number;
             /**
              * Format: int64
-             * @description Length of the span in seconds.
+             * @description Length of the period in seconds.
              */
             seconds: number;
         };
@@ -2664,25 +2674,25 @@ export interface components {
         /** @description One page of a list. */
         TokenPage: {
             data: components["schemas"]["Token"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `POST /me/totp/confirm`. */
+        /** @description Body of `POST /me/totp/confirm`. */
         TotpConfirm: {
-            /** @description The six digits that the app shows now. */
+            /** @description Six digits that the app shows now. */
             code: string;
         };
-        /** @description `PATCH /me/totp`. */
+        /** @description Body of `PATCH /me/totp`. */
         TotpPatch: {
             name: string;
         };
-        /** @description Answer to `POST /me/totp`: what an authenticator app needs. Shown this once. */
+        /** @description Response of `POST /me/totp`: setup data for an authenticator app. Returned only once. */
         TotpStarted: {
-            /** @description The same as a URI that authenticator apps open. */
+            /** @description Secret as a URI that authenticator apps open. */
             otpauth_url: string;
-            /** @description The URI as a QR code: an SVG image. */
+            /** @description URI as a QR code: an SVG image. */
             qr_svg: string;
-            /** @description The secret in base32, to be typed. */
+            /** @description Secret in base32, to be typed. */
             secret: string;
         };
         /** @description A tree is complete. */
@@ -2690,16 +2700,16 @@ export interface components {
             data: {
                 /**
                  * Format: int32
-                 * @description How often the tree has completed; a retried one completes again
+                 * @description Number of completions of the tree; a retried tree completes again
                  */
                 completion: number;
                 counts: components["schemas"]["Counts"];
                 /**
                  * Format: uuid
-                 * @description The root of the tree
+                 * @description Id of the tree's root
                  */
                 job_id: string;
-                /** @description Of the root */
+                /** @description Metadata of the root */
                 metadata: {
                     [key: string]: unknown;
                 };
@@ -2709,7 +2719,7 @@ export interface components {
             /** @enum {string} */
             type: "tree.completed";
         };
-        /** @description A job together with everything below it. */
+        /** @description Summary of a job together with everything below it. */
         TreeSummary: {
             counts: components["schemas"]["Counts"];
             /** Format: int64 */
@@ -2719,11 +2729,11 @@ export interface components {
             outcome?: components["schemas"]["Outcome"] | null;
             status: components["schemas"]["JobStatus"];
         };
-        /** @description The figures of one job type. */
+        /** @description Statistics of one job type. */
         TypeStats: {
-            /** @description As of `counted_at`. */
+            /** @description Number of items in each state as of `counted_at`. */
             counts: components["schemas"]["Counts"];
-            /** @description The last thirty days on which something happened, the newest first. */
+            /** @description Last 30 days with activity, newest first. */
             days: components["schemas"]["DayTotal"][];
             last_asked_at?: components["schemas"]["Timestamp"] | null;
             /**
@@ -2733,10 +2743,10 @@ export interface components {
             oldest_waiting_seconds?: number | null;
             /**
              * Format: int64
-             * @description Items that workers hold right now.
+             * @description Number of items that workers currently hold.
              */
             open: number;
-            /** @description Over the last minute, five minutes and hour. */
+            /** @description Rates over the last minute, five minutes and hour. */
             rates: components["schemas"]["ThroughputRate"][];
             type: string;
         };
@@ -2749,40 +2759,40 @@ export interface components {
             format: components["schemas"]["UploadFormat"];
             /** Format: uuid */
             id: string;
-            /** @description Lower-case hexadecimal. */
+            /** @description SHA-256 of the content in lowercase hexadecimal. */
             sha256: string;
         };
         /**
-         * @description Format that divides a file into records.
+         * @description Format of a file, which divides it into records.
          * @enum {string}
          */
         UploadFormat: "csv" | "ndjson" | "json" | "lines" | "xlsx" | "none";
-        /** @description The first records of a file, before anything runs: `GET /uploads/{id}/preview`. */
+        /** @description Response of `GET /uploads/{id}/preview`: the first records of a file. */
         UploadPreview: {
             check?: components["schemas"]["ColumnCheck"] | null;
-            /** @description A table with a header: the names of the columns. */
+            /** @description Table with a header: names of the columns. */
             columns: string[];
-            /** @description CSV: the delimiter found or given. */
+            /** @description CSV: delimiter, detected or given. */
             delimiter?: string | null;
-            /** @description The encoding found or given, such as `utf-8`, `utf-16le` or `windows-1252`. */
+            /** @description Encoding, detected or given, such as `utf-8`, `utf-16le` or `windows-1252`. */
             encoding: string;
             format: components["schemas"]["UploadFormat"];
             /** @description Problem of the file as a whole (`no_rows`, `bad_header`, `invalid_body`), if any. */
             problem?: string | null;
-            /** @description At most 20. */
+            /** @description First records, at most 20. */
             rows: components["schemas"]["PreviewRow"][];
-            /** @description A workbook: the names of its sheets. */
+            /** @description Workbook: names of its sheets. */
             sheets?: string[];
             /**
              * Format: int64
-             * @description The row that seems to name the columns, if it is another one than was read: below a title, for example.
+             * @description Row that seems to contain the column names, if it is not the one that was read: below a title, for example.
              */
             suggested_header_row?: number | null;
         };
         /** @description A person. */
         User: {
             created_at: components["schemas"]["Timestamp"];
-            /** @description Nothing of theirs opens anything. */
+            /** @description True if disabled: the person cannot sign in, and all their sessions and links are refused. */
             disabled: boolean;
             email?: string | null;
             /** @description True if the person has a password. */
@@ -2794,7 +2804,7 @@ export interface components {
             /** @description Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person. */
             proxy_user?: string | null;
             /**
-             * @description `user`, `support` or `admin`.
+             * @description Role: `user`, `support` or `admin`.
              * @enum {string}
              */
             role: "user" | "support" | "admin";
@@ -2802,21 +2812,21 @@ export interface components {
         /** @description One page of a list. */
         UserPage: {
             data: components["schemas"]["User"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
-        /** @description `PATCH /users/{id}`: the fields that are named change. */
+        /** @description Body of `PATCH /users/{id}`: the given fields change. */
         UserPatch: {
-            /** @description `true` ends every session and link of theirs. */
+            /** @description `true` ends every session and link of the person. */
             disabled?: boolean | null;
             /** Format: email */
             email?: string | null;
-            /** @description Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, instead of every other name; empty for none. */
+            /** @description Name that the proxy of `TREELINE_AUTH_HEADER` sends for the person, instead of all other names; empty for none. */
             proxy_user?: string | null;
-            /** @description Kept in the audit log. */
+            /** @description Reason, stored in the audit log. */
             reason?: string | null;
             /**
-             * @description `user`, `support` or `admin`.
+             * @description Role: `user`, `support` or `admin`.
              * @enum {string|null}
              */
             role?: "user" | "support" | "admin" | null;
@@ -2827,18 +2837,18 @@ export interface components {
          */
         ValueKind: "text" | "number" | "integer" | "boolean" | "date";
         /**
-         * @description A list that views can be saved of.
+         * @description List that views can be saved for.
          * @enum {string}
          */
         ViewList: "jobs" | "items" | "failures";
-        /** @description `POST /assignments/{id}/wait`: ends the attempt until an event of this name comes. */
+        /** @description Body of `POST /assignments/{id}/wait`: ends the attempt until an event of this name arrives. */
         WaitBody: {
             form?: components["schemas"]["EventForm"] | null;
             /** @description Name of the event, 1 to 255 characters. */
             name: string;
             /**
              * Format: double
-             * @description Seconds after which the item is available again without an event; absent or null: it waits without a limit.
+             * @description Seconds after which the item is available again without an event; absent or null: no limit.
              */
             timeout_seconds?: number | null;
         };
@@ -2846,7 +2856,7 @@ export interface components {
         WaitingFor: {
             detail?: string | null;
             /**
-             * @description One of [`WAITING_REASONS`].
+             * @description Code of the reason, one of [`WAITING_REASONS`].
              * @enum {string}
              */
             reason: "retry" | "run_after" | "debounce" | "after" | "serialize_key" | "paused" | "concurrency" | "concurrency_key" | "rate_limit" | "not_claimed" | "event";
@@ -2868,19 +2878,19 @@ export interface components {
             last_seen_at: components["schemas"]["Timestamp"];
             /**
              * Format: int64
-             * @description Items in its hands now.
+             * @description Number of items that the worker currently holds.
              */
             open: number;
-            /** @description The service whose token it uses. */
+            /** @description Service whose token the worker uses. */
             owner: string;
-            /** @description The job types it asked for last. */
+            /** @description Job types of the last claim. */
             types: string[];
             worker_id: string;
         };
         /** @description One page of a list. */
         WorkerSummaryPage: {
             data: components["schemas"]["WorkerSummary"][];
-            /** @description Opaque; null on the last page. */
+            /** @description Opaque cursor of the next page; null on the last page. */
             next_cursor?: string | null;
         };
     };

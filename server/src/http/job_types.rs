@@ -72,8 +72,8 @@ pub async fn get_job_type(State(app): State<App>, caller: Caller, Path(name): Pa
 ///
 /// Omitted fields get their defaults. With `If-Match`, a type with another version is not replaced (412).
 #[utoipa::path(put, path = "/job-types/{name}", tag = "job types", request_body = JobTypeSpec,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
-    responses((status = 200, body = JobType), (status = 201, description = "It is new", body = JobType)))]
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "Expected type version")),
+    responses((status = 200, body = JobType), (status = 201, description = "Created", body = JobType)))]
 pub async fn put_job_type(
     State(app): State<App>,
     Admin(caller): Admin,
@@ -91,7 +91,7 @@ pub async fn put_job_type(
 /// Changes the given fields; `null` is a value, and the fields of `backoff` are merged one by one. Omitted secrets of a
 /// push executor stay as they are. With `If-Match`, a type with another version is not changed (412).
 #[utoipa::path(patch, path = "/job-types/{name}", tag = "job types", request_body = Object,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "Expected type version")),
     responses((status = 200, body = JobType)))]
 pub async fn patch_job_type(
     State(app): State<App>,
@@ -107,8 +107,8 @@ pub async fn patch_job_type(
 ///
 /// 409 `job_type_in_use` while jobs use it; pause it instead.
 #[utoipa::path(delete, path = "/job-types/{name}", tag = "job types",
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
-    responses((status = 204, description = "Gone")))]
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "Expected type version")),
+    responses((status = 204, description = "Deleted")))]
 pub async fn delete_job_type(
     State(app): State<App>,
     Admin(caller): Admin,

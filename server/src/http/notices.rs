@@ -20,8 +20,8 @@ plain_list!(Notices, PlainList, "notices");
 
 /// List the caller's notices
 ///
-/// People only. Newest first: those of watched trees that completed or need attention, for 30 days. Trees that the caller
-/// may not see any more are left out.
+/// People only. Newest first: notices of the last 30 days about watched trees that completed or need attention. Trees
+/// that the caller may no longer see are omitted.
 #[utoipa::path(get, path = "/me/notices", tag = "watch", params(PlainList),
     responses((status = 200, body = Page<Notice>)))]
 pub async fn list_notices(
@@ -37,9 +37,9 @@ pub async fn list_notices(
 
 /// Mark notices as read
 ///
-/// People only. Those with the given ids, else all. Repeating the call has no effect.
+/// People only. Marks the notices with the given ids, else all. Repeating the call has no effect.
 #[utoipa::path(post, path = "/me/notices/read", tag = "watch", request_body = Option<ReadNotices>,
-    responses((status = 204, description = "Read")))]
+    responses((status = 204, description = "Marked as read")))]
 pub async fn read_notices(
     State(app): State<App>,
     Person(caller): Person,
@@ -63,9 +63,8 @@ pub async fn get_notice_settings(State(app): State<App>, Person(caller): Person)
 
 /// Update the caller's notice settings
 ///
-/// People only. Changes the given fields; `null` removes `webhook_url` and `webhook_secret`. URLs reach public addresses,
-/// and those that `TREELINE_CALLBACK_ALLOW` names; others are 422 `url_not_allowed`. What has not arrived follows the
-/// change.
+/// People only. Changes the given fields; `null` removes `webhook_url` and `webhook_secret`. URLs must be public or
+/// allowed by `TREELINE_CALLBACK_ALLOW`; others are 422 `url_not_allowed`. The change also applies to pending notices.
 #[utoipa::path(patch, path = "/me/notice-settings", tag = "watch", request_body = NoticeSettingsPatch,
     responses((status = 200, body = NoticeSettings)))]
 pub async fn patch_notice_settings(

@@ -9,7 +9,7 @@ ActorKind: TypeAlias = Literal['user', 'service', 'operator', 'nobody']
 
 class AlertBody(TypedDict):
     """
-    `POST /assignments/{id}/alert`.
+    Body of `POST /assignments/{id}/alert`.
     """
 
     message: str
@@ -51,7 +51,7 @@ class Backoff(TypedDict):
 
 class BasicAuth(TypedDict):
     """
-    User and password, sent as HTTP's basic authentication.
+    User and password for HTTP basic authentication.
     """
 
     password: str
@@ -66,7 +66,7 @@ BulkAction: TypeAlias = Literal['retry', 'cancel', 'delete']
 
 class BulkSample(TypedDict):
     """
-    A member as it was when it was found.
+    Member of a bulk operation, as it was when it was selected.
     """
 
     id: str
@@ -113,7 +113,7 @@ class CheckedRow(TypedDict):
 
 class ClaimRequest(TypedDict):
     """
-    `POST /assignments`: a claim.
+    Body of `POST /assignments`.
     """
 
     claim_id: NotRequired[str | None]
@@ -126,7 +126,7 @@ class ClaimRequest(TypedDict):
 
 class ConcurrencyBy(TypedDict):
     """
-    How many items with the same value in their payload may run at once.
+    Limit on the number of items with the same value in their payload that run at once.
     """
 
     key: str
@@ -135,7 +135,7 @@ class ConcurrencyBy(TypedDict):
 
 class Counts(TypedDict):
     """
-    Number of items in each state. Absolute and exact at any size.
+    Number of items in each state: exact totals at any size.
     """
 
     available: int
@@ -153,7 +153,7 @@ class Counts(TypedDict):
 
 class DayTotal(TypedDict):
     """
-    Items of a type that were added and that ended on one day (UTC).
+    Number of items of a type that were added and that ended on one day (UTC).
     """
 
     added: int
@@ -166,7 +166,7 @@ class DayTotal(TypedDict):
 
 class Debounce(TypedDict):
     """
-    How an item waits for others with its key.
+    Debounce of an item: later items with the same key replace its payload while it waits.
     """
 
     key: str
@@ -185,7 +185,7 @@ EditOp: TypeAlias = Literal['set', 'remove']
 
 class EndedSessions(TypedDict):
     """
-    Answer to a call that ends sessions.
+    Response to a request that ends sessions.
     """
 
     ended: int
@@ -199,7 +199,7 @@ ExportFormat: TypeAlias = Literal['ndjson', 'csv', 'xlsx']
 
 class FeedRule(TypedDict):
     """
-    How a job receives items from its parent. All but `each` are templates: JSON in which `{"$from": "<JSON Pointer>"}` is replaced from `{payload, result, item_id, job_id, element?, index?}`.
+    Rule for how a job receives items from its parent. All fields but `each` are templates: JSON in which `{"$from": "<JSON Pointer>"}` is replaced from `{payload, result, item_id, job_id, element?, index?}`.
     """
 
     dedupe_key: NotRequired[Any]
@@ -212,7 +212,7 @@ class FeedRule(TypedDict):
 
 class FieldProblem(TypedDict):
     """
-    One fault in a body: where (JSON Pointer), and what was expected.
+    Invalid place in a body, as a JSON Pointer, and what was expected there.
     """
 
     detail: str
@@ -224,7 +224,7 @@ FieldType: TypeAlias = Literal['string', 'text', 'number', 'boolean', 'choice']
 
 class FileCheck(TypedDict):
     """
-    Result of a check.
+    Result of the check of a file.
     """
 
     columns: list[str]
@@ -251,7 +251,7 @@ Choice: TypeAlias = str
 
 class FormField(TypedDict):
     """
-    One field: a member of the event's data.
+    Form field: a member of the event's data.
     """
 
     choices: NotRequired[list[Choice]]
@@ -275,7 +275,7 @@ class Health(TypedDict):
 
 class ImportProperty(TypedDict):
     """
-    Property of a payload that a column can become.
+    Payload property that a column can be mapped to.
     """
 
     name: str
@@ -296,7 +296,7 @@ class ImportTemplate(TypedDict):
 
 class ItemProgress(TypedDict):
     """
-    Progress of a worker with one item.
+    Progress of a worker on one item.
     """
 
     done: NotRequired[int | None]
@@ -309,7 +309,7 @@ ItemState: TypeAlias = Literal['available', 'running', 'retryable', 'scheduled',
 
 class ItemsAdded(TypedDict):
     """
-    Answer to adding items.
+    Response of `POST /jobs/{id}/items`.
     """
 
     accepted: int
@@ -365,7 +365,7 @@ Step: TypeAlias = str
 
 class JobWatch(TypedDict):
     """
-    Whether the caller watches a tree.
+    The caller's watch of a tree.
     """
 
     watching: bool
@@ -398,7 +398,7 @@ AfterItem: TypeAlias = str
 
 class NewPasskey(TypedDict):
     """
-    `POST /me/passkeys`.
+    Body of `POST /me/passkeys`.
     """
 
     credential: JsonValue
@@ -408,7 +408,7 @@ class NewPasskey(TypedDict):
 
 class NewPassword(TypedDict):
     """
-    `POST /me/password`.
+    Body of `POST /me/password`.
     """
 
     current_password: NotRequired[str | None]
@@ -417,7 +417,7 @@ class NewPassword(TypedDict):
 
 class NewService(TypedDict):
     """
-    `POST /services`.
+    Body of `POST /services`.
     """
 
     name: str
@@ -425,7 +425,7 @@ class NewService(TypedDict):
 
 class NewUser(TypedDict):
     """
-    `POST /users`.
+    Body of `POST /users`.
     """
 
     email: str
@@ -442,7 +442,7 @@ NoticeKind: TypeAlias = Literal['finished', 'needs_attention']
 
 class NoticeSettings(TypedDict):
     """
-    How a person receives notices.
+    Settings for how a person receives notices.
     """
 
     browser: bool
@@ -472,7 +472,7 @@ OwnerKind: TypeAlias = Literal['user', 'service']
 
 class PasskeyAnswer(TypedDict):
     """
-    The answer of the browser to a passkey ceremony.
+    Response of the browser in a passkey ceremony.
     """
 
     credential: JsonValue
@@ -481,7 +481,7 @@ class PasskeyAnswer(TypedDict):
 
 class PasskeyOptions(TypedDict):
     """
-    Answer to calls that begin a passkey ceremony in the browser.
+    Response to requests that start a passkey ceremony in the browser.
     """
 
     public_key: JsonValue
@@ -490,7 +490,7 @@ class PasskeyOptions(TypedDict):
 
 class PasskeyPatch(TypedDict):
     """
-    `PATCH /me/passkeys/{id}`.
+    Body of `PATCH /me/passkeys/{id}`.
     """
 
     name: str
@@ -525,7 +525,7 @@ PushHeaders: TypeAlias = dict[str, str]
 
 class QueueStats(TypedDict):
     """
-    Messages that wait in one queue.
+    Number of messages that wait in one queue.
     """
 
     messages: int
@@ -534,7 +534,7 @@ class QueueStats(TypedDict):
 
 class RateLimit(TypedDict):
     """
-    How many items may start in a time. Every attempt is a start.
+    Limit on the number of items that start in a period. Every attempt is a start.
     """
 
     burst: NotRequired[int | None]
@@ -545,7 +545,7 @@ class RateLimit(TypedDict):
 
 class ReadNotices(TypedDict):
     """
-    `POST /me/notices/read`.
+    Body of `POST /me/notices/read`.
     """
 
     ids: NotRequired[list[str] | None]
@@ -553,7 +553,7 @@ class ReadNotices(TypedDict):
 
 class ReasonBody(TypedDict):
     """
-    Reason of an action: `{"reason": "…"}`. Required on someone else's work.
+    Reason of an action: `{"reason": "…"}`. Required for another owner's work.
     """
 
     reason: NotRequired[str | None]
@@ -561,7 +561,7 @@ class ReasonBody(TypedDict):
 
 class RecoveryCodes(TypedDict):
     """
-    Answer to calls that make recovery codes.
+    Response to requests that create recovery codes.
     """
 
     recovery_codes: list[str]
@@ -574,7 +574,7 @@ class RefusedItem(TypedDict):
 
 class ReleaseBody(TypedDict):
     """
-    `POST /assignments/{id}/release`.
+    Body of `POST /assignments/{id}/release`.
     """
 
     retry_after_seconds: NotRequired[float | None]
@@ -582,7 +582,7 @@ class ReleaseBody(TypedDict):
 
 class ResultBody(TypedDict):
     """
-    `POST /assignments/{id}/result`. Absent: `{}`; null is refused.
+    Body of `POST /assignments/{id}/result`. Absent result: `{}`; null is refused.
     """
 
     result: NotRequired[JsonValue]
@@ -602,7 +602,7 @@ class ResultLine(TypedDict):
 
 class RootsEvent1(TypedDict):
     """
-    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
     """
 
     data: str
@@ -613,7 +613,7 @@ class RootsEvent1(TypedDict):
 
 class RootsEvent2(TypedDict):
     """
-    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
     """
 
     data: str
@@ -624,7 +624,7 @@ class RootsEvent2(TypedDict):
 
 class RootsEvent3(TypedDict):
     """
-    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
     """
 
     data: str
@@ -635,7 +635,7 @@ class RootsEvent3(TypedDict):
 
 class RootsEvent4(TypedDict):
     """
-    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
     """
 
     data: str
@@ -646,7 +646,7 @@ class RootsEvent4(TypedDict):
 
 class RootsEvent5(TypedDict):
     """
-    One event: `snapshot` first (the newest trees; another where changes were too many), then `change` (the trees that changed, or are gone); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
+    One event: `snapshot` first (the newest trees; sent again after too many changes), then `change` (the trees that changed or were removed); `busy` and `bye` (data: an empty object) end the stream. With `topics`, each topic begins with its own `snapshot`
     """
 
     data: str
@@ -660,7 +660,7 @@ RootsEvent: TypeAlias = RootsEvent1 | RootsEvent2 | RootsEvent3 | RootsEvent4 | 
 
 class RowEdit(TypedDict):
     """
-    Changed cells of one row, or a row that does not become an item.
+    Row with changed cells, or row to omit.
     """
 
     cells: NotRequired[dict[str, str]]
@@ -673,7 +673,7 @@ RunState: TypeAlias = Literal['started', 'queued', 'skipped', 'failed']
 
 class SavedViewPatch(TypedDict):
     """
-    `PATCH /views/{id}`: the given fields change; `null` clears `sort`.
+    Body of `PATCH /views/{id}`: the given fields change; `null` clears `sort`.
     """
 
     is_default: NotRequired[bool | None]
@@ -686,7 +686,7 @@ class SavedViewPatch(TypedDict):
 
 class SearchHit(TypedDict):
     """
-    A thing that a search has found.
+    Search result.
     """
 
     detail: NotRequired[str | None]
@@ -707,7 +707,7 @@ SeriesStep: TypeAlias = Literal['minute', 'hour', 'day']
 
 class ServicePatch(TypedDict):
     """
-    `PATCH /services/{id}`: what is absent stays.
+    Body of `PATCH /services/{id}`: the given fields change.
     """
 
     disabled: NotRequired[bool | None]
@@ -716,8 +716,8 @@ class ServicePatch(TypedDict):
 
 class SignIn(TypedDict):
     """
-    `POST /session`: by email and password, or by the press of a sign-in link's button, for programs; with the second
-    factor at once, or in a second request.
+    Body of `POST /session`: email and password, a one-time link, or a passkey; the second factor in the same request or
+    in a second one.
     """
 
     code: NotRequired[str | None]
@@ -740,7 +740,7 @@ SigningSecret: TypeAlias = SigningSecret1 | SigningSecret2
 
 class StepBody(TypedDict):
     """
-    `POST /assignments/{id}/step`.
+    Body of `POST /assignments/{id}/step`.
     """
 
     data: NotRequired[JsonValue]
@@ -749,7 +749,7 @@ class StepBody(TypedDict):
 
 class StepUp(TypedDict):
     """
-    `POST /me/step-up`: exactly one of the fields. The password counts only without a second factor.
+    Body of `POST /me/step-up`: exactly one of the fields. The password is accepted only without a second factor.
     """
 
     code: NotRequired[str | None]
@@ -763,7 +763,7 @@ TemplateFormat: TypeAlias = Literal['csv', 'xlsx']
 
 class ThroughputRate(TypedDict):
     """
-    Items per second, coming in and ending, on average over a while.
+    Average number of items per second that were added and that ended in a period.
     """
 
     in_per_second: float
@@ -801,7 +801,7 @@ class TokenPage(TypedDict):
 
 class TotpConfirm(TypedDict):
     """
-    `POST /me/totp/confirm`.
+    Body of `POST /me/totp/confirm`.
     """
 
     code: str
@@ -809,7 +809,7 @@ class TotpConfirm(TypedDict):
 
 class TotpPatch(TypedDict):
     """
-    `PATCH /me/totp`.
+    Body of `PATCH /me/totp`.
     """
 
     name: str
@@ -817,7 +817,7 @@ class TotpPatch(TypedDict):
 
 class TotpStarted(TypedDict):
     """
-    Answer to `POST /me/totp`: what an authenticator app needs. Shown this once.
+    Response of `POST /me/totp`: setup data for an authenticator app. Returned only once.
     """
 
     otpauth_url: str
@@ -845,7 +845,7 @@ class TreeCompleted(TypedDict):
 
 class TreeSummary(TypedDict):
     """
-    A job together with everything below it.
+    Summary of a job together with everything below it.
     """
 
     counts: Counts
@@ -857,7 +857,7 @@ class TreeSummary(TypedDict):
 
 class TypeStats(TypedDict):
     """
-    The figures of one job type.
+    Statistics of one job type.
     """
 
     counts: Counts
@@ -899,7 +899,7 @@ class UserPage(TypedDict):
 
 class UserPatch(TypedDict):
     """
-    `PATCH /users/{id}`: the fields that are named change.
+    Body of `PATCH /users/{id}`: the given fields change.
     """
 
     disabled: NotRequired[bool | None]
@@ -970,7 +970,7 @@ class Actor(TypedDict):
 
 class Alert(TypedDict):
     """
-    An alert, open while `cleared_at` is null. There is one open alert for each kind and subject.
+    Alert, open while `cleared_at` is null. Each kind and subject has at most one open alert.
     """
 
     cleared_at: NotRequired[Timestamp | None]
@@ -989,7 +989,7 @@ class Alert(TypedDict):
 
 class AlertCleared(TypedDict):
     """
-    An alert is over; `data.id` is that of the alert that was raised.
+    An alert was cleared; `data.id` is the id of the alert that was raised.
     """
 
     data: Alert
@@ -1030,7 +1030,7 @@ class AlertRaised(TypedDict):
 
 class AlertTest(TypedDict):
     """
-    A test of an alert channel.
+    Test message of an alert channel.
     """
 
     data: Data
@@ -1040,7 +1040,7 @@ class AlertTest(TypedDict):
 
 class AssignmentEnded(TypedDict):
     """
-    Answer to a single ending: where the item stands now.
+    Response to the end of one assignment, with the current state of the item.
     """
 
     ended_as: AttemptOutcome
@@ -1051,7 +1051,7 @@ class AssignmentEnded(TypedDict):
 
 class AssignmentEnding(TypedDict):
     """
-    One ending: with `error` a failure, else a result.
+    End of one assignment: a failure if it has an `error`, else a result.
     """
 
     assignment_id: str
@@ -1108,7 +1108,7 @@ class ColumnFinding(TypedDict):
 
 class Connection(TypedDict):
     """
-    A connection of one's own account with an OpenID Connect provider.
+    Connection of the caller's account with an OpenID Connect provider.
     """
 
     created_at: Timestamp
@@ -1121,7 +1121,7 @@ class Connection(TypedDict):
 
 class Connections(TypedDict):
     """
-    Answer to `GET /me/connections`.
+    Response of `GET /me/connections`.
     """
 
     data: list[Connection]
@@ -1129,7 +1129,7 @@ class Connections(TypedDict):
 
 class CreatedShare(TypedDict):
     """
-    Answer to `POST /jobs/{id}/share`.
+    Response of `POST /jobs/{id}/share`.
     """
 
     expires_at: Timestamp
@@ -1139,7 +1139,7 @@ class CreatedShare(TypedDict):
 
 class CreatedToken(TypedDict):
     """
-    Answer to `POST /tokens`.
+    Response of `POST /tokens`.
     """
 
     secret: str
@@ -1148,7 +1148,7 @@ class CreatedToken(TypedDict):
 
 class CreatedUser(User):
     """
-    Answer to `POST /users`.
+    Response of `POST /users`.
     """
 
     sign_in_link: NotRequired[str | None]
@@ -1168,7 +1168,7 @@ class CurrentCaller(TypedDict):
 
 class DeliveryTry(TypedDict):
     """
-    One try of a callback.
+    One attempt of a delivery.
     """
 
     at: Timestamp
@@ -1178,7 +1178,7 @@ class DeliveryTry(TypedDict):
 
 class ErrorGroup(TypedDict):
     """
-    Dead items of one job whose last failure reads the same once its variable parts are taken out.
+    Dead items of one job type whose last errors are equal without their variable parts.
     """
 
     count: int
@@ -1216,7 +1216,7 @@ class ErrorGroupPatch(TypedDict):
 
 class EventForm(TypedDict):
     """
-    Questions of a wait. Without fields, the person only confirms.
+    Form that a person fills in to end a wait. Without fields, the person only confirms.
     """
 
     description: NotRequired[str | None]
@@ -1226,7 +1226,7 @@ class EventForm(TypedDict):
 
 class EventRequest(TypedDict):
     """
-    `POST /items/{id}/events`: the event that the item waits for.
+    Body of `POST /items/{id}/events`: the event that the item waits for.
     """
 
     data: NotRequired[JsonValue]
@@ -1261,7 +1261,7 @@ class Executor(TypedDict):
 
 class FailureBody(TypedDict):
     """
-    `POST /assignments/{id}/failure`.
+    Body of `POST /assignments/{id}/failure`.
     """
 
     cancel_tree: NotRequired[bool]
@@ -1272,7 +1272,7 @@ class FailureBody(TypedDict):
 
 class FinishRequest(TypedDict):
     """
-    `POST /assignments/finish`: endings, and the next claim with them.
+    Body of `POST /assignments/finish`: ends of assignments, and the next claim.
     """
 
     claim: NotRequired[ClaimRequest | None]
@@ -1294,7 +1294,7 @@ class GroupChange(TypedDict):
 
 class HeartbeatRequest(TypedDict):
     """
-    `POST /assignments/{id}/heartbeat`.
+    Body of `POST /assignments/{id}/heartbeat`.
     """
 
     progress: NotRequired[ItemProgress | None]
@@ -1302,7 +1302,7 @@ class HeartbeatRequest(TypedDict):
 
 class HeartbeatResponse(TypedDict):
     """
-    Answer to a heartbeat.
+    Response to a heartbeat.
     """
 
     cancel: bool
@@ -1311,7 +1311,7 @@ class HeartbeatResponse(TypedDict):
 
 class HeartbeatsRequest(TypedDict):
     """
-    `POST /assignments/heartbeat`.
+    Body of `POST /assignments/heartbeat`.
     """
 
     heartbeats: list[AssignmentHeartbeat]
@@ -1319,7 +1319,7 @@ class HeartbeatsRequest(TypedDict):
 
 class HeartbeatsResponse(TypedDict):
     """
-    Answer to `POST /assignments/heartbeat`, in order.
+    Response of `POST /assignments/heartbeat`, in request order.
     """
 
     heartbeats: list[AssignmentHeartbeatResult]
@@ -1327,7 +1327,7 @@ class HeartbeatsResponse(TypedDict):
 
 class ImportSettings(TypedDict):
     """
-    Imports of a type: `import` of a job type.
+    Import settings of a job type.
     """
 
     aliases: NotRequired[dict[str, list[Alias]]]
@@ -1338,7 +1338,7 @@ class ImportSettings(TypedDict):
 
 class ItemDebounce(TypedDict):
     """
-    Debounce of an item, and what has come of it.
+    Debounce of an item and its state.
     """
 
     first_at: Timestamp
@@ -1363,7 +1363,7 @@ class ItemError(TypedDict):
 
 class ItemPatch(TypedDict):
     """
-    `PATCH /items/{id}`, while the item waits: the fields that are named change; `null` is the job's own.
+    Body of `PATCH /items/{id}` for a waiting item: the given fields change; `null` restores the value of the job.
     """
 
     expires_at: NotRequired[Timestamp | None]
@@ -1374,7 +1374,7 @@ class ItemPatch(TypedDict):
 
 class ItemStep(TypedDict):
     """
-    The last recovery point an item has reached (`steps`).
+    Last recovery point that an item has reached (`steps`).
     """
 
     data: JsonValue
@@ -1467,7 +1467,7 @@ JobTypeSpec = TypedDict(
 
 class JobUpload(TypedDict):
     """
-    The file a job is filled from.
+    File that a job is created from.
     """
 
     delimiter: NotRequired[str | None]
@@ -1481,7 +1481,7 @@ class JobUpload(TypedDict):
 
 class LeaseHolder(TypedDict):
     """
-    Worker that holds the item now. The assignment's id is never shown, because it is a capability.
+    Worker that holds the item. The assignment's id is never returned, because it is a capability.
     """
 
     last_heartbeat_at: Timestamp
@@ -1525,7 +1525,7 @@ MappedColumn = TypedDict(
 
 class Mapping(TypedDict):
     """
-    Columns of a table with a header and the properties they become. Other columns are dropped.
+    Columns of a table with a header and the properties that they become. Other columns are dropped.
     """
 
     columns: list[MappedColumn]
@@ -1533,7 +1533,7 @@ class Mapping(TypedDict):
 
 class NewBulk(TypedDict):
     """
-    `POST /bulk-operations`.
+    Body of `POST /bulk-operations`.
     """
 
     action: BulkAction
@@ -1547,7 +1547,7 @@ class NewBulk(TypedDict):
 
 class NewItem(TypedDict):
     """
-    An item to be added. An absent payload is `null`.
+    Item to add. An absent payload is `null`.
     """
 
     debounce: NotRequired[Debounce | None]
@@ -1573,7 +1573,7 @@ class NewLogLine(TypedDict):
 
 class NewSavedView(TypedDict):
     """
-    `POST /views`.
+    Body of `POST /views`.
     """
 
     is_default: NotRequired[bool]
@@ -1586,7 +1586,7 @@ class NewSavedView(TypedDict):
 
 class NewToken(TypedDict):
     """
-    `POST /tokens`.
+    Body of `POST /tokens`.
     """
 
     expires_at: NotRequired[Timestamp | None]
@@ -1652,7 +1652,7 @@ class NoticePage(TypedDict):
 
 class NoticeSettingsPatch(TypedDict):
     """
-    `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret.
+    Body of `PATCH /me/notice-settings`: the given fields change; `null` removes the URL or its secret.
     """
 
     browser: NotRequired[bool | None]
@@ -1693,7 +1693,7 @@ class Passkey(TypedDict):
 
 class PasskeyMade(Passkey):
     """
-    Answer to `POST /me/passkeys`.
+    Response of `POST /me/passkeys`.
     """
 
     recovery_codes: list[str]
@@ -1734,7 +1734,7 @@ QuietHours = TypedDict(
 
 class ReceivedEvent(TypedDict):
     """
-    Event that ended the wait of an item, or the timeout that did.
+    Event or timeout that ended the wait of an item.
     """
 
     at: Timestamp
@@ -1746,7 +1746,7 @@ class ReceivedEvent(TypedDict):
 
 class ReplayBody(TypedDict):
     """
-    `POST /items/{id}/replay` (`replay`).
+    Body of `POST /items/{id}/replay` (`replay`).
     """
 
     expires_at: NotRequired[Timestamp | None]
@@ -1756,7 +1756,7 @@ class ReplayBody(TypedDict):
 
 class ResumableUpload(TypedDict):
     """
-    A file that comes a piece at a time (tus 1.0). When its last byte is in, it is an [`Upload`] of the same id.
+    File that is uploaded in pieces (tus 1.0). After its last byte it is an [`Upload`] with the same id.
     """
 
     bytes: int
@@ -1768,7 +1768,7 @@ class ResumableUpload(TypedDict):
 
 class RetryBody(TypedDict):
     """
-    `POST /items/{id}/retry` (`manual-retry`).
+    Body of `POST /items/{id}/retry` (`manual-retry`).
     """
 
     expires_at: NotRequired[Timestamp | None]
@@ -1829,7 +1829,7 @@ class ScheduleRunPage(TypedDict):
 
 class SearchGroup(TypedDict):
     """
-    Things of one kind that a search has found, at most ten.
+    Search results of one kind, at most ten.
     """
 
     hits: list[SearchHit]
@@ -1838,7 +1838,7 @@ class SearchGroup(TypedDict):
 
 class SearchResults(TypedDict):
     """
-    `GET /search`.
+    Response of `GET /search`.
     """
 
     groups: list[SearchGroup]
@@ -1859,7 +1859,7 @@ class SeriesPoint(TypedDict):
 
 class Service(TypedDict):
     """
-    A program that hands work in, or works on items.
+    Program that creates jobs or works on items.
     """
 
     created_at: Timestamp
@@ -1879,7 +1879,7 @@ class ServicePage(TypedDict):
 
 class Share(TypedDict):
     """
-    A link to a tree, without its secret.
+    Share link of a tree, without its secret.
     """
 
     created_at: Timestamp
@@ -1912,7 +1912,7 @@ class SharePage(TypedDict):
 
 class SignInLink(TypedDict):
     """
-    Answer to `POST /users/{id}/sign-in-link`.
+    Response of `POST /users/{id}/sign-in-link`.
     """
 
     expires_at: Timestamp
@@ -1921,7 +1921,7 @@ class SignInLink(TypedDict):
 
 class SignInSession(TypedDict):
     """
-    A browser, or a program, that is signed in.
+    Signed-in browser or program.
     """
 
     created_at: Timestamp
@@ -1943,7 +1943,7 @@ class SignInSessionPage(TypedDict):
 
 class Statistics(TypedDict):
     """
-    `GET /stats`.
+    Response of `GET /stats`.
     """
 
     age_seconds: NotRequired[float | None]
@@ -1980,7 +1980,7 @@ class Upload(TypedDict):
 
 class WaitBody(TypedDict):
     """
-    `POST /assignments/{id}/wait`: ends the attempt until an event of this name comes.
+    Body of `POST /assignments/{id}/wait`: ends the attempt until an event of this name arrives.
     """
 
     form: NotRequired[EventForm | None]
@@ -2043,7 +2043,7 @@ class AlertChannelPage(TypedDict):
 
 class AlertChannelPatch(TypedDict):
     """
-    `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`.
+    Body of `PATCH /alert-channels/{id}`: the given fields change; `null` removes `secret` and `quiet_hours`.
     """
 
     after_seconds: NotRequired[int | None]
@@ -2088,7 +2088,7 @@ class AssignedItem(TypedDict):
 
 class Assignment(TypedDict):
     """
-    One item in the worker's hands.
+    Item assigned to a worker.
     """
 
     attempt: int
@@ -2126,7 +2126,7 @@ class AttemptPage(TypedDict):
 
 class AuditEntry(TypedDict):
     """
-    One line of `GET /audit`. What it names may be gone.
+    Entry of `GET /audit`. The objects that it names may have been deleted.
     """
 
     action: str
@@ -2190,9 +2190,9 @@ class BulkOperationPage(TypedDict):
 
 class CallbackDelivery(TypedDict):
     """
-    A delivery: one for each time that a tree with `on_completed` is complete, one for each event of an alert and
-    receiver of an alert channel, and one for each notice and receiver. The first outlives its tree by 30 days, the others
-    are kept for 30 days.
+    Delivery of a message: one for each completion of a tree with `on_completed`, one for each event of an alert and
+    receiver of an alert channel, and one for each notice and receiver. The first kind outlives its tree by 30 days, the
+    others are kept for 30 days.
     """
 
     alert: NotRequired[AlertDelivery | None]
@@ -2220,7 +2220,7 @@ class CallbackDeliveryPage(TypedDict):
 
 class ClaimResponse(TypedDict):
     """
-    Answer to a claim; possibly empty.
+    Response to a claim; may be empty.
     """
 
     assignments: list[Assignment]
@@ -2229,7 +2229,7 @@ class ClaimResponse(TypedDict):
 
 class ColumnCheck(TypedDict):
     """
-    A file's columns and first rows beside the schema of a job type.
+    Comparison of the columns and first rows of a file with the schema of a job type.
     """
 
     expected: list[str]
@@ -2256,7 +2256,7 @@ class ErrorGroupDetail(TypedDict):
 
 class Factors(TypedDict):
     """
-    Answer to `GET /me/factors`.
+    Response of `GET /me/factors`.
     """
 
     passkeys: list[Passkey]
@@ -2282,7 +2282,7 @@ class FailureLine(TypedDict):
 
 class FileCheckBody(TypedDict):
     """
-    Job type, and how its job would read the file: fields of the same names as in `POST /jobs`.
+    Job type and options for reading the file; the fields have the same names as in `POST /jobs`.
     """
 
     delimiter: NotRequired[str | None]
@@ -2298,7 +2298,7 @@ class FileCheckBody(TypedDict):
 
 class FinishResponse(TypedDict):
     """
-    Answer to `finish`, in order; one bad ending never spoils the others.
+    Response of `POST /assignments/finish`, in request order; a refused ending does not affect the others.
     """
 
     assignments: list[Assignment]
@@ -2307,7 +2307,7 @@ class FinishResponse(TypedDict):
 
 class Item(TypedDict):
     """
-    One unit of work and what became of it.
+    Unit of work, with its state and result.
     """
 
     assignment: NotRequired[LeaseHolder | None]
@@ -2358,8 +2358,8 @@ class ItemPage(TypedDict):
 
 class Job(TypedDict):
     """
-    A job. `status`, `outcome` and `counts` are its own; `tree` is the job with everything below it;
-    `percent`, `message`, `started_at` and `completed_at` speak of the tree.
+    A job. `status`, `outcome` and `counts` are those of the job itself; `tree` is the job with everything below it,
+    which `percent`, `message`, `started_at` and `completed_at` also describe.
     """
 
     after: list[str]
@@ -2407,7 +2407,7 @@ class Job(TypedDict):
 
 class JobChange(TypedDict):
     """
-    The jobs that changed, without children, and the items in flight now.
+    Changed jobs, without children, and the items that workers currently hold.
     """
 
     items: list[Item]
@@ -2425,7 +2425,7 @@ class JobPage(TypedDict):
 
 class JobPatch(TypedDict):
     """
-    `PATCH /jobs/{id}`: the fields that are named change; `null` takes a value away.
+    Body of `PATCH /jobs/{id}`: the given fields change; `null` clears a value.
     """
 
     expected_count: NotRequired[int | None]
@@ -2441,7 +2441,7 @@ class JobPatch(TypedDict):
 
 class LogLinesRequest(TypedDict):
     """
-    `POST /assignments/{id}/logs`.
+    Body of `POST /assignments/{id}/logs`.
     """
 
     lines: list[NewLogLine]
@@ -2459,7 +2459,7 @@ class MappingSuggestion(TypedDict):
 
 class NewAlertChannel(TypedDict):
     """
-    `POST /alert-channels`.
+    Body of `POST /alert-channels`.
     """
 
     after_seconds: NotRequired[int | None]
@@ -2479,7 +2479,7 @@ class NewAlertChannel(TypedDict):
 
 class NewJob(TypedDict):
     """
-    `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
+    Body of `POST /jobs`: a tree. Only `type` is required; `key` defaults to the type (then `type-2` …).
     """
 
     after: NotRequired[list[AfterItem]]
@@ -2509,7 +2509,7 @@ class NewJob(TypedDict):
 
 class NewSchedule(TypedDict):
     """
-    `POST /schedules`.
+    Body of `POST /schedules`.
     """
 
     catch_up: NotRequired[CatchUp | None]
@@ -2542,7 +2542,7 @@ class PushedItem(TypedDict):
 
 class RootsChange(TypedDict):
     """
-    Trees in brief. A page of `GET /jobs` can be read as such, too: its jobs, and nothing removed.
+    List of trees. A page of `GET /jobs` is also a valid list: its jobs, and nothing removed.
     """
 
     jobs: list[Job]
@@ -2583,7 +2583,7 @@ class SchedulePage(TypedDict):
 
 class SchedulePatch(TypedDict):
     """
-    `PATCH /schedules/{id}`: the given fields change; `null` clears a value.
+    Body of `PATCH /schedules/{id}`: the given fields change; `null` clears a value.
     """
 
     catch_up: NotRequired[CatchUp | None]
@@ -2615,7 +2615,7 @@ Series = TypedDict(
 
 class UploadPreview(TypedDict):
     """
-    The first records of a file, before anything runs: `GET /uploads/{id}/preview`.
+    Response of `GET /uploads/{id}/preview`: the first records of a file.
     """
 
     check: NotRequired[ColumnCheck | None]

@@ -34,7 +34,7 @@ use engine::{EndingKind, check_progress};
 /// Waits up to `wait_seconds` for items, and may return none. Needs a token with the scope `work`. Several types take
 /// turns, trees take turns within a type, and items of a tree come oldest first. Heartbeats extend the lease of each
 /// assignment until it ends. A repeated request with the same `claim_id` returns the same assignments that are still
-/// open, so a lost response costs nothing. With `item_ids`, `refused` lists the items that could not be claimed.
+/// open, in case the response was lost. With `item_ids`, `refused` lists the items that could not be claimed.
 #[utoipa::path(post, path = "/assignments", tag = "assignments", request_body = Claim,
     responses((status = 200, body = Claimed)))]
 pub async fn claim_items(

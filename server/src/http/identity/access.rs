@@ -117,7 +117,7 @@ pub async fn list_tokens(
 ///
 /// Takes effect at once on this server and within a second on others. Open requests with the token end. Idempotent.
 #[utoipa::path(delete, path = "/tokens/{id}", tag = "people", params(("id" = Uuid, Path)),
-    responses((status = 204, description = "Revoked, or was so before")))]
+    responses((status = 204, description = "Revoked, or it was already revoked")))]
 pub async fn delete_token(State(app): State<App>, Admin(caller): Admin, Path(id): Path<Uuid>) -> Result<StatusCode> {
     tokens::revoke_token(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)

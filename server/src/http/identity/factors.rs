@@ -42,7 +42,7 @@ pub async fn start_totp(State(app): State<App>, Person(caller): Person) -> Resul
 ///
 /// If no second factor is left, the first factor alone signs in and the recovery codes stop working.
 #[utoipa::path(delete, path = "/me/totp", tag = "people",
-    responses((status = 204, description = "Removed, or there was none")))]
+    responses((status = 204, description = "Removed, or it did not exist")))]
 pub async fn delete_totp(State(app): State<App>, Person(caller): Person) -> Result<StatusCode> {
     totp::remove(&app, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -145,10 +145,10 @@ pub async fn patch_passkey(
 
 /// Remove one of the caller's passkeys
 ///
-/// It can no longer sign in, although the device may still offer it. 409 `last_sign_in_method` if it is the only way to
-/// sign in.
+/// The passkey can no longer sign in, although the device may still offer it. 409 `last_sign_in_method` if it is the
+/// only way to sign in.
 #[utoipa::path(delete, path = "/me/passkeys/{id}", tag = "people", params(("id" = Uuid, Path)),
-    responses((status = 204, description = "Removed, or there was none")))]
+    responses((status = 204, description = "Removed, or it did not exist")))]
 pub async fn delete_passkey(
     State(app): State<App>,
     Person(caller): Person,

@@ -49,7 +49,7 @@ pub async fn end_other_sessions(State(app): State<App>, Person(caller): Person) 
 ///
 /// Ending the session of this request signs out.
 #[utoipa::path(delete, path = "/me/sessions/{id}", tag = "people", params(("id" = Uuid, Path)),
-    responses((status = 204, description = "Ended, or was so before")))]
+    responses((status = 204, description = "Ended, or it had already ended")))]
 pub async fn end_session(State(app): State<App>, Person(caller): Person, Path(id): Path<Uuid>) -> Result<StatusCode> {
     sessions::end_some(&app, &caller, caller.owner_id, Some(id)).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -60,7 +60,7 @@ pub async fn end_session(State(app): State<App>, Person(caller): Person, Path(id
 /// Ends the caller's other sessions. Requires the current password, unless the caller has none or signed in with a
 /// one-time link within the hour.
 #[utoipa::path(post, path = "/me/password", tag = "people", request_body = NewPassword,
-    responses((status = 204, description = "It holds from now on; the cookie carries a new secret of the session")))]
+    responses((status = 204, description = "Changed; the cookie has a new session secret")))]
 pub async fn set_password(
     State(app): State<App>,
     Person(caller): Person,

@@ -141,7 +141,7 @@ pub async fn end_user_sessions(
 /// Admins only. Open requests of the session end within a second.
 #[utoipa::path(delete, path = "/users/{id}/sessions/{session_id}", tag = "people",
     params(("id" = Uuid, Path), ("session_id" = Uuid, Path)),
-    responses((status = 204, description = "Ended, or was so before")))]
+    responses((status = 204, description = "Ended, or it had already ended")))]
 pub async fn end_user_session(
     State(app): State<App>,
     Admin(caller): Admin,

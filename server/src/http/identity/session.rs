@@ -38,12 +38,12 @@ use engine::access::caller::Caller;
 /// responses, then 429.
 #[utoipa::path(post, path = "/session", tag = "people", security(()), request_body = SignIn,
     responses((status = 204, description = "Signed in; the cookie is set"),
-              (status = 401, description = "`unauthenticated`: no account has this address and this password together; \
-               `mfa_required`: a second factor is missing or wrong",
+              (status = 401, description = "`unauthenticated`: the address or the password is wrong; `mfa_required`: a \
+               second factor is missing or wrong",
                body = domain::Problem, content_type = "application/problem+json"),
-              (status = 410, description = "`link_used`: unknown, used, or too old", body = domain::Problem,
+              (status = 410, description = "`link_used`: the link is unknown, used or expired", body = domain::Problem,
                content_type = "application/problem+json"),
-              (status = 429, description = "`too_many_requests`: too many failed from here",
+              (status = 429, description = "`too_many_requests`: too many failed attempts",
                body = domain::Problem, content_type = "application/problem+json")))]
 pub async fn create_session(
     State(app): State<App>,
@@ -86,7 +86,7 @@ pub async fn start_passkey_sign_in(State(app): State<App>) -> Result<Answer<Pass
 ///
 /// Ends the session of the cookie and clears the cookie. Without a session it has no effect.
 #[utoipa::path(delete, path = "/session", tag = "people",
-    responses((status = 204, description = "Signed out; the cookie is gone")))]
+    responses((status = 204, description = "Signed out; the cookie is cleared")))]
 pub async fn delete_session(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Result<Response> {
     if caller.role.is_none() {
         return Err(Error::refuse(Code::Forbidden, "A token has no session. Revoke it with DELETE /tokens/{id}."));

@@ -49,9 +49,9 @@ pub struct Checking {
 /// Check all rows of an upload
 ///
 /// Reads the whole file as a job would, and lists the rows that would fail, with the reason of each. With `edits`, the
-/// rows are checked as they are edited; the same edits are then those of `POST /jobs`. Nothing is stored. The check
-/// ends when the client disconnects. As CSV, the rows that would fail have the columns of the file and three more, as the
-/// failures of a job do.
+/// edited rows are checked; `POST /jobs` takes the same edits. Nothing is stored. The check ends when the client
+/// disconnects. As CSV, the rows that would fail have the columns of the file and three more, as for the failures of a
+/// job.
 #[utoipa::path(post, path = "/uploads/{id}/check", tag = "uploads", params(("id" = Uuid, Path), Checking),
     request_body = FileCheckBody,
     responses((status = 200, description = "The result, or the rows that would fail",

@@ -46,7 +46,7 @@ pub struct Formatting {
         (status = 200, description = "The file", content(
             (String = "text/csv"),
             (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"))),
-        (status = 404, description = "There is no such type, or it names no columns",
+        (status = 404, description = "The type does not exist or has no columns",
          body = Problem, content_type = "application/problem+json")))]
 pub async fn get_import_template(
     State(app): State<App>,

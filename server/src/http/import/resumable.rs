@@ -61,11 +61,11 @@ const PIECE: &str = "application/offset+octet-stream";
 /// `Upload-Metadata`. An incomplete file that receives nothing for a day is deleted.
 #[utoipa::path(post, path = "/uploads/resumable", tag = "uploads",
     params(Naming, ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`"),
-        ("Upload-Length" = u64, Header, description = "Bytes of the whole file"),
-        ("Upload-Metadata" = Option<String>, Header, description = "`filename` and its base64"),
+        ("Upload-Length" = u64, Header, description = "Size of the whole file in bytes"),
+        ("Upload-Metadata" = Option<String>, Header, description = "`filename` and the file name in base64"),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = ResumableUpload,
-        headers(("Location" = String, description = "Where the pieces go")))))]
+        headers(("Location" = String, description = "URL to send the pieces to")))))]
 pub async fn create_resumable_upload(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -104,12 +104,12 @@ pub async fn create_resumable_upload(
 
 /// Get the offset of a resumable upload (tus 1.0)
 ///
-/// `HEAD` returns only the headers. A complete file is an upload with the same id by then: `GET /uploads/{id}`.
+/// `HEAD` returns only the headers. A complete file is an upload with the same id: `GET /uploads/{id}`.
 #[utoipa::path(get, path = "/uploads/resumable/{id}", tag = "uploads",
     params(("id" = Uuid, Path), ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`")),
     responses((status = 200, body = ResumableUpload,
-        headers(("Upload-Offset" = i64, description = "Where to go on"),
-                ("Upload-Length" = i64, description = "What was announced")))))]
+        headers(("Upload-Offset" = i64, description = "Offset in bytes at which to continue"),
+                ("Upload-Length" = i64, description = "Announced size in bytes")))))]
 pub async fn get_resumable_upload(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -134,11 +134,11 @@ pub async fn get_resumable_upload(
 /// Bytes received before a connection breaks are kept. After the last byte the file is an upload with the same id.
 #[utoipa::path(patch, path = "/uploads/resumable/{id}", tag = "uploads",
     params(("id" = Uuid, Path), ("Tus-Resumable" = Option<String>, Header, description = "`1.0.0`"),
-        ("Upload-Offset" = i64, Header, description = "Where the file ends")),
+        ("Upload-Offset" = i64, Header, description = "Current size of the file in bytes")),
     request_body(content = Vec<u8>, content_type = "application/offset+octet-stream"),
-    responses((status = 204, description = "It is here",
-        headers(("Upload-Offset" = i64, description = "Where the file ends now"))),
-        (status = 409, description = "`wrong_offset`: the file ends elsewhere, as the header `Upload-Offset` says",
+    responses((status = 204, description = "Received",
+        headers(("Upload-Offset" = i64, description = "New size of the file in bytes"))),
+        (status = 409, description = "`wrong_offset`: the file has another size, see the header `Upload-Offset`",
          body = Problem, content_type = "application/problem+json")))]
 pub async fn append_to_upload(
     State(app): State<App>,
@@ -211,7 +211,7 @@ async fn answer(
 ///
 /// Bytes received so far are deleted from the store.
 #[utoipa::path(delete, path = "/uploads/resumable/{id}", tag = "uploads", params(("id" = Uuid, Path)),
-    responses((status = 204, description = "Gone")))]
+    responses((status = 204, description = "Deleted")))]
 pub async fn delete_resumable_upload(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -273,9 +273,10 @@ fn expires(app: &App, response: &mut Response, touched_at: Time) {
 ///
 /// For tus clients that ask before they send; needs no credential.
 #[utoipa::path(options, path = "/uploads/resumable", tag = "uploads", security(()),
-    responses((status = 204, description = "In the headers: version, extensions, and the largest file",
-        headers(("Tus-Version" = String, description = "`1.0.0`"), ("Tus-Extension" = String, description = "With commas"),
-                ("Tus-Max-Size" = i64, description = "In bytes")))))]
+    responses((status = 204, description = "Version, extensions and maximum file size, in the headers",
+        headers(("Tus-Version" = String, description = "`1.0.0`"),
+                ("Tus-Extension" = String, description = "Extensions, separated by commas"),
+                ("Tus-Max-Size" = i64, description = "Maximum file size in bytes")))))]
 pub async fn describe_resumable_uploads(State(app): State<App>) -> Response {
     let headers = [
         (TUS_VERSION, HeaderValue::from_static(VERSION)),

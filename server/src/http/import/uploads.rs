@@ -219,7 +219,7 @@ pub async fn get_upload(
 /// 409 `upload_in_use` while a job reads from it. Owners delete their own uploads, admins any, with a `reason` for
 /// another owner's.
 #[utoipa::path(delete, path = "/uploads/{id}", tag = "uploads", params(("id" = Uuid, Path), ReasonParameter),
-    request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Deleted")))]
 pub async fn delete_upload(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -236,12 +236,13 @@ pub async fn delete_upload(
 #[utoipa::path(get, path = "/uploads/{id}/content", tag = "uploads",
     params(("id" = Uuid, Path),
         ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=100-`, `bytes=100-199`, `bytes=-100`"),
-        ("If-Range" = Option<String>, Header, description = "The ETag of what is there already: of another file, all of it comes")),
+        ("If-Range" = Option<String>, Header,
+         description = "ETag of the bytes already received; if it differs, the whole file is sent")),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream",
-        headers(("ETag" = String, description = "The SHA-256 of the file"))),
-        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The range",
+        headers(("ETag" = String, description = "SHA-256 of the file"))),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "Requested range",
          headers(("Content-Range" = String))),
-        (status = 416, description = "`range_not_satisfiable`: the file is shorter, as `Content-Range` says",
+        (status = 416, description = "`range_not_satisfiable`: the file is shorter, see `Content-Range`",
          body = Problem, content_type = "application/problem+json")))]
 pub async fn get_upload_content(
     State(app): State<App>,

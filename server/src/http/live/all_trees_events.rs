@@ -56,9 +56,10 @@ pub(crate) struct Events {
     get, path = "/events", tag = "watch", params(Events),
     responses(
         (status = 200, content_type = "text/event-stream",
-         description = "Events, each of this shape: `snapshot` first, then `change` whenever a tree did, at most four a second",
+         description = "Events of this shape: `snapshot` first, then `change` after changes, at most 4 a second",
          body = domain::tree::change::RootsEvent),
-        (status = 400, description = "No such topic, or too many", body = domain::Problem, content_type = "application/problem+json"),
+        (status = 400, description = "Unknown topic, or too many topics",
+         body = domain::Problem, content_type = "application/problem+json"),
         (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
     )
 )]

@@ -36,13 +36,14 @@ use crate::{
 /// absolute. A reconnect begins with a snapshot. `busy`, `bye` and `removed` end the stream.
 #[utoipa::path(
     get, path = "/jobs/{id}/events", tag = "watch",
-    params(("id" = Uuid, Path, description = "The job; its whole subtree is in the stream")),
+    params(("id" = Uuid, Path, description = "Id of the job; the stream contains its whole subtree")),
     security(("token" = []), ("session" = []), ("share" = [])),
     responses(
         (status = 200, content_type = "text/event-stream",
-         description = "Events, each of this shape: `snapshot` first, then `change` whenever something did, at most four a second",
+         description = "Events of this shape: `snapshot` first, then `change` after changes, at most 4 a second",
          body = domain::tree::change::JobEvent),
-        (status = 404, description = "No such job, or not the caller's", body = domain::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "The job does not exist, or the caller may not see it",
+         body = domain::Problem, content_type = "application/problem+json"),
         (status = 401, description = "Not signed in", body = domain::Problem, content_type = "application/problem+json"),
     )
 )]

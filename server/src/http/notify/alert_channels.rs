@@ -25,9 +25,9 @@ plain_list!(AlertChannels, PlainList, "alert channels");
 
 /// Create an alert channel
 ///
-/// Admins only. Each alert that matches the rule is sent once when it is raised, and once when it is cleared. URLs reach
-/// public addresses, and those that `TREELINE_CALLBACK_ALLOW` names; others are 422 `url_not_allowed`. Secrets are sealed
-/// and never returned.
+/// Admins only. Each alert that matches the rule is sent once when it is raised, and once when it is cleared. URLs must
+/// be public or allowed by `TREELINE_CALLBACK_ALLOW`; others are 422 `url_not_allowed`. Secrets are sealed and never
+/// returned.
 #[utoipa::path(post, path = "/alert-channels", tag = "watch", request_body = NewAlertChannel,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = AlertChannel)))]
@@ -72,8 +72,8 @@ pub async fn get_alert_channel(
 
 /// Update an alert channel
 ///
-/// Admins only. Changes the given fields; `null` removes `secret` and `quiet_hours`. Messages that have not arrived go to
-/// the new receiver.
+/// Admins only. Changes the given fields; `null` removes `secret` and `quiet_hours`. Pending messages go to the new
+/// receiver.
 #[utoipa::path(patch, path = "/alert-channels/{id}", tag = "watch", request_body = AlertChannelPatch,
     params(("id" = Uuid, Path)), responses((status = 200, body = AlertChannel)))]
 pub async fn patch_alert_channel(
@@ -87,9 +87,9 @@ pub async fn patch_alert_channel(
 
 /// Delete an alert channel
 ///
-/// Admins only. Its deliveries stay for 30 days; what has not arrived is not sent any more.
+/// Admins only. Its deliveries are kept for 30 days; pending messages are no longer sent.
 #[utoipa::path(delete, path = "/alert-channels/{id}", tag = "watch", params(("id" = Uuid, Path)),
-    responses((status = 204, description = "Gone")))]
+    responses((status = 204, description = "Deleted")))]
 pub async fn delete_alert_channel(
     State(app): State<App>,
     Admin(caller): Admin,
@@ -101,8 +101,8 @@ pub async fn delete_alert_channel(
 
 /// Send a test message
 ///
-/// Admins only. Sends one message to each receiver, whatever the rule, the quiet hours and `paused` say. The result is that
-/// of the deliveries.
+/// Admins only. Sends one message to each receiver, regardless of the rule, the quiet hours and `paused`. Its
+/// deliveries show the result.
 #[utoipa::path(post, path = "/alert-channels/{id}/test", tag = "watch", params(("id" = Uuid, Path)),
     responses((status = 202, body = Page<CallbackDelivery>)))]
 pub async fn test_alert_channel(

@@ -87,7 +87,7 @@ pub async fn list_alerts(
 /// alert is raised. An assignment that has ended is 409 `assignment_closed`.
 #[utoipa::path(post, path = "/assignments/{id}/alert", tag = "assignments", params(("id" = String, Path)),
     request_body = AlertBody,
-    responses((status = 204, description = "Raised, or counted again where it is open already")))]
+    responses((status = 204, description = "Raised, or counted again if it is already open")))]
 pub async fn alert_assignment(
     State(app): State<App>,
     Worker(caller): Worker,

@@ -56,20 +56,20 @@ fn schemas(document: &mut Value) {
         "FeedRule".to_owned(),
         json!({
             "type": "object",
-            "description": "How a job receives items from its parent. All but `each` are templates: JSON in which \
-                            `{\"$from\": \"<JSON Pointer>\"}` is replaced from `{payload, result, item_id, job_id, \
-                            element?, index?}`.",
+            "description": "Rule for how a job receives items from its parent. All fields but `each` are templates: \
+                            JSON in which `{\"$from\": \"<JSON Pointer>\"}` is replaced from `{payload, result, \
+                            item_id, job_id, element?, index?}`.",
             "additionalProperties": false,
             "properties": {
                 "each": {
                     "type": ["string", "null"], "pattern": "^(/([^~/]|~[01])*)*$", "maxLength": 65_536,
-                    "description": "JSON Pointer to an array: one item for each of its elements"
+                    "description": "JSON Pointer to an array: one item is added for each of its elements"
                 },
-                "payload": template("Default: payload and result of the parent's item"),
-                "dedupe_key": template("A template of text"),
-                "serialize_key": template("A template of text"),
-                "priority": template("A template of a whole number from -100 to 100"),
-                "run_after": template("A template of a time")
+                "payload": template("Template of the payload; default: payload and result of the parent's item"),
+                "dedupe_key": template("Template of a text"),
+                "serialize_key": template("Template of a text"),
+                "priority": template("Template of a whole number from -100 to 100"),
+                "run_after": template("Template of a time")
             }
         }),
     );
@@ -78,7 +78,8 @@ fn schemas(document: &mut Value) {
         let fields = patch.as_object_mut();
         fields.map(|fields| fields.remove("required"));
         patch["description"] = Value::from(
-            "The fields that are named change; `null` is a value where it means something. Fields of `backoff` count singly.",
+            "Body of `PATCH /job-types/{name}`: the given fields change; `null` is a value where a field allows it. \
+             Fields of `backoff` are merged one by one.",
         );
         schemas.insert("JobTypePatch".to_owned(), patch);
     }
@@ -118,12 +119,12 @@ fn pages(operation: &mut Value) {
     }
     let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) else { return };
     parameters.push(json!({
-        "name": "limit", "in": "query", "required": false, "description": "Rows on the page",
+        "name": "limit", "in": "query", "required": false, "description": "Maximum number of rows on the page",
         "schema": {"type": "integer", "format": "int32"}
     }));
     parameters.push(json!({
         "name": "cursor", "in": "query", "required": false,
-        "description": "The `next_cursor` of the page before, with the same filters",
+        "description": "`next_cursor` of the previous page, with the same filters",
         "schema": {"type": "string"}
     }));
 }

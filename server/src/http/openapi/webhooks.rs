@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 const PUSHED_ID: &str = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[A-Za-z0-9_-]{43}$";
 
 /// Description of the response of a push target that cannot take an item now.
-const BUSY: &str = "The target is busy, which is no failure: the item is posted again after `Retry-After`, else after a \
-                    pause that grows with each attempt, and its retry budget stays as it was. Of a type that is \
+const BUSY: &str = "The target is busy. This is not a failure: the item is sent again after `Retry-After`, else after \
+                    a delay that grows with each attempt, and its retry budget is unchanged. For a type that is \
                     delivered at most once it is a failure";
 
 /// Adds the schemas of the messages, and the section `webhooks`.
@@ -57,14 +57,16 @@ pub(super) fn add(document: &mut Value) {
                         "type": "object",
                         "required": ["job_id", "completion", "outcome", "counts", "metadata"],
                         "properties": {
-                            "job_id": id("The root of the tree"),
+                            "job_id": id("Id of the tree's root"),
                             "completion": {
                                 "type": "integer", "format": "int32", "minimum": 1,
-                                "description": "How often the tree has completed; a retried one completes again"
+                                "description": "Number of completions of the tree; a retried tree completes again"
                             },
                             "outcome": refer("Outcome"),
                             "counts": refer("Counts"),
-                            "metadata": {"type": "object", "description": "Of the root", "additionalProperties": true}
+                            "metadata": {
+                                "type": "object", "description": "Metadata of the root", "additionalProperties": true
+                            }
                         }
                     }
                 }
@@ -79,19 +81,20 @@ pub(super) fn add(document: &mut Value) {
                 "properties": {
                     "assignment_id": {
                         "type": "string", "pattern": PUSHED_ID,
-                        "description": "Names the assignment when it is ended later, after a 202: a UUID, `.` and a capability. \
-                                        Keep it secret; whoever has it and a token for the type can end the assignment"
+                        "description": "Id to end the assignment with, after a 202: a UUID, `.` and a capability. Keep \
+                                        it secret; whoever has it and a token for the type can end the assignment"
                     },
-                    "item_id": id("The same on every attempt; also sent as `Idempotency-Key`"),
-                    "job_id": id("The job of the item"),
-                    "type": text("The name of the job type"),
-                    "attempt": {"type": "integer", "format": "int32", "minimum": 1, "description": "From 1; only grows"},
+                    "item_id": id("Id of the item, the same for every attempt; also sent as `Idempotency-Key`"),
+                    "job_id": id("Id of the item's job"),
+                    "type": text("Name of the job type"),
+                    "attempt": {"type": "integer", "format": "int32", "minimum": 1,
+                                "description": "Number of the attempt, from 1; only increases"},
                     "payload": refer("Document"),
                     "step": {"oneOf": [{"type": "null"}, refer("Step")]},
                     "event": refer("ReceivedEvent"),
                     "inputs": {
                         "type": "object", "additionalProperties": refer("Inputs"),
-                        "description": "Where the job waited for others: their results by key, or links to them"
+                        "description": "For a job that waited for others: their results by job key, or links to them"
                     }
                 }
             }),
@@ -99,7 +102,7 @@ pub(super) fn add(document: &mut Value) {
         ("AlertRaised", about_alert("alert.raised", "An alert was raised; `cleared_at` is null.")),
         (
             "AlertCleared",
-            about_alert("alert.cleared", "An alert is over; `data.id` is that of the alert that was raised."),
+            about_alert("alert.cleared", "An alert was cleared; `data.id` is the id of the alert that was raised."),
         ),
         ("NoticeFinished", about_notice("notice.finished", "A watched tree is complete.")),
         ("NoticeNeedsAttention", about_notice("notice.needs_attention", "A watched tree needs attention.")),
@@ -107,7 +110,7 @@ pub(super) fn add(document: &mut Value) {
             "AlertTest",
             json!({
                 "type": "object",
-                "description": "A test of an alert channel.",
+                "description": "Test message of an alert channel.",
                 "required": ["type", "timestamp", "data"],
                 "properties": {
                     "type": {"type": "string", "enum": ["alert.test"]},
@@ -115,7 +118,10 @@ pub(super) fn add(document: &mut Value) {
                     "data": {
                         "type": "object",
                         "required": ["channel_id", "channel"],
-                        "properties": {"channel_id": id("The alert channel"), "channel": text("Its name")}
+                        "properties": {
+                            "channel_id": id("Id of the alert channel"),
+                            "channel": text("Name of the alert channel")
+                        }
                     }
                 }
             }),
@@ -145,11 +151,11 @@ pub(super) fn add(document: &mut Value) {
     let traceparent = json!({"name": "traceparent", "in": "header", "required": false,
         "description": "W3C Trace Context, if the item or the tree was added within a trace", "schema": {"type": "string"}});
     let signed = json!([
-        header("webhook-id", "The same on every try of one message"),
-        header("webhook-timestamp", "Seconds since 1970, of this try"),
+        header("webhook-id", "Id of the message, the same for every attempt"),
+        header("webhook-timestamp", "Time of this attempt, in seconds since 1970"),
         header(
             "webhook-signature",
-            "`v1,` and the signature in base64 (Standard Webhooks); several with spaces between while a secret is changed"
+            "`v1,` and the signature in base64 (Standard Webhooks); several, with spaces, while a secret is changed"
         ),
     ]);
     let post = |id: &str, summary: &str, description: &str, shape: &str, parameters: Value, responses: Value| {
@@ -162,7 +168,7 @@ pub(super) fn add(document: &mut Value) {
     };
     let mut pushed = signed.clone();
     if let Some(parameters) = pushed.as_array_mut() {
-        parameters.push(header("Idempotency-Key", "The id of the item, on every attempt"));
+        parameters.push(header("Idempotency-Key", "Id of the item, the same for every attempt"));
         parameters.push(traceparent.clone());
     }
     let mut completed = signed.clone();
@@ -174,33 +180,33 @@ pub(super) fn add(document: &mut Value) {
     };
     let tried_again = [
         ("2XX", "Received"),
-        ("4XX", "Tried again later; `Retry-After` of 429 is kept to"),
-        ("5XX", "Tried again later; `Retry-After` of 503 is kept to"),
+        ("4XX", "Sent again later; for 429 after `Retry-After`"),
+        ("5XX", "Sent again later; for 503 after `Retry-After`"),
     ];
     document["webhooks"] = json!({
         "tree-completed": post(
             "tree_completed", "A tree is complete",
-            "Sent to `on_completed.url` of the root once for each completion, signed, and tried again with growing \
-             pauses for a day.",
+            "Sent to `on_completed.url` of the root once for each completion, signed, and retried with growing delays \
+             for a day.",
             "TreeCompleted", completed,
             answers(&[
                 ("2XX", "Received"),
-                ("410", "Not wanted any more: the delivery ends as `failed`"),
-                ("4XX", "Tried again later; `Retry-After` of 429 is kept to"),
-                ("5XX", "Tried again later; `Retry-After` of 503 is kept to"),
+                ("410", "Not wanted anymore: the delivery ends as `failed`"),
+                ("4XX", "Sent again later; for 429 after `Retry-After`"),
+                ("5XX", "Sent again later; for 503 after `Retry-After`"),
             ]),
         ),
         "item-pushed": post(
-            "item_pushed", "An item is handed to a worker",
-            "Sent to the URL of a job type whose executor is `push`, signed. The answer ends the attempt, unless it \
-             is 202.",
+            "item_pushed", "An item is sent to a worker",
+            "Sent to the URL of a job type whose executor is `push`, signed. A response other than 202 ends the \
+             attempt.",
             "PushedItem", pushed,
             json!({
                 "200": {
                     "description": "The result, as JSON; no body: `{}`",
                     "content": {"application/json": {"schema": refer("Document")}}
                 },
-                "202": {"description": "The worker ends the assignment itself, later, through the API"},
+                "202": {"description": "The worker ends the assignment later, through the API"},
                 "410": {"description": "A failure that is not retried"},
                 "429": {"description": BUSY},
                 "503": {"description": BUSY},
@@ -211,13 +217,14 @@ pub(super) fn add(document: &mut Value) {
         "alert-raised": post(
             "alert_raised", "An alert was raised",
             "Sent to `TREELINE_ALERT_URL`, signed by the deployment's secret and by one for this purpose, and to alert channels \
-             of the kind `webhook`, signed by the channel's secret. The message is stored before it is sent and tried again \
-             with growing pauses for a day, so it arrives at least once.",
+             of the kind `webhook`, signed by the channel's secret. The message is stored before it is sent and \
+             retried with growing delays for a day, so it arrives at least once.",
             "AlertRaised", signed.clone(), answers(&tried_again),
         ),
         "alert-cleared": post(
-            "alert_cleared", "An alert is over",
-            "Sent to `TREELINE_ALERT_URL` and to alert channels as `alert-raised` is, for each alert whose raising was sent.",
+            "alert_cleared", "An alert was cleared",
+            "Sent to `TREELINE_ALERT_URL` and to alert channels like `alert-raised`, for each alert that was sent when \
+             it was raised.",
             "AlertCleared", signed.clone(), answers(&tried_again),
         ),
         "alert-test": post(
@@ -227,18 +234,19 @@ pub(super) fn add(document: &mut Value) {
         ),
         "notice-finished": post(
             "notice_finished", "A watched tree is complete",
-            "Sent to the webhook of a person who watches the tree, signed by its secret, else by that of the account.",
+            "Sent to the webhook of a person who watches the tree, signed with its secret, else with that of the \
+             account.",
             "NoticeFinished", signed.clone(), answers(&tried_again),
         ),
         "notice-needs-attention": post(
             "notice_needs_attention", "A watched tree needs attention",
-            "Sent as `notice-finished` is, once for a watch: an item failed for good or waits for a person's answer.",
+            "Sent like `notice-finished`, once per watch: an item failed for good or waits for a person's answer.",
             "NoticeNeedsAttention", signed.clone(), answers(&tried_again),
         ),
         "audit-entries": post(
             "audit_entries", "Entries were added to the audit log",
-            "Sent to `TREELINE_AUDIT_URL`, signed by a secret for this purpose: every entry, in order, at least once. A batch \
-             that is not taken is sent again, and later entries wait.",
+            "Sent to `TREELINE_AUDIT_URL`, signed by a secret for this purpose: every entry, in order, at least once. \
+             A batch that is not accepted is sent again, and later entries wait.",
             "AuditEntries", signed,
             answers(&[("2XX", "Received"), ("4XX", "Sent again"), ("5XX", "Sent again")]),
         ),

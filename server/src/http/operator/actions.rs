@@ -18,8 +18,9 @@ use crate::{
 
 /// Cancel a job and everything below it
 ///
-/// After the response nothing in it is claimed, fed, retried or completed. Workers learn of it by heartbeat; the status
-/// is `cancelling` until the last item has ended. Repeating it has no effect; a complete job is 409 `job_completed`.
+/// After the response nothing in it is claimed, fed, retried or completed. Workers are notified by heartbeat; the
+/// status is `cancelling` until the last item has ended. Repeating the call has no effect; a complete job is 409
+/// `job_completed`.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Job)))]
 pub async fn cancel_job(
@@ -34,8 +35,8 @@ pub async fn cancel_job(
 
 /// Cancel an item
 ///
-/// A waiting item is canceled at once; the worker of a running one is told with its next heartbeat. Repeating the call
-/// has no effect; any other final state is 409 `item_final`.
+/// A waiting item is canceled at once; the worker of a running one is notified by its next heartbeat. Repeating the
+/// call has no effect; any other final state is 409 `item_final`.
 #[utoipa::path(post, path = "/items/{id}/cancel", tag = "items", params(("id" = Uuid, Path)),
     request_body = Option<ReasonBody>, responses((status = 200, body = Item)))]
 pub async fn cancel_item(

@@ -61,7 +61,7 @@ paged!(BulkList, "bulk operations");
 #[utoipa::path(post, path = "/bulk-operations", tag = "bulk", request_body = NewBulk,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 200, description = "A dry run", body = BulkOperation),
-              (status = 202, description = "Begun", body = BulkOperation, headers(("Location" = String)))))]
+              (status = 202, description = "Started", body = BulkOperation, headers(("Location" = String)))))]
 pub async fn create_bulk(
     State(app): State<App>,
     BulkWriter(caller): BulkWriter,

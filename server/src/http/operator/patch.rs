@@ -16,7 +16,7 @@ use crate::{App, http::error::Result};
 /// Changes the given fields; `null` clears a value. Waiting items that had the job's own priority and times follow.
 /// With `If-Match`, a job with another version is not changed (412).
 #[utoipa::path(patch, path = "/jobs/{id}", tag = "jobs", request_body = JobPatch,
-    params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
+    params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "Expected version of the object")),
     responses((status = 200, body = Job, headers(("ETag" = String)))))]
 pub async fn patch_job(
     State(app): State<App>,
@@ -34,7 +34,7 @@ pub async fn patch_job(
 /// Changes the fields that determine when it may run; `null` restores the job's value. A running or final item is 409.
 /// With `If-Match`, an item with another version is not changed (412).
 #[utoipa::path(patch, path = "/items/{id}", tag = "items", request_body = ItemPatch,
-    params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version it must have")),
+    params(("id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "Expected version of the object")),
     responses((status = 200, body = Item, headers(("ETag" = String)))))]
 pub async fn patch_item(
     State(app): State<App>,

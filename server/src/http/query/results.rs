@@ -32,9 +32,10 @@ pub struct Streaming {
     /// Format of the stream, default ndjson
     #[serde(default)]
     format: ExportFormat,
-    /// CSV: character between columns; default: that of the imported file, else a comma
+    /// CSV: delimiter; default: that of the imported file, else a comma
     delimiter: Option<char>,
-    /// CSV: true for a byte order mark, by which Excel knows that the file is UTF-8; default: as in the imported file
+    /// CSV: true to start with a byte order mark, which tells Excel that the file is UTF-8; default: as in the imported
+    /// file
     bom: Option<bool>,
     /// Id of the last item received; the stream resumes after it
     after: Option<Uuid>,
@@ -46,7 +47,7 @@ pub struct Streaming {
 /// item, as NDJSON, CSV or XLSX. `after` resumes a broken stream; an incomplete stream is cut off, never ended normally.
 #[utoipa::path(get, path = "/jobs/{id}/results", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
-    responses((status = 200, description = "One result a line; a stream that breaks is cut off",
+    responses((status = 200, description = "One result per line; a stream that breaks is cut off",
         content((ResultLine = "application/x-ndjson"), (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")))))]
 pub async fn stream_results(
     State(app): State<App>,
@@ -63,7 +64,7 @@ pub async fn stream_results(
 /// have the columns of the uploaded file and three more for the error. `after` resumes a broken stream.
 #[utoipa::path(get, path = "/jobs/{id}/failures", tag = "jobs", params(("id" = Uuid, Path), Streaming),
     security(("token" = []), ("session" = []), ("share" = [])),
-    responses((status = 200, description = "One item a line; as CSV the original columns and what went wrong",
+    responses((status = 200, description = "One item per line; as CSV the original columns and the error",
         content((FailureLine = "application/x-ndjson"), (String = "text/csv"), (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")))))]
 pub async fn stream_failures(
     State(app): State<App>,

@@ -84,7 +84,7 @@ pub async fn list_views(
 
 /// Get a saved view
 ///
-/// One of the caller, or one that is shared.
+/// A view of the caller, or a shared one.
 #[utoipa::path(get, path = "/views/{id}", tag = "views", params(("id" = Uuid, Path)),
     responses((status = 200, body = SavedView)))]
 pub async fn get_view(
@@ -114,7 +114,7 @@ pub async fn patch_view(
 ///
 /// An admin deletes a shared view of somebody else with a `reason`, as a parameter or in the body.
 #[utoipa::path(delete, path = "/views/{id}", tag = "views", params(("id" = Uuid, Path), ReasonParameter),
-    request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Deleted")))]
 pub async fn delete_view(
     State(app): State<App>,
     Writer(caller): Writer,

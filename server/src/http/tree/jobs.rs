@@ -129,9 +129,9 @@ impl JobList {
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters; some types require it"),
            ("traceparent" = Option<String>, Header, description = "W3C Trace Context; an invalid one is ignored")),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
-              (status = 202, description = "The same request has made it; it is not complete", body = Job),
-              (status = 200, description = "The same request has made it; it is complete", body = Job),
-              (status = 410, description = "The same request has made it; it was removed",
+              (status = 202, description = "Created by an earlier request; the tree is not complete", body = Job),
+              (status = 200, description = "Created by an earlier request; the tree is complete", body = Job),
+              (status = 410, description = "Created by an earlier request; the tree was removed",
                body = Problem, content_type = "application/problem+json")))]
 pub async fn create_job(
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub async fn create_job(
     params(("id" = Uuid, Path),
            ("traceparent" = Option<String>, Header, description = "W3C Trace Context; an invalid one is ignored")),
     responses((status = 201, description = "A new tree", body = Job, headers(("Location" = String), ("ETag" = String))),
-              (status = 200, description = "The same request has made it", body = Job)))]
+              (status = 200, description = "Created by an earlier request", body = Job)))]
 pub async fn put_job(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -198,7 +198,7 @@ async fn created_response(app: &App, (created, tree): (CreationOutcome, Option<B
 /// Newest first, without children. Callers see their own jobs, staff see all. Counts of trees may be a second old.
 #[utoipa::path(get, path = "/jobs", tag = "jobs",
     params(JobList, ("metadata.name" = Option<String>, Query,
-        description = "`metadata.<name>`: jobs whose metadata has this value under `<name>`; what is not text, as JSON")),
+        description = "`metadata.<name>`: jobs whose metadata has this value under `<name>`; non-text values as JSON")),
     responses((status = 200, body = Page<Job>)))]
 pub async fn list_jobs(
     State(app): State<App>,
@@ -219,7 +219,7 @@ pub async fn list_jobs(
 pub struct JobReading {
     /// `false`: omits the jobs below it
     children: Option<bool>,
-    /// Waits until the job is newer than `If-None-Match` (without it: than now), 0 to 30 seconds
+    /// Seconds to wait until the job is newer than `If-None-Match` (without it: than now), 0 to 30
     wait_seconds: Option<u64>,
 }
 
@@ -228,9 +228,9 @@ pub struct JobReading {
 /// Any job of a tree can be read with everything below it. With `If-None-Match` an unchanged job is 304; with
 /// `wait_seconds` the response waits for a change.
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs",
-    params(("id" = Uuid, Path), JobReading, ("If-None-Match" = Option<String>, Header, description = "An ETag")),
+    params(("id" = Uuid, Path), JobReading, ("If-None-Match" = Option<String>, Header, description = "Earlier ETag")),
     responses((status = 200, body = Job, headers(("ETag" = String))),
-              (status = 304, description = "It still has the version of `If-None-Match`")))]
+              (status = 304, description = "The job still has the version of `If-None-Match`")))]
 pub async fn get_job(
     State(app): State<App>,
     Reader(caller): Reader,

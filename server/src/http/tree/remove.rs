@@ -10,9 +10,9 @@ use crate::{App, http::error::Result};
 
 /// Delete a complete tree
 ///
-/// It is 410 from then on. Owners delete their own complete trees, admins any. The audit log keeps the reason.
+/// The tree is 410 from then on. Owners delete their own complete trees, admins any. The audit log keeps the reason.
 #[utoipa::path(delete, path = "/jobs/{id}", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
-    request_body = Option<ReasonBody>, responses((status = 204, description = "It is gone")))]
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Deleted")))]
 pub async fn delete_job(
     State(app): State<App>,
     Writer(caller): Writer,

@@ -40,9 +40,9 @@ impl JobText {
 
 /// Create a schedule
 ///
-/// Each tick of the cron expression creates one tree from `job`, with the current rights of this credential; for a person,
-/// of the account. `job` is checked as `POST /jobs` would. A time that daylight saving skips runs at the first moment after
-/// the gap; a time that occurs twice runs once. An expression with `*` as its hour counts elapsed time.
+/// Each tick of the cron expression creates one tree from `job`, with the current rights of this credential; for a
+/// person, of the account. `job` is validated as by `POST /jobs`. A time that daylight saving skips runs at the first
+/// moment after the gap; a time that occurs twice runs once. An expression with `*` as its hour counts elapsed time.
 #[utoipa::path(post, path = "/schedules", tag = "schedules", request_body = NewSchedule,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters")),
     responses((status = 201, body = Schedule)))]
@@ -122,9 +122,9 @@ pub async fn patch_schedule(
 
 /// Delete a schedule
 ///
-/// Its trees stay. Another owner's schedule requires a `reason`, as a parameter or in the body.
+/// Its trees are kept. Another owner's schedule requires a `reason`, as a parameter or in the body.
 #[utoipa::path(delete, path = "/schedules/{id}", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
-    request_body = Option<ReasonBody>, responses((status = 204, description = "Gone")))]
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Deleted")))]
 pub async fn delete_schedule(
     State(app): State<App>,
     Writer(caller): Writer,
@@ -137,8 +137,8 @@ pub async fn delete_schedule(
 
 /// Run a schedule now
 ///
-/// Creates a tree at once, whatever `overlap` says and also while paused. Its id is `last_run.job_id`. Another owner's
-/// schedule requires a `reason`.
+/// Creates a tree at once, regardless of `overlap` and also while paused. The id of the tree is `last_run.job_id`.
+/// Another owner's schedule requires a `reason`.
 #[utoipa::path(post, path = "/schedules/{id}/run", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
 pub async fn run_schedule(
@@ -153,8 +153,8 @@ pub async fn run_schedule(
 
 /// Pause a schedule
 ///
-/// It has no ticks until it is resumed, and none of them is made up for. Repeating the call has no effect. Another owner's
-/// schedule requires a `reason`.
+/// The schedule has no ticks until it is resumed, and missed ones are not caught up. Repeating the call has no effect.
+/// Another owner's schedule requires a `reason`.
 #[utoipa::path(post, path = "/schedules/{id}/pause", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
 pub async fn pause_schedule(
@@ -168,7 +168,7 @@ pub async fn pause_schedule(
 
 /// Resume a schedule
 ///
-/// Its next tick is the first one from now on. Repeating the call has no effect. Another owner's schedule requires a
+/// The next tick is the first one from now on. Repeating the call has no effect. Another owner's schedule requires a
 /// `reason`.
 #[utoipa::path(post, path = "/schedules/{id}/resume", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]

@@ -81,9 +81,9 @@ pub async fn list_all_shares(
 
 /// Revoke a share link
 ///
-/// The link opens nothing anymore, and pages opened with it stop. Repeating the call has no effect.
+/// The link no longer works, and pages that were opened with it stop updating. Repeating the call has no effect.
 #[utoipa::path(delete, path = "/shares/{id}", tag = "jobs", params(("id" = Uuid, Path), ReasonParameter),
-    request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or was so before")))]
+    request_body = Option<ReasonBody>, responses((status = 204, description = "Revoked, or it was already revoked")))]
 pub async fn delete_share(
     State(app): State<App>,
     Writer(caller): Writer,
