@@ -8,9 +8,10 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::{
     paths,
@@ -69,9 +70,15 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
         server.named_to(Command::new(rust_target()?.join("debug").join("generated-client"))),
     )?;
     drop(server);
-    let rabbit = step::time("start a private RabbitMQ", Rabbit::start)?;
-    python_sdk(postgres, &rabbit, &python)?;
-    typescript_sdk(postgres, &rabbit)
+    let [for_python, for_typescript] = step::time("start a private RabbitMQ for each SDK", || {
+        Ok([Rabbit::start("python")?, Rabbit::start("typescript")?])
+    })?;
+    // At the same time, because their tests wait more than they compute.
+    thread::scope(|scope| {
+        let of_python = scope.spawn(|| python_sdk(postgres, &for_python, &python));
+        typescript_sdk(postgres, &for_typescript)?;
+        of_python.join().map_err(|_| anyhow!("the checks of sdk/python panicked"))?
+    })
 }
 
 /// Checks sdk/typescript: generated types, compiled and published files, and scenarios and examples against a server of its own.

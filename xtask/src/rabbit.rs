@@ -27,8 +27,9 @@ pub(crate) struct Rabbit {
 }
 
 impl Rabbit {
-    pub(crate) fn start() -> Result<Self> {
-        let folder = paths::target()?.join("clients-rabbitmq");
+    /// Starts a node with its data in `rabbitmq-<name>` of the target folder.
+    pub(crate) fn start(name: &str) -> Result<Self> {
+        let folder = paths::target()?.join(format!("rabbitmq-{name}"));
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
