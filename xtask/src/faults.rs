@@ -4,16 +4,13 @@
 
 mod old_server; // the server of an earlier revision
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::process::Command;
 
 use anyhow::Result;
 use clap::Subcommand;
 
 use crate::{
-    paths, programs,
+    paths,
     setup::{self, Need},
     step::{self, cargo},
 };
@@ -90,41 +87,22 @@ const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,
 /// Runs the faults of every build; the table stays unchanged. Build machines are shared: being too slow twice is only
 /// reported; a broken promise fails the build.
 pub(crate) fn quick() -> Result<()> {
-    let programs = build_quickly()?;
-    play(&programs, "quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
+    run_faults("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
 }
 
 fn run_faults(length: &str, more: &[String]) -> Result<()> {
     // Together, so that the server is compiled once.
-    let mut build = cargo(["build", "--release", "--package", "faults", "--package", "server"]);
-    build.args(FAILPOINTS);
-    step::run(BUILD, build)?;
-    play(&paths::target()?.join("release"), length, more)
-}
-
-const BUILD: &str = "build a server that can crash, and the faults";
-const FAILPOINTS: [&str; 2] = ["--features", "server/failpoints"];
-
-/// Builds the programs of the faults from the dependencies of the tests, which have been built, and returns their
-/// folder. Only the crates that the faults load are optimized: the release build takes three times as long.
-fn build_quickly() -> Result<PathBuf> {
-    // With a test: otherwise the dependencies would have fewer features, and would be built again.
-    let mut build = cargo(["build", "--bins", "--test", "architecture"]);
-    build.args(programs::WORKSPACE).args(FAILPOINTS);
-    for name in ["engine", "server", "faults"] {
-        build.arg("--config").arg(format!("profile.dev.package.{name}.opt-level=1"));
-    }
-    step::run(BUILD, build)?;
-    Ok(paths::target()?.join("debug"))
-}
-
-fn play(programs: &Path, length: &str, more: &[String]) -> Result<()> {
+    let parts = ["--package", "faults", "--package", "server", "--features", "server/failpoints"];
+    let mut build = cargo(["build", "--release"]);
+    build.args(parts);
+    step::run("build a server that can crash, and the faults", build)?;
+    let target = paths::target()?.join("release");
     // The next ordinary build replaces the program; this copy stays.
-    let server = programs.join("treeline-server-failpoints");
-    std::fs::copy(programs.join("treeline-server"), &server)?;
+    let server = target.join("treeline-server-failpoints");
+    std::fs::copy(target.join("treeline-server"), &server)?;
     // A build leaves gigabytes to write, and commits would wait behind them for longer than a lease.
     step::run("write the build to disk", Command::new("sync"))?;
-    let mut faults = Command::new(programs.join("faults"));
+    let mut faults = Command::new(target.join("faults"));
     faults.arg(length).arg("--server").arg(server).args(more);
     step::show("play", faults)
 }
