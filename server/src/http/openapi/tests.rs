@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{bounds, examples, names};
 
 fn document() -> Value {
-    serde_json::from_str(&crate::http::openapi_document(false)).expect("JSON")
+    serde_json::from_str(crate::http::openapi_document(false)).expect("JSON")
 }
 
 /// Operations of a document, with their paths.
@@ -51,7 +51,7 @@ fn every_operation_is_refused_somehow() {
 #[test]
 fn every_operation_says_how_it_is_refused_under_load() {
     for is_older in [false, true] {
-        let document: Value = serde_json::from_str(&crate::http::openapi_document(is_older)).expect("JSON");
+        let document: Value = serde_json::from_str(crate::http::openapi_document(is_older)).expect("JSON");
         let mut uploads = 0;
         for (path, operation) in operations(&document) {
             for (status, code) in [("429", "too_many_requests"), ("503", "busy")] {
@@ -184,7 +184,7 @@ fn examples_are_what_their_schemas_describe() {
 
 #[test]
 fn the_older_document_has_the_older_words_only() {
-    let older: Value = serde_json::from_str(&crate::http::openapi_document(true)).expect("JSON");
+    let older: Value = serde_json::from_str(crate::http::openapi_document(true)).expect("JSON");
     assert_eq!(older["openapi"], "3.0.3");
     let mut faults = Vec::new();
     newer_words(&older["components"]["schemas"], "", &mut faults);

@@ -115,7 +115,7 @@ async fn receive(
 
 /// API document as served.
 static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(&server::http::openapi_document(false)).expect("JSON"));
+    LazyLock::new(|| serde_json::from_str(server::http::openapi_document(false)).expect("JSON"));
 
 /// Built once: each holds all schemas of the document, which takes a while.
 static VALIDATORS: LazyLock<HashMap<&str, Validator>> = LazyLock::new(|| {
