@@ -13,11 +13,13 @@
       return null;
     }
   };
-  if (off) {
+  off?.addEventListener("change", () => stored(off.checked ? "off" : "on"));
+  const show = () => {
+    if (!dialog || dialog.open) return;
+    // Read here, because the first access to the storage takes milliseconds.
     off.checked = stored() === "off";
-    off.addEventListener("change", () => stored(off.checked ? "off" : "on"));
-  }
-  const show = () => dialog && !dialog.open && dialog.showModal();
+    dialog.showModal();
+  };
   document.getElementById("keys-link")?.addEventListener("click", (event) => {
     if (!dialog || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

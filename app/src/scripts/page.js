@@ -81,8 +81,12 @@
       if (node && node.data !== text) node.data = text;
     }
   };
-  // In its own task: the first formatter loads the reader's locale.
+  // In their own tasks: the first formatter loads the reader's locale, and the task of this script also draws the page.
   setTimeout(writeTimes);
+  // The server writes the times of the next page with it.
+  setTimeout(() => {
+    document.cookie = `treeline_offset=${-new Date().getTimezoneOffset()}; Path=/; SameSite=Lax; Max-Age=31536000`;
+  });
   // The full date is set as the title on hover, and on focus for keyboard users.
   for (const kind of ["pointerover", "focusin"]) {
     document.addEventListener(kind, ({ target }) => {
@@ -107,8 +111,6 @@
     here.searchParams.delete("did");
     history.replaceState(history.state, "", here);
   }
-
-  document.cookie = `treeline_offset=${-new Date().getTimezoneOffset()}; Path=/; SameSite=Lax; Max-Age=31536000`;
 
   // Updates the page in place to a newer rendering. Unchanged elements are not replaced, so focus, scroll position,
   // typed text, selection and open details stay. Children are matched by id or `data-key`.

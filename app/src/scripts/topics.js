@@ -138,5 +138,6 @@
   });
   addEventListener("pagehide", stop);
   addEventListener("pageshow", start);
-  start();
+  // In its own task: this one also draws the page.
+  setTimeout(start);
 })();
