@@ -54,7 +54,7 @@ codes! {
     StepUpRequired = "step_up_required", 403, "Confirm that it is you";
     NotFound = "not_found", 404, "Not found";
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
-    Duplicate = "duplicate", 409, "It exists already";
+    Duplicate = "duplicate", 409, "Already exists";
     IdInUse = "id_in_use", 409, "The id is in use";
     JobSealed = "job_sealed", 409, "The job is sealed";
     JobIsFed = "job_is_fed", 409, "The job is fed by its parent";
@@ -65,50 +65,50 @@ codes! {
     Superseded = "superseded", 409, "The tree is superseded by a newer one";
     /// Carries `item_state` and `ended_as`.
     AssignmentClosed = "assignment_closed", 409, "The assignment is closed";
-    AlreadyStarted = "already_started", 409, "The work has started";
-    StepBehind = "step_behind", 409, "The step lies behind the last one";
+    AlreadyStarted = "already_started", 409, "The work has already started";
+    StepBehind = "step_behind", 409, "The step comes before the current one";
     ItemExpired = "item_expired", 409, "The item has expired";
-    ItemFinal = "item_final", 409, "The item is final already";
-    ItemNotFinal = "item_not_final", 409, "The item is not final";
+    ItemFinal = "item_final", 409, "The item is already in a final state";
+    ItemNotFinal = "item_not_final", 409, "The item is not in a final state";
     /// Carries `item_state`.
-    NotWaiting = "not_waiting", 409, "The item does not wait for an event";
-    OtherEvent = "other_event", 409, "The item waits for another event";
+    NotWaiting = "not_waiting", 409, "The item is not waiting for an event";
+    OtherEvent = "other_event", 409, "The item is waiting for another event";
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
     /// A delivery; carries the `id` of the newest one of its tree where it is superseded.
     NotResendable = "not_resendable", 409, "The callback cannot be sent again";
-    /// Of the server's process, which was started without the allocator's samples.
+    /// The server was started without heap sampling.
     ProfilingOff = "profiling_off", 409, "Heap profiles are off";
-    OperationOver = "operation_over", 409, "The operation is over";
+    OperationOver = "operation_over", 409, "The operation has ended";
     JobTypeInUse = "job_type_in_use", 409, "Jobs use this type";
-    LastAdmin = "last_admin", 409, "Somebody must be able to administer";
-    LastSignInMethod = "last_sign_in_method", 409, "It is the last way to sign in";
-    UserDisabled = "user_disabled", 409, "The person is disabled";
-    /// Of a file that comes a piece at a time; the header `Upload-Offset` says the right one.
-    WrongOffset = "wrong_offset", 409, "The file does not end there";
+    LastAdmin = "last_admin", 409, "At least one admin is required";
+    LastSignInMethod = "last_sign_in_method", 409, "The last sign-in method cannot be removed";
+    UserDisabled = "user_disabled", 409, "The account is disabled";
+    /// A resumable upload; the header `Upload-Offset` has the right offset.
+    WrongOffset = "wrong_offset", 409, "The offset is not the end of the file";
     UploadInUse = "upload_in_use", 409, "A job uses this upload";
     JobRemoved = "job_removed", 410, "The job was removed";
     LinkUsed = "link_used", 410, "The link was used or has expired";
-    PreconditionFailed = "precondition_failed", 412, "The version is not the newest";
+    PreconditionFailed = "precondition_failed", 412, "There is a newer version";
     TooLarge = "too_large", 413, "Too large";
     UnsupportedMediaType = "unsupported_media_type", 415, "Unsupported media type";
-    /// Of a file; the header `Content-Range` says how long it is.
+    /// A download; the header `Content-Range` has the length of the file.
     RangeNotSatisfiable = "range_not_satisfiable", 416, "The file has no such range";
-    Misdirected = "misdirected", 421, "Not the name of this server";
+    Misdirected = "misdirected", 421, "The host name is not one of this server's";
     InvalidBody = "invalid_body", 422, "The body is not valid";
     UnknownJobType = "unknown_job_type", 422, "No such job type";
     UnknownStep = "unknown_step", 422, "The job type declares no such step";
-    Cycle = "cycle", 422, "The jobs wait for each other in a circle";
+    Cycle = "cycle", 422, "The jobs depend on each other in a cycle";
     IdempotencyKeyReused = "idempotency_key_reused", 422, "The Idempotency-Key was used with another body";
     ReasonRequired = "reason_required", 422, "A reason is required";
     UrlNotAllowed = "url_not_allowed", 422, "The URL is not allowed";
     NoRows = "no_rows", 422, "The file has no data rows";
     BadHeader = "bad_header", 422, "The header of the file is not valid";
-    /// Of an import: the type requires columns that the mapping does not fill.
+    /// An import; the type requires columns that the mapping does not fill.
     MappingIncomplete = "mapping_incomplete", 422, "Required columns are missing";
     SchemaTooComplex = "schema_too_complex", 422, "The schema is too complex";
     TooManyRequests = "too_many_requests", 429, "Too many requests";
     QuotaExceeded = "quota_exceeded", 429, "A quota is exceeded";
-    Internal = "internal", 500, "Something broke on our side";
+    Internal = "internal", 500, "Something went wrong on the server";
     Busy = "busy", 503, "The server is busy";
     DatabaseUnavailable = "database_unavailable", 503, "The database is unavailable";
     ShuttingDown = "shutting_down", 503, "The server is shutting down";

@@ -64,15 +64,17 @@ impl BulkTarget {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum BulkState {
-    /// Its members are being found; `total` still grows.
+    /// The server is still searching for items; `total` grows.
     Counting,
-    /// A dry run that is through: `total` is exact, nothing was done.
+    /// A dry run has ended: `total` is exact, and nothing was changed.
     Ready,
+    /// The action is applied to one item after another.
     Running,
-    /// Every member was counted once.
+    /// Each item was counted once, as changed or as skipped.
     Completed,
-    /// Nothing more is done; what it held is being given back.
+    /// The operation changes no more items, and releases those it has reserved.
     Cancelling,
+    /// The operation was stopped; the items it had already changed stay changed.
     Cancelled,
 }
 

@@ -17,15 +17,15 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum DeliveryState {
-    /// It is tried, or will be.
+    /// The message waits for its first or next try.
     Pending,
-    /// The receiver took it: a 2xx.
+    /// The receiver answered with a 2xx status.
     Delivered,
-    /// The receiver wants no more of it: a 410.
+    /// The receiver answered with 410: it wants no more messages.
     Failed,
-    /// It was tried for as long as it is tried, or the tree names no receiver anymore.
+    /// All tries failed, or the tree has no receiver anymore.
     Abandoned,
-    /// The tree was complete once more, or the alert was over, before it arrived.
+    /// A newer message replaced it: the tree completed again, or the alert ended, before it was delivered.
     Superseded,
 }
 

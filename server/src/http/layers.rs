@@ -226,7 +226,7 @@ pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!(panic = message, "handler panicked");
     problem_response(&Problem::new(
         Code::Internal,
-        "Something broke on our side. It was logged under this request's id.",
+        "Something went wrong on the server. Try again; if it keeps happening, send the request ID to an admin.",
     ))
 }
 
