@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from . import types as t
 from ._changes import Changes
@@ -23,6 +23,8 @@ from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
 
 log = logging.getLogger("treeline.worker")
+
+Answer = TypeVar("Answer")
 
 #: Seconds that a claim waits at the server for work.
 CLAIM_WAIT = 20
@@ -457,50 +459,45 @@ class Worker:
             self.summary.lost += 1
         self._forget(ending["assignment_id"])
 
-    async def _wait(self, ending: dict[str, Any]) -> None:
+    async def _until_answered(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Sends until the server answers, however long it is away. Raises the error of a refusal."""
         failures = 0
         while True:
             try:
-                await self.client.wait_for_event(ending["assignment_id"], **ending["wait"])
-                self.summary.released += 1
-                break
-            except (ConnectionFailed, ApiError, ValueError, TypeError) as error:
-                if is_transient(error):
-                    failures += 1
-                    log.warning("%s", error)
-                    await asyncio.sleep(backoff(failures))
-                    continue
-                if isinstance(error, ApiError) and error.status in (404, 409, 410):
-                    log.warning("assignment %s was over: %s", ending["assignment_id"], error)
-                    self.summary.lost += 1
-                    break
+                return await send()
+            except (ConnectionFailed, ApiError) as error:
+                if not is_transient(error):
+                    raise
+                failures += 1
+                log.warning("%s", error)
+                await asyncio.sleep(backoff(failures))
+
+    async def _wait(self, ending: dict[str, Any]) -> None:
+        try:
+            await self._until_answered(lambda: self.client.wait_for_event(ending["assignment_id"], **ending["wait"]))
+            self.summary.released += 1
+        except (ApiError, ValueError, TypeError) as error:
+            if not (isinstance(error, ApiError) and error.status in (404, 409, 410)):
                 # A wait that the server does not take, such as one with a wrong form, fails the same way every time.
                 message = f"The wait was refused: {error}"[:1_000]
                 failed = {"assignment_id": ending["assignment_id"], "error": {"message": message}, "retryable": False}
                 await self._finish([failed])
                 return
+            log.warning("assignment %s was over: %s", ending["assignment_id"], error)
+            self.summary.lost += 1
         self._forget(ending["assignment_id"])
 
     async def _finish(self, endings: list[dict[str, Any]]) -> None:
-        failures = 0
-        while True:
-            try:
-                answers = await self.client.finish(endings)
-                break
-            except (ConnectionFailed, ApiError, ValueError, TypeError) as error:
-                if is_transient(error):
-                    # Not a refusal, however long it lasts: the result is sent until the server has it.
-                    failures += 1
-                    log.warning("%s", error)
-                    await asyncio.sleep(backoff(failures))
-                    continue
-                # One result that cannot be sent must not hold up the others.
-                if len(endings) > 1:
-                    for ending in endings:
-                        await self._finish([ending])
-                    return
-                await self._finish_refused(endings[0], str(error))
+        try:
+            answers = await self._until_answered(lambda: self.client.finish(endings))
+        except (ApiError, ValueError, TypeError) as error:
+            # One result that cannot be sent must not hold up the others.
+            if len(endings) > 1:
+                for ending in endings:
+                    await self._finish([ending])
                 return
+            await self._finish_refused(endings[0], str(error))
+            return
         for ending, answer in zip(endings, answers, strict=True):
             status = answer["status"]
             if is_transient_status(status):
