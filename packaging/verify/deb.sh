@@ -59,6 +59,29 @@ echo "deb: restarted in $(since "$began")"
 inside systemd-run --quiet --pipe --wait --uid=treeline --property=EnvironmentFile=/etc/default/treeline \
     treeline-server sign-in-link | grep -q /sign-in/ || fail "sign-in-link"
 inside systemctl stop treeline
+
+# The tutorial for developers as written, by a user with no compiler: docs/tutorials/developer.md.
+inside env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 curl >/dev/null 2>&1
+inside useradd --create-home newcomer
+awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$HERE/../../docs/tutorials/developer.md" \
+    >"$WORK/root/home/newcomer/tutorial.sh"
+began=$(seconds)
+cat >"$WORK/root/home/newcomer/walk.sh" <<'SH'
+set -eu
+export TREELINE_TOKEN=$(openssl rand -hex 32) TREELINE_URL=http://127.0.0.1:3000
+TREELINE_BOOTSTRAP_TOKEN=$TREELINE_TOKEN treeline-server >server.log 2>&1 &
+server=$!
+trap 'kill $server; wait $server || true' EXIT
+for _ in $(seq 300); do treeline-server health >/dev/null 2>&1 && break; sleep 0.1; done
+mkdir empty && cd empty
+. ../tutorial.sh
+SH
+! inside sh -c 'command -v cargo || command -v rustc || command -v cc' || fail "the clean root has a compiler"
+inside su - newcomer -c 'sh walk.sh' >"$WORK/tutorial.log" 2>&1 ||
+    { tail -30 "$WORK/tutorial.log"; inside tail -5 /home/newcomer/server.log; fail "the tutorial for developers"; }
+grep -q 'Hello, Margaret!' "$WORK/tutorial.log" || fail "the tutorial's result is missing"
+echo "deb: tutorial for developers walked in $(since "$began")"
+
 [ "$(inside systemctl show --property Result --value treeline)" = success ] || fail "the server did not stop well"
 if is_ready; then fail "health says ready although the server has stopped"; fi
 inside env DEBIAN_FRONTEND=noninteractive apt-get purge --yes --quiet=2 treeline >/dev/null 2>&1
