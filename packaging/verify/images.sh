@@ -11,9 +11,10 @@ remove_account() {
     wait_for 10 "the end of the account's processes" userdel --remove $USER_NAME
 }
 remove_account
-useradd --create-home --home-dir "$WORK/home" --shell /bin/sh $USER_NAME
-chmod 755 "$WORK"
-home=$WORK/home
+# Not below WORK: another account cannot enter the home of the one that builds.
+home=$(mktemp --directory /var/tmp/treeline-verify.XXXXXX)/home
+chmod 755 "${home%/home}"
+useradd --create-home --home-dir "$home" --shell /bin/sh $USER_NAME
 rootless() {
     runuser --user $USER_NAME -- env --chdir="$home" HOME="$home" XDG_RUNTIME_DIR="$home/run" "$@"
 }
@@ -24,6 +25,7 @@ finish() {
     podman rm --all --force --time 5 >/dev/null 2>&1 || true
     rootless podman --storage-driver vfs unshare rm -rf "$home/.local" "$home/run" >/dev/null 2>&1 || true
     remove_account
+    rm -rf "${home%/home}"
     exit $code
 }
 trap finish EXIT

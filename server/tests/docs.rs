@@ -104,6 +104,29 @@ fn book_has_every_page() {
     assert!(missing.is_empty(), "docs/SUMMARY.md does not list {missing:?}");
 }
 
+/// Bold words of a tutorial are what a reader looks for on a page.
+#[test]
+fn tutorials_name_buttons_as_the_pages_do() {
+    let mut pages = read(&root().join("app/languages/en.ftl"));
+    let mut folders = vec![root().join("app/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            match entry.path() {
+                path if path.is_dir() => folders.push(path),
+                path if path.extension().is_some_and(|extension| extension == "rs") => pages.push_str(&read(&path)),
+                _ => {}
+            }
+        }
+    }
+    let mut missing = Vec::new();
+    for path in documents(&root().join("docs/tutorials")) {
+        let text = prose(&read(&path)).join(" ");
+        let labels = text.split("**").skip(1).step_by(2).map(str::to_owned);
+        missing.extend(labels.filter(|label| !pages.contains(label.as_str())).map(|label| (path.clone(), label)));
+    }
+    assert!(missing.is_empty(), "no page has these words: {missing:?}");
+}
+
 #[test]
 fn release_guide_has_the_checklist_that_is_walked() {
     let program = read(&root().join("xtask/src/release.rs"));
