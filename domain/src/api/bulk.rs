@@ -64,17 +64,17 @@ impl BulkTarget {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum BulkState {
-    /// The server is still searching for items; `total` grows.
+    /// The server is still searching for items or jobs; `total` grows.
     Counting,
     /// A dry run has ended: `total` is exact, and nothing was changed.
     Ready,
-    /// The action is applied to one item after another.
+    /// The action is applied to one item or job after another.
     Running,
-    /// Each item was counted once, as changed or as skipped.
+    /// Each item or job was counted once, as changed or as skipped.
     Completed,
-    /// The operation changes no more items, and releases those it has reserved.
+    /// The operation changes nothing more, and releases what it has reserved.
     Cancelling,
-    /// The operation was stopped; the items it had already changed stay changed.
+    /// The operation was stopped; what it had already changed stays changed.
     Cancelled,
 }
 
