@@ -16,6 +16,7 @@ const OPEN = {
 export async function dress(pages, site) {
   await cp(path.join(site, 'fonts'), path.join(pages, 'style', 'fonts'), { recursive: true });
   await cp(path.join(site, 'treeline.css'), path.join(pages, 'style', 'main.css'));
+  for (const name of ['imports.css', 'documentation.css']) await cp(path.join(site, name), path.join(pages, 'style', name));
   return new Set(await readdir(pages));
 }
 

@@ -10,7 +10,7 @@ use hydration_context::SsrSharedContext;
 use leptos::{prelude::*, tachys::view::RenderHtml};
 
 use crate::{
-    components::{logo, sprite::SPRITE, text_area::escaped, timestamp::Clock},
+    components::{logo, sprite, text_area::escaped, timestamp::Clock},
     frame::{Frame, NavSection, Page, Theme},
     pages::shortcuts,
     shell,
@@ -28,11 +28,13 @@ pub fn html(frame: &Frame, page: impl FnOnce() -> Page) -> String {
 
 /// Renders a page into its document, as text, in the reader's language.
 pub fn document_text(frame: &Frame, page: impl FnOnce() -> Page) -> String {
-    speaking(frame.speech, || document(frame, page).to_html())
+    let (view, is_live) = speaking(frame.speech, || document(frame, page));
+    sprite::fill(&view, is_live)
 }
 
-/// Renders a page into its document. `page` runs inside the reactive owner that the views need.
-fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
+/// Renders a page into its document without icons, and returns whether it has islands. `page` runs inside the reactive
+/// owner that the views need.
+fn document(frame: &Frame, page: impl FnOnce() -> Page) -> (String, bool) {
     if let Some(shared) = Owner::current_shared_context() {
         // Only islands are hydrated, as with Leptos's own boot script.
         shared.set_is_hydrating(false);
@@ -40,7 +42,7 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
     provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
     let Page { title, nav_section, content, is_live } = page();
     let speech = frame.speech;
-    view! {
+    let document = view! {
         <!DOCTYPE html>
         <html
             lang=speech.notation.tag.clone()
@@ -51,9 +53,9 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
             data-offset=frame.offset_minutes.map(|minutes| minutes.to_string())
             data-islands=is_live.then_some("loading")
         >
-            {head(frame, &title)}
+            {head(frame, nav_section, &title)}
             <body>
-                <div inner_html=SPRITE></div>
+                <div inner_html=sprite::PLACE></div>
                 <a class="skip" href="#main">
                     {t!("shell-skip")}
                 </a>
@@ -61,8 +63,8 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> AnyView {
                 {is_live.then(|| boot(frame))}
             </body>
         </html>
-    }
-    .into_any()
+    };
+    (document.to_html(), is_live)
 }
 
 /// Page in the shell of the signed-in person, or standalone between two plain lines.
@@ -105,8 +107,13 @@ fn page_frame(frame: &Frame, nav_section: NavSection, content: AnyView) -> AnyVi
     .into_any()
 }
 
-fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
+fn head(frame: &Frame, nav_section: NavSection, title: &str) -> impl IntoView + use<> {
     let assets = frame.assets.clone();
+    let section_style = match nav_section {
+        NavSection::Imports => Some(assets.imports_style),
+        NavSection::Documentation => Some(assets.documentation_style),
+        _ => None,
+    };
     view! {
         <head>
             <meta charset="utf-8" />
@@ -116,6 +123,7 @@ fn head(frame: &Frame, title: &str) -> impl IntoView + use<> {
             <link rel="icon" href=logo::icon_address() />
             <link rel="preload" href=assets.font r#as="font" r#type="font/woff2" crossorigin="anonymous" />
             <link rel="stylesheet" href=assets.style />
+            {section_style.map(|style| view! { <link rel="stylesheet" href=style /> })}
             <script defer nonce=frame.nonce.clone() src=assets.page_script></script>
             {frame
                 .refresh_seconds

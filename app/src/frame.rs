@@ -14,6 +14,10 @@ pub struct Assets {
     pub script: String,
     pub wasm: String,
     pub style: String,
+    /// Style of the pages of imports, beside `style`.
+    pub imports_style: String,
+    /// Style of the documentation and the API reference, beside `style`.
+    pub documentation_style: String,
     /// The sans font, fetched early because every page needs it.
     pub font: String,
 }
@@ -110,6 +114,8 @@ pub enum NavSection {
     Account,
     Webhooks,
     Schedules,
+    /// Documentation and API reference.
+    Documentation,
     /// The page that has all links, for phones.
     Menu,
     /// Sign-in and error pages: outside the shell if nobody is signed in.

@@ -4,7 +4,7 @@
 //! cargo run -p app --features ssr --example gallery -- DIRECTORY
 //! ```
 //!
-//! The pages link to `style/main.css` beside them, and start no WASM.
+//! The pages link to the style sheets in `style` beside them, and start no WASM.
 
 mod accounts; // people, services, the log
 mod callbacks; // who is told that a tree is complete
@@ -63,6 +63,8 @@ fn frame(theme: Theme) -> Frame {
             script: "none.js".to_owned(),
             wasm: "none.wasm".to_owned(),
             style: "style/main.css".to_owned(),
+            imports_style: "style/imports.css".to_owned(),
+            documentation_style: "style/documentation.css".to_owned(),
             font: "style/fonts/sans.woff2".to_owned(),
         },
         theme,

@@ -178,6 +178,8 @@
       const answer = await fetch(asked.url, { ...asked.init, headers: { Accept: "text/html" } });
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      // The new sections may have icons that this page had none of.
+      for (const icon of fresh.querySelectorAll("symbol")) if (!document.getElementById(icon.id)) document.querySelector(".sprite defs").append(icon);
       for (const old of asked.within.querySelectorAll(sections)) {
         const replacement = fresh.getElementById(old.id);
         // Selected rows stay as they are until an action is taken.

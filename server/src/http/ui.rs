@@ -182,6 +182,8 @@ impl Visit {
                 wasm: assets::url("treeline_bg.wasm"),
                 page_script: assets::url("page.js"),
                 style: assets::url("treeline.css"),
+                imports_style: assets::url("imports.css"),
+                documentation_style: assets::url("documentation.css"),
                 font: assets::url("fonts/sans.woff2"),
             },
             theme: self.theme,

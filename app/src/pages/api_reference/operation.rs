@@ -53,7 +53,7 @@ pub fn operation_page(reference: &Reference, operation: &Operation, tried: &Try)
         </div>
     }
     .into_any();
-    Page { title: operation.summary.clone(), nav_section: NavSection::Elsewhere, content, is_live: false }
+    Page { title: operation.summary.clone(), nav_section: NavSection::Documentation, content, is_live: false }
 }
 
 /// Links to the parts of the page, where they are below each other.
