@@ -58,7 +58,7 @@ async fn restored_page_reloads_and_sign_out_clears_file_names() {
     let page = admin.get("/imports").await.text;
     let address = page.split('"').find(|part| part.ends_with("/page.js")).expect("the page's script");
     let script = admin.get(address).await.text;
-    assert!(script.contains("event.persisted ? location.reload()"));
+    assert!(script.contains(".persisted?location.reload()"));
     assert!(script.contains("getElementById(\"sign-out\")") && script.contains("treeline-upload "));
     server.stop().await;
 }
