@@ -14,35 +14,41 @@ pub(crate) const PLACE: &str =
 /// Icons that only islands draw, beside the shapes of states.
 const OF_ISLANDS: [&str; 6] = ["cancelled", "chevron-down", "file-text", "file-up", "pause", "upload"];
 
-/// The sprite in parts: what comes before the icons, each icon by name, and what comes after them.
-static PARTS: LazyLock<(&str, Vec<(&str, &str)>, &str)> = LazyLock::new(|| {
+/// Sprite in parts.
+struct Parts {
+    before_icons: &'static str,
+    /// Symbols by the names of their icons.
+    icons: Vec<(&'static str, &'static str)>,
+    after_icons: &'static str,
+}
+
+static PARTS: LazyLock<Parts> = LazyLock::new(|| {
     let symbols_end = SPRITE.rfind("</symbol>").map_or(0, |at| at + "</symbol>".len());
-    let (symbols, rest) = SPRITE.split_at(symbols_end);
+    let (symbols, after_icons) = SPRITE.split_at(symbols_end);
     let starts: Vec<usize> = symbols.match_indices(SYMBOL).map(|(at, _)| at).chain([symbols_end]).collect();
     let icons = starts.windows(2).map(|pair| {
         let symbol = symbols[pair[0]..pair[1]].trim_end();
         (name_at(&symbol[SYMBOL.len()..]), symbol)
     });
-    (&symbols[..starts[0]], icons.collect(), rest)
+    Parts { before_icons: &symbols[..starts[0]], icons: icons.collect(), after_icons }
 });
 
 /// Puts the shapes into a rendered document, in `PLACE`.
 pub(crate) fn fill(document: &str, has_islands: bool) -> String {
     let Some((before, after)) = document.split_once(PLACE) else { return document.to_owned() };
     let used: Vec<&str> = after.match_indices(USE).map(|(at, _)| name_at(&after[at + USE.len()..])).collect();
-    let (head, icons, rest) = &*PARTS;
-    let drawn = |name: &str, symbol: &str| {
+    let is_needed = |name: &str, symbol: &str| {
         used.contains(&name) || has_islands && (is_state(symbol) || OF_ISLANDS.contains(&name))
     };
     let mut filled = String::with_capacity(document.len() + SPRITE.len());
     filled.push_str(before);
-    filled.push_str(head);
-    for (name, symbol) in icons {
-        if drawn(name, symbol) {
+    filled.push_str(PARTS.before_icons);
+    for (name, symbol) in &PARTS.icons {
+        if is_needed(name, symbol) {
             filled.push_str(symbol);
         }
     }
-    filled.push_str(rest);
+    filled.push_str(PARTS.after_icons);
     filled.push_str(after);
     filled
 }
@@ -73,7 +79,7 @@ mod tests {
         for name in ["succeeded", "waiting_for_event", "x"].iter().chain(&OF_ISLANDS) {
             assert!(live.contains(&(*name).to_owned()), "{name}: {live:?}");
         }
-        assert!(live.len() < PARTS.1.len(), "{live:?}");
+        assert!(live.len() < PARTS.icons.len(), "{live:?}");
     }
 
     #[test]
@@ -91,7 +97,7 @@ mod tests {
             let text = std::fs::read_to_string(&file).expect("a source");
             for (at, call) in text.match_indices("icon(\"") {
                 let name = name_at(&text[at + call.len()..]);
-                let symbol = PARTS.1.iter().find(|(icon, _)| *icon == name).map(|(_, symbol)| symbol);
+                let symbol = PARTS.icons.iter().find(|(icon, _)| *icon == name).map(|(_, symbol)| symbol);
                 assert!(
                     OF_ISLANDS.contains(&name) || symbol.is_some_and(|symbol| is_state(symbol)),
                     "{name} in {}",
