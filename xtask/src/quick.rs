@@ -34,9 +34,12 @@ pub(crate) fn run() -> Result<()> {
     }
     for name in CRATES.into_iter().filter(|name| changed.contains(*name)) {
         let mut tests = cargo(["test", "--package", name, "--quiet", "--lib"]);
-        if name == "client" {
-            tests.arg("--bins");
-        }
+        match name {
+            // Texts of pages come from the server's half of the crate.
+            "app" => tests.args(["--features", "ssr"]),
+            "client" => tests.arg("--bins"),
+            _ => &mut tests,
+        };
         tests.env_remove("DATABASE_URL");
         step::run(&format!("unit tests of {name}"), tests)?;
     }
