@@ -26,7 +26,8 @@ pub mod panel;
 pub mod saved_views;
 #[cfg(feature = "ssr")]
 pub mod selection;
-pub mod sprite;
+#[cfg(feature = "ssr")]
+pub(crate) mod sprite;
 pub mod state;
 #[cfg(feature = "ssr")]
 pub mod table;
