@@ -1,8 +1,8 @@
 //! Site: the frontend as a folder of files, each also compressed.
 //!
-//! `frontend` → wasm32 → wasm-bindgen → wasm-opt, the combined scripts and style sheets, the fonts; then `.br` and `.gz` of each,
-//! and `hash`, the fingerprint of all files. The server embeds the folder in its binary, so it is replaced only if
-//! something has changed.
+//! `frontend` → wasm32 → wasm-bindgen → wasm-opt, the combined scripts and style sheets, the fonts; then `.br` and `.gz`
+//! of each, and `hash`, the fingerprint of all files. The server embeds the folder in its binary, so it is replaced only
+//! if something has changed.
 
 use std::{
     io::Write,
