@@ -277,10 +277,15 @@ export async function screenshot(page, name) {
 
 const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** Fails if an icon has no shape. */
+export async function iconsAreThere(page) {
+  const missing = await page.locator('use').evaluateAll((all) => all.map((it) => it.getAttribute('href')).filter((href) => !document.getElementById(href.slice(1))));
+  assert.deepEqual(missing, [], `icons without a shape at ${page.url()}`);
+}
+
 /** Fails if axe finds a violation of WCAG 2.2 AA, or an icon has no shape. */
 export async function accessible(page) {
-  const shapeless = await page.locator('use').evaluateAll((all) => all.map((it) => it.getAttribute('href')).filter((href) => !document.getElementById(href.slice(1))));
-  assert.deepEqual(shapeless, [], `icons without a shape at ${page.url()}`);
+  await iconsAreThere(page);
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(await axe);
   const violations = await page.evaluate(async () => {
     // Fixed bars cover content that scrolls beneath them; that is no violation.

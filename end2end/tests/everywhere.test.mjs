@@ -51,7 +51,7 @@ async function haunted(t) {
   await made(server, 'DELETE', `/jobs/${removed.id}`);
 
   const worker = new Worker(server, 'haunted');
-  const claim = (max) => worker.call('/assignments', { worker_id: EVIL, types: ['haunted'], max, wait_seconds: 10 });
+  const claim = (max) => worker.call('/assignments', { worker_id: EVIL, types: ['haunted', 'haunted-fields'], max, wait_seconds: 10 });
   const error = { message: EVIL, kind: EVIL.slice(0, 60), detail: { [EVIL]: EVIL } };
   const running = [];
   for (let seen = 0; seen < 18; ) {

@@ -2,7 +2,7 @@
 // and a browser holds one stream however many tabs it has.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPage, startServer, whenLive } from '../harness.mjs';
+import { iconsAreThere, openPage, startServer, whenLive } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
 /** The promise is one second; a machine that builds and tests in parallel gets three. */
@@ -60,6 +60,8 @@ test('failures come, count and go before one’s eyes, in two tabs, and what is 
   const second = await watching(server, '/dead', page.context());
   const both = [page, second];
   await shows(both, () => fail(server, worker, 'no account'), text('#groups .issue-message', 'no account'));
+  // The list was empty: its icons came with it.
+  await iconsAreThere(page);
   await shows(both, () => fail(server, worker, 'no account'), text('#groups [data-count]', '2'));
   await shows(both, () => fail(server, worker, 'out of paper'), text('#groups', 'out of paper'));
 

@@ -28,8 +28,8 @@ const FIRST_LOAD_LIMIT: usize = 14_000;
 const STYLES: [(&str, &str); 3] =
     [("main.css", "treeline.css"), ("imports.css", "imports.css"), ("documentation.css", "documentation.css")];
 
-/// Oldest browsers that the scripts are written for, as in `bundle-css.mjs`.
-const BROWSERS: &str = "--target=chrome123,firefox121,safari17.5";
+/// Oldest browsers that pages are written for, new enough for `light-dark()`, nesting, and `@layer` to stay as they are.
+const BROWSERS: &str = "chrome123,firefox121,safari17.5";
 
 /// WASM features in rustc's output (since LLVM 20), which wasm-opt must be told.
 const WASM_FEATURES: [&str; 6] = [
@@ -161,13 +161,14 @@ fn shrink(wasm: &Path) -> Command {
 fn bundle(source: &str, to: &Path) -> Command {
     let mut command = Command::new("node");
     command.arg(paths::end2end().join("bundle-css.mjs")).arg(paths::root().join("style").join(source)).arg(to);
+    command.arg(BROWSERS);
     command
 }
 
 fn minify(script: &Path) -> Command {
     let mut command = Command::new(paths::npm_program("esbuild"));
-    command.arg(script).args(["--minify", "--allow-overwrite", "--log-level=warning", BROWSERS]);
-    command.arg(format!("--outfile={}", script.display()));
+    command.arg(script).args(["--minify", "--allow-overwrite", "--log-level=warning"]);
+    command.args([format!("--target={BROWSERS}"), format!("--outfile={}", script.display())]);
     command
 }
 

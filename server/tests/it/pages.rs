@@ -1,6 +1,7 @@
 //! Every page is a route of the router and is rendered by `leptos_axum`: the route list is compared with the server's
 //! responses. The contents of pages are tested with their subjects.
 
+use reqwest::{Method, header::HeaderValue};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::Server;
@@ -139,5 +140,22 @@ async fn documentation_is_public_and_obeys_the_strict_policy() {
     let chart = stranger.get("/docs/benchmarks/depth.svg").await;
     assert_eq!(chart.headers["content-type"], "image/svg+xml");
     assert!(chart.text.contains("<svg"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn compressed_pages_fit_into_the_first_segments_of_a_connection() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for path in ["/", "/imports", "/imports/new", "/jobs", "/dead"] {
+        let page = admin.request(Method::GET, path).header("accept-encoding", "br").send().await.expect("a page");
+        assert_eq!(
+            (page.status().as_u16(), &page.headers()["content-encoding"]),
+            (200, &HeaderValue::from_static("br"))
+        );
+        let bytes = page.bytes().await.expect("its bytes").len();
+        // A server sends 14.6 kB before it waits; headers take one of them, and rows need the rest.
+        assert!(bytes < 13_000, "{path} has {bytes} bytes");
+    }
     server.stop().await;
 }
