@@ -32,6 +32,8 @@ async function haunted(t) {
     executor: { kind: 'pull' },
     payload_schema: { properties: { [EVIL]: { title: EVIL, description: EVIL, default: EVIL, type: 'string' }, [LONG]: { enum: [EVIL, LONG] } } },
   });
+  const idle = ['invoices', 'payments', 'reminders'].map((name) => `haunted-${name}`);
+  for (const type of idle) await made(server, 'PUT', `/job-types/${type}`, { executor: { kind: 'pull' } });
   const file = [`${EVIL.replaceAll('"', '')},amount`, ...Array.from({ length: 12 }, (_, n) => `'${EVIL.replaceAll('"', '')} ${n}',${n}`), 'too,many,fields'];
   const query = new URLSearchParams({ filename: `${EVIL}.csv`, format: 'csv' });
   const upload = await made(server, 'POST', `/uploads?${query}`, file.join('\n'), { 'content-type': 'application/octet-stream' });
@@ -51,7 +53,7 @@ async function haunted(t) {
   await made(server, 'DELETE', `/jobs/${removed.id}`);
 
   const worker = new Worker(server, 'haunted');
-  const claim = (max) => worker.call('/assignments', { worker_id: EVIL, types: ['haunted', 'haunted-fields'], max, wait_seconds: 10 });
+  const claim = (max) => worker.call('/assignments', { worker_id: EVIL, types: ['haunted', 'haunted-fields', ...idle], max, wait_seconds: 10 });
   const error = { message: EVIL, kind: EVIL.slice(0, 60), detail: { [EVIL]: EVIL } };
   const running = [];
   for (let seen = 0; seen < 18; ) {
@@ -82,6 +84,9 @@ async function haunted(t) {
   await made(server, 'POST', '/views', { list: 'items', name: EVIL.slice(0, 100).trim(), q: `"${LONG}"`, shared: true });
   const channel = await made(server, 'POST', '/alert-channels', { name: EVIL.slice(0, 200), kind: 'webhook', url: 'https://hooks.example/', types: ['haunted'], paused: true });
 
+  const list = await openPage(server, { path: '/workers' });
+  const whoWorked = await list.locator('main a[href^="/workers/"]').first().getAttribute('href');
+
   const pages = {
     overview: '/',
     imports: '/imports',
@@ -111,6 +116,7 @@ async function haunted(t) {
     'alert-channel-new': '/alert-channels/new?kind=webhook',
     'alert-channel': `/alert-channels/${channel.id}`,
     workers: '/workers',
+    worker: whoWorked,
     views: '/views',
     types: '/types',
     type: '/types/haunted',
