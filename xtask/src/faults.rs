@@ -4,13 +4,13 @@
 
 mod old_server; // the server of an earlier revision
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::Result;
 use clap::Subcommand;
 
 use crate::{
-    paths,
+    paths, programs,
     setup::{self, Need},
     step::{self, cargo},
 };
@@ -77,32 +77,34 @@ pub(crate) fn run(length: &Length) -> Result<()> {
         more.extend(number.into_iter().flat_map(|number| [name.to_owned(), number.to_string()]));
     }
     more.extend(["--out".to_owned(), paths::root().join("docs/promises.md").display().to_string()]);
-    run_faults(name, &more)
-}
-
-/// Faults of every build, in about three minutes: killed processes, PostgreSQL and RabbitMQ outages, a full disk, cut
-/// connections, forged requests, an aborted upload, and deliberately broken servers, which test the checker itself.
-const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6";
-
-/// Runs the faults of every build; the table stays unchanged. Build machines are shared: being too slow twice is only
-/// reported; a broken promise fails the build.
-pub(crate) fn quick() -> Result<()> {
-    run_faults("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
-}
-
-fn run_faults(length: &str, more: &[String]) -> Result<()> {
     // Together, so that the server is compiled once.
-    let parts = ["--package", "faults", "--package", "server", "--features", "server/failpoints"];
-    let mut build = cargo(["build", "--release"]);
-    build.args(parts);
+    let mut build = cargo(["build", "--release", "--package", "faults", "--package", "server"]);
+    build.args(["--features", "server/failpoints"]);
     step::run("build a server that can crash, and the faults", build)?;
     let target = paths::target()?.join("release");
     // The next ordinary build replaces the program; this copy stays.
     let server = target.join("treeline-server-failpoints");
     std::fs::copy(target.join("treeline-server"), &server)?;
+    play(name, &target.join("faults"), &server, &more)
+}
+
+/// Faults of every build, in three to five minutes: killed processes, PostgreSQL and RabbitMQ outages, a full disk, cut
+/// connections, forged requests, an aborted upload, and deliberately broken servers, which test the checker itself.
+const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6";
+
+/// Runs the faults of every build with the programs that the tests use; the table stays unchanged. Build machines are
+/// shared: being too slow twice is only reported; a broken promise fails the build.
+pub(crate) fn quick() -> Result<()> {
+    programs::build()?;
+    let built = paths::target()?.join("debug");
+    let more = ["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned);
+    play("quick", &built.join("faults"), &built.join("treeline-server"), &more)
+}
+
+fn play(length: &str, program: &Path, server: &Path, more: &[String]) -> Result<()> {
     // A build leaves gigabytes to write, and commits would wait behind them for longer than a lease.
     step::run("write the build to disk", Command::new("sync"))?;
-    let mut faults = Command::new(target.join("faults"));
+    let mut faults = Command::new(program);
     faults.arg(length).arg("--server").arg(server).args(more);
     step::show("play", faults)
 }

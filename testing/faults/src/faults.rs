@@ -37,7 +37,7 @@ pub(crate) struct Fault {
 }
 
 /// Faults that run alone: those that measure time, and those with the most work.
-const ALONE: [&str; 9] = ["F02", "F12", "F14", "F15", "F25", "F33", "F40", "F41", "F48"];
+const ALONE: [&str; 10] = ["F02", "F12", "F14", "F15", "F16", "F25", "F33", "F40", "F41", "F48"];
 
 /// Faults with their own virtual host on the shared RabbitMQ.
 const ON_THE_BROKER: [&str; 3] = ["F23", "F24", "F27"];
