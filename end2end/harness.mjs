@@ -50,7 +50,7 @@ async function psql(url, statement) {
 }
 
 /**
- * Starts a server for a test, on a free port and with an empty database; both go at the end of the test.
+ * Starts a server for a test, on a free port and with a database without rows; both go at the end of the test.
  * @param {import('node:test').TestContext} t
  * @param {Record<string, string> | ((address: string) => Record<string, string>)} environment variables on top of the
  *   defaults, which may depend on the address that the server will have
@@ -58,7 +58,7 @@ async function psql(url, statement) {
 export async function startServer(t, environment = {}) {
   const admin = needed('TREELINE_TEST_POSTGRES');
   const name = `e2e_${randomBytes(6).toString('hex')}`;
-  await psql(admin, `create database ${name}`);
+  await psql(admin, `create database ${name} template ${needed('TREELINE_TEST_TEMPLATE')}`);
   const database = new URL(admin);
   database.pathname = `/${name}`;
   const dataDir = await mkdtemp(path.join(tmpdir(), 'treeline-e2e-'));
@@ -283,22 +283,29 @@ export async function iconsAreThere(page) {
   assert.deepEqual(missing, [], `icons without a shape at ${page.url()}`);
 }
 
-/** Fails if axe finds a violation of WCAG 2.2 AA, or an icon has no shape. */
-export async function accessible(page) {
+const WCAG = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+/** Rules whose result depends on colors. */
+const OF_COLORS = { type: 'rule', values: ['color-contrast', 'link-in-text-block'] };
+
+/**
+ * Fails if axe finds a violation of WCAG 2.2 AA, or an icon has no shape.
+ * @param {object} options `onlyColors`: the page was checked in another color scheme just before
+ */
+export async function accessible(page, { onlyColors = false } = {}) {
   await iconsAreThere(page);
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(await axe);
-  const violations = await page.evaluate(async () => {
+  const violations = await page.evaluate(async (runOnly) => {
     // Fixed bars cover content that scrolls beneath them; that is no violation.
     const bars = [...document.querySelectorAll('body *')].filter((it) => ['fixed', 'sticky'].includes(getComputedStyle(it).position));
     for (const bar of bars) bar.style.setProperty('position', 'static');
     const found = await globalThis.axe.run({
-      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
+      runOnly,
       resultTypes: ['violations'],
       preload: false, // needed by an experimental rule and for sound only
     });
     for (const bar of bars) bar.style.removeProperty('position');
     return found.violations;
-  });
+  }, onlyColors ? OF_COLORS : WCAG);
   const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => node.html).join('\n  ')}`);
   assert.deepEqual(found, [], `axe at ${page.url()}`);
 }

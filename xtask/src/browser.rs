@@ -35,12 +35,14 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Picture
         })
         .collect();
     ensure!(!files.is_empty(), "no test file in end2end/tests has that in its name");
+    migrate_template(postgres, &built)?;
 
     let mut node = Command::new("node");
     node.args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
         .args(files)
         .current_dir(paths::end2end())
         .env(TEST_POSTGRES, postgres.url())
+        .env("TREELINE_TEST_TEMPLATE", TEMPLATE)
         .env("TREELINE_PSQL", postgres.bin().join("psql"))
         .env("TREELINE_SERVER_BIN", built.join("treeline-server"))
         .env("TREELINE_CLIENT_BIN", built.join("treeline"))
@@ -50,6 +52,19 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Picture
         node.env("TREELINE_SCREENSHOTS", "1");
     }
     step::show("test in the browser", node)
+}
+
+/// Database with the schema of today, which each test copies.
+const TEMPLATE: &str = "treeline_e2e_template";
+
+fn migrate_template(postgres: &Throwaway, built: &Path) -> Result<()> {
+    let mut create = Command::new(postgres.bin().join("psql"));
+    create.args(["-Xq", "-d", postgres.url(), "-c", &format!("create database {TEMPLATE}")]);
+    step::run("create a database for the tests to copy", create)?;
+    let server = postgres.url().strip_suffix("/postgres").context("the URL of a database")?;
+    let mut migrate = Command::new(built.join("treeline-server"));
+    migrate.arg("migrate").env("DATABASE_URL", format!("{server}/{TEMPLATE}"));
+    step::run("migrate it", migrate)
 }
 
 /// Renders every page in its states and takes the pictures of docs/gallery; with a folder of prototypes, also those of
