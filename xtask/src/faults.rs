@@ -77,6 +77,10 @@ pub(crate) fn run(length: &Length) -> Result<()> {
         more.extend(number.into_iter().flat_map(|number| [name.to_owned(), number.to_string()]));
     }
     more.extend(["--out".to_owned(), paths::root().join("docs/promises.md").display().to_string()]);
+    if let Length::Upgrade { .. } = length {
+        // It is about what the versions do together, not how fast.
+        return play_programs_of_tests(name, &more);
+    }
     // Together, so that the server is compiled once.
     let mut build = cargo(["build", "--release", "--package", "faults", "--package", "server"]);
     build.args(["--features", "server/failpoints"]);
@@ -95,10 +99,13 @@ const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,
 /// Runs the faults of every build with the programs that the tests use; the table stays unchanged. Build machines are
 /// shared: being too slow twice is only reported; a broken promise fails the build.
 pub(crate) fn quick() -> Result<()> {
+    play_programs_of_tests("quick", &["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned))
+}
+
+fn play_programs_of_tests(length: &str, more: &[String]) -> Result<()> {
     programs::build()?;
     let built = paths::target()?.join("debug");
-    let more = ["--only", IN_EVERY_BUILD, "--report-slow"].map(str::to_owned);
-    play("quick", &built.join("faults"), &built.join("treeline-server"), &more)
+    play(length, &built.join("faults"), &built.join("treeline-server"), more)
 }
 
 fn play(length: &str, program: &Path, server: &Path, more: &[String]) -> Result<()> {

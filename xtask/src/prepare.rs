@@ -60,7 +60,7 @@ pub(crate) fn check(postgres: &Throwaway) -> Result<()> {
 
 /// Compiles the server against a fresh schema; returns the folder of sqlx's results.
 fn compile_statements(postgres: &Throwaway) -> Result<PathBuf> {
-    let url = step::time("apply the migrations", || migrated(postgres))?;
+    let url = step::time("apply the migrations", || migrated(postgres, paths::root()))?;
     let folder = paths::target()?.join("sqlx-prepare");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
@@ -77,8 +77,8 @@ fn compile_statements(postgres: &Throwaway) -> Result<PathBuf> {
     compiled.map(|()| folder)
 }
 
-/// Creates a database with the schema of `migrations/`; returns its URL.
-fn migrated(postgres: &Throwaway) -> Result<String> {
+/// Creates a database with the schema of the `migrations/` of this checkout; returns its URL.
+pub(crate) fn migrated(postgres: &Throwaway, checkout: &Path) -> Result<String> {
     let psql = |url: &str| {
         let mut command = Command::new(postgres.bin().join("psql"));
         command.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--dbname"]).arg(url);
@@ -95,7 +95,7 @@ fn migrated(postgres: &Throwaway) -> Result<String> {
 
     let (base, _) = postgres.url().rsplit_once('/').context("a URL without a database")?;
     let url = format!("{base}/statements");
-    for file in paths::files_below(&paths::root().join("migrations")) {
+    for file in paths::files_below(&checkout.join("migrations")) {
         if file.extension().is_none_or(|extension| extension != "sql") {
             continue;
         }

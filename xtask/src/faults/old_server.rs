@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     paths,
+    postgres::throwaway::Throwaway,
+    prepare,
     step::{self, cargo},
 };
 
@@ -55,10 +57,13 @@ fn build_in(folder: &Path) -> Result<PathBuf> {
     // Not beside the build of the working copy: for cargo, both are the same packages, and the newer build of one would
     // count as that of the other.
     let target = paths::target()?.join("old-server");
-    let mut build = cargo(["build", "--release", "--package", "server", "--bin", "treeline-server"]);
-    build.current_dir(folder).env("CARGO_TARGET_DIR", &target);
+    // Its statements are checked against its schema: between two releases, `.sqlx` may lack some.
+    let postgres = Throwaway::start()?;
+    let url = step::time("apply the old migrations", || prepare::migrated(&postgres, folder))?;
+    let mut build = cargo(["build", "--package", "server", "--bin", "treeline-server"]);
+    build.current_dir(folder).env("CARGO_TARGET_DIR", &target).env("SQLX_OFFLINE", "false").env("DATABASE_URL", url);
     step::run("build the old server", build)?;
-    Ok(target.join("release").join("treeline-server"))
+    Ok(target.join("debug").join("treeline-server"))
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
