@@ -339,7 +339,12 @@ fn clear_dead(incoming: &Path) -> io::Result<()> {
         if lock.extension().is_none_or(|extension| extension != "lock") {
             continue;
         }
-        match File::open(&lock)?.try_lock() {
+        // Another server that starts may delete it at the same time.
+        let file = match File::open(&lock) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened?,
+        };
+        match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(error)) => return Err(error),

@@ -72,3 +72,21 @@ async fn files_of_a_dead_process_are_deleted_and_those_of_a_running_one_stay() {
     living.keep(&arrived).await.expect("keep");
     assert_eq!(text(&living, arrived.id, 0, 9).await, "soon kept");
 }
+
+#[test]
+fn servers_that_start_at_once_delete_what_dead_ones_left() {
+    let folder = tempfile::tempdir().expect("folder");
+    let incoming = folder.path().join("incoming");
+    fs::create_dir(&incoming).expect("folder");
+    for _ in 0..300 {
+        File::create(incoming.join(format!("{}.lock", Uuid::now_v7()))).expect("lock");
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| open(folder.path()));
+        }
+    });
+    let locks = fs::read_dir(&incoming).expect("folder").filter_map(Result::ok);
+    let locks = locks.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "lock")).count();
+    assert!(locks <= 8, "{locks} locks are left");
+}
