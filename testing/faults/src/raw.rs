@@ -8,7 +8,7 @@ use std::{io, net::SocketAddr, sync::Once, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use reqwest::{
     Method,
-    header::{COOKIE, RETRY_AFTER, SET_COOKIE},
+    header::{COOKIE, HeaderMap, RETRY_AFTER, SET_COOKIE},
 };
 use serde_json::Value;
 use tokio::{
@@ -25,6 +25,8 @@ pub(crate) struct Api {
     token: String,
     /// Session cookie of a person, used instead of the token.
     cookie: Option<String>,
+    /// Headers of every request.
+    headers: HeaderMap,
 }
 
 /// A response.
@@ -45,7 +47,13 @@ impl Api {
             .retry(reqwest::retry::never())
             .tls_certs_only([])
             .build()?;
-        Ok(Self { http, base: base.to_owned(), token: token.to_owned(), cookie: None })
+        let headers = HeaderMap::new();
+        Ok(Self { http, base: base.to_owned(), token: token.to_owned(), cookie: None, headers })
+    }
+
+    /// A client with the session of this cookie, and with these headers in every request.
+    pub(crate) fn with_session(base: &str, cookie: &str, headers: HeaderMap) -> Result<Self> {
+        Ok(Self { cookie: Some(cookie.to_owned()), headers, ..Self::new(base, "")? })
     }
 
     /// Signs in a person by email and password.
@@ -71,7 +79,7 @@ impl Api {
         body: Option<&Value>,
         key: Option<&str>,
     ) -> reqwest::Result<Answer> {
-        let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
+        let request = self.http.request(method, format!("{}/api/v1{path}", self.base)).headers(self.headers.clone());
         // A request with a cookie states its origin, like a browser.
         let mut request = match &self.cookie {
             Some(cookie) => request.header(COOKIE, cookie).header("sec-fetch-site", "same-origin"),

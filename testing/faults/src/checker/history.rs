@@ -116,7 +116,8 @@ const ASSIGNMENTS: &str = "select lease_id as id, item_id, attempt, (extract(epo
 
 const AUDIT: &str = "select item_id, actor_name, action from audit where item_id is not null";
 
-const DELIVERIES: &str = "select id::text as id, job_id, completion, state from delivery";
+/// Without messages to alert channels and about notices, which are no callbacks.
+const DELIVERIES: &str = "select id::text as id, job_id, completion, state from delivery where job_id is not null";
 
 /// Reads the tables, in one snapshot.
 pub(crate) async fn read(pool: &PgPool) -> Result<History> {

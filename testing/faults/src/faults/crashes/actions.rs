@@ -1,43 +1,89 @@
 //! All actions of callers and people besides ordinary work, repeated in parallel. Each action is retried until it is
 //! answered, in spite of crashes, and its effect is then checked.
 
-mod files;
-mod support_desk; // trees that are pinned, repaired, replayed // uploads
+mod accounts; // people, services, tokens
+mod alerts; // alerts of workers, and channels
+mod corrections; // failed rows that another file corrects
+mod creations; // resources that are created once for each key
+mod definitions; // job types, saved views
+mod error_groups;
+mod event_waits; // items that wait for an event, logs of attempts
+mod files; // uploads
+mod first_admin;
+mod identity_provider; // OpenID Connect provider
+mod notices;
+mod other_sign_ins; // by an identity provider, by a proxy
+mod passkeys;
+mod schedules;
+mod second_factors;
+mod sessions; // callers that are people
+mod support_desk; // trees that are pinned, repaired, replayed
 
 use std::{
+    path::PathBuf,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Error, Result, bail, ensure};
 use domain::id::Uuid;
-use reqwest::{Method, StatusCode};
+use futures::{
+    FutureExt as _,
+    future::{LocalBoxFuture, join_all},
+};
+use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::PgPool;
 
 use crate::{
     fixture::TOKEN,
     raw::{Answer, Api, id},
-    receiver::target,
+    receiver::{Receiver, target},
 };
 
-/// Time for which one action is retried.
-const TIMEOUT: Duration = Duration::from_mins(1);
+use self::creations::Creation;
+pub(super) use self::{identity_provider::IdentityProvider, other_sign_ins::PROXY_HEADER, passkeys::PUBLIC_URL};
+
+/// Time for which one request is retried.
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// Job types that are processed here. Trees of type `brief` have no retention, so they are deleted at once.
 pub(super) const TYPES: [&str; 3] = ["action", "many", "brief"];
 
-/// A caller that uses every server in turn.
-pub(super) struct Caller {
-    bases: Vec<String>,
-    apis: Vec<Api>,
+/// Job types of which one action processes the items itself, one after the other.
+const SEPARATE_TYPES: [&str; 4] = ["late", "waiting", "alarmed", "failing"];
+
+/// Servers that the actions use, and their surroundings.
+pub(super) struct Environment {
+    /// URLs of the servers.
+    pub(super) bases: Vec<String>,
+    /// Logs of the servers, which contain the links for the first admin.
+    pub(super) logs: Vec<PathBuf>,
+    pub(super) pool: PgPool,
     /// Port of the callback receiver.
-    receiver: u16,
+    pub(super) callback_port: u16,
+    /// Receiver of messages about alerts and notices.
+    pub(super) messages: Receiver,
+    pub(super) identity_provider: IdentityProvider,
+}
+
+/// A caller that uses every server in turn: a service, or a person.
+pub(super) struct Caller {
+    apis: Vec<Api>,
+    shared: Arc<Shared>,
+}
+
+/// State of all callers.
+struct Shared {
+    environment: Environment,
     /// Trees with a callback, by name.
     callback_trees: Mutex<Vec<(String, Uuid)>>,
     /// Started bulk operations, each with its tree and the number of members.
     bulks: Mutex<Vec<(String, String, i64)>>,
+    /// Creations whose server crashed before it responded.
+    unanswered: Mutex<Vec<Creation>>,
     /// Number of actions that were answered and checked.
     done: AtomicUsize,
     /// Source of unique names.
@@ -45,24 +91,31 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) fn new(bases: Vec<String>, receiver: u16) -> Result<Self> {
-        let apis = bases.iter().map(|base| Api::new(base, TOKEN)).collect::<Result<_>>()?;
-        let (callback_trees, bulks) = (Mutex::default(), Mutex::default());
-        Ok(Self { bases, apis, receiver, callback_trees, bulks, done: AtomicUsize::new(0), next: AtomicUsize::new(1) })
+    pub(super) fn new(environment: Environment) -> Result<Self> {
+        let apis = environment.bases.iter().map(|base| Api::new(base, TOKEN)).collect::<Result<_>>()?;
+        let shared = Shared {
+            environment,
+            callback_trees: Mutex::default(),
+            bulks: Mutex::default(),
+            unanswered: Mutex::default(),
+            done: AtomicUsize::new(0),
+            next: AtomicUsize::new(1),
+        };
+        Ok(Self { apis, shared: Arc::new(shared) })
     }
 
     /// Number of actions so far.
     pub(super) fn done(&self) -> usize {
-        self.done.load(Relaxed)
+        self.shared.done.load(Relaxed)
     }
 
     /// Trees with a callback, by name.
     pub(super) fn callback_trees(&self) -> Vec<(String, Uuid)> {
-        self.callback_trees.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.callback_trees.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) async fn put_types(&self) -> Result<()> {
-        for name in TYPES.into_iter().chain(["late"]) {
+        for name in TYPES.into_iter().chain(SEPARATE_TYPES) {
             let retain = if name == "brief" { json!(0) } else { json!(null) };
             let spec = json!({"heartbeat_seconds": 60, "max_failures": 1, "retain_seconds": retain});
             self.send_until_answered(Method::PUT, &format!("/job-types/{name}"), Some(&spec), None).await?.ok()?;
@@ -70,25 +123,39 @@ impl Caller {
         Ok(())
     }
 
-    /// Runs all actions in parallel, each repeated until `over`.
-    pub(super) async fn everything(&self, over: &AtomicBool) -> Result<()> {
-        tokio::try_join!(
-            repeat(over, async || self.people(self.name()).await.context("people")),
-            repeat(over, async || self.tokens(self.name()).await.context("tokens")),
-            repeat(over, async || self.pinned_and_shared(self.name()).await.context("a pinned and shared tree")),
-            repeat(over, async || self.repaired(self.name()).await.context("what is repaired")),
-            repeat(over, async || self.replayed(self.name()).await.context("a replay")),
-            repeat(over, async || self.cancelled(self.name()).await.context("a cancel")),
-            repeat(over, async || self.many(self.name()).await.context("many items")),
-            repeat(over, async || self.late(self.name()).await.context("who is late")),
-            repeat(over, async || self.files(self.name()).await.context("files")),
-        )
-        .map(drop)
+    /// Runs all actions in parallel, each repeated until `over` or until it fails. Returns the failures.
+    pub(super) async fn everything(&self, over: &AtomicBool) -> Vec<Error> {
+        let actions = vec![
+            repeat("people", over, async || self.people(self.name()).await),
+            repeat("tokens", over, async || self.tokens(self.name()).await),
+            repeat("a pinned and shared tree", over, async || self.pinned_and_shared(self.name()).await),
+            repeat("what is repaired", over, async || self.repaired(self.name()).await),
+            repeat("a replay", over, async || self.replayed(self.name()).await),
+            repeat("a cancel", over, async || self.cancelled(self.name()).await),
+            repeat("many items", over, async || self.many(self.name()).await),
+            repeat("who is late", over, async || self.late(self.name()).await),
+            repeat("files", over, async || self.files(self.name()).await),
+            repeat("corrected rows", over, async || self.corrected(self.name()).await),
+            repeat("job types", over, async || self.job_types(self.name()).await),
+            repeat("saved views", over, async || self.saved_views(self.name()).await),
+            repeat("schedules", over, async || self.schedules(self.name()).await),
+            repeat("items that wait for an event", over, async || self.event_waits(self.name()).await),
+            repeat("error groups", over, async || self.error_groups(self.name()).await),
+            repeat("alerts", over, async || self.alerts(self.name()).await),
+            repeat("notices", over, async || self.notices(self.name()).await),
+            repeat("second factors", over, async || self.second_factors(self.name()).await),
+            repeat("passkeys", over, async || self.passkeys(self.name()).await),
+            repeat("an identity provider", over, async || self.identity_provider(self.name()).await),
+            repeat("a sign-in by proxy", over, async || self.proxy_sign_in(self.name()).await),
+            repeat("the first admin", over, async || self.first_admin(self.name()).await),
+        ];
+        join_all(actions).await.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Waits for the end of all bulk operations, including those whose server crashed.
+    /// Waits for the end of all bulk operations and creations, including those whose server crashed.
     pub(super) async fn ended_operations(&self) -> Result<()> {
-        let begun = self.bulks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.repeat_creations().await?;
+        let begun = self.shared.bulks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (path, job, members) in begun {
             // Members that a crashed server held are taken over after a minute.
             let max_wait = Duration::from_mins(2);
@@ -104,11 +171,11 @@ impl Caller {
     }
 
     fn name(&self) -> usize {
-        self.next.fetch_add(1, Relaxed)
+        self.shared.next.fetch_add(1, Relaxed)
     }
 
     fn expect_callback(&self, name: &str, job: &str) -> Result<()> {
-        self.callback_trees.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), job.parse()?));
+        self.shared.callback_trees.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), job.parse()?));
         Ok(())
     }
 
@@ -148,69 +215,8 @@ impl Caller {
 
     fn confirm(&self, so: bool, what: &str) -> Result<()> {
         ensure!(so, "{what}: acknowledged, but not stored");
-        self.done.fetch_add(1, Relaxed);
+        self.shared.done.fetch_add(1, Relaxed);
         Ok(())
-    }
-
-    async fn sign_in(&self, credentials: &Value, used_up: bool) -> Result<Option<reqwest::Response>> {
-        let (http, began) = (reqwest::Client::new(), Instant::now());
-        for at in 0.. {
-            let url = format!("{}/api/v1/session", self.bases[at % self.bases.len()]);
-            match http.post(url).json(credentials).send().await {
-                Ok(answer) if answer.status() == StatusCode::NO_CONTENT => return Ok(Some(answer)),
-                // Used by an earlier attempt, whose server crashed before it responded.
-                Ok(answer) if used_up && at > 0 && answer.status() == StatusCode::GONE => return Ok(None),
-                last => ensure!(began.elapsed() < TIMEOUT, "nobody can sign in: {last:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(None)
-    }
-
-    /// Creates a person, changes the role, signs in by password and by link, and signs out.
-    async fn people(&self, n: usize) -> Result<()> {
-        let (email, password) = (format!("person-{n}@example.org"), "long enough to be one");
-        let new = json!({"name": format!("person {n}"), "email": email, "password": password});
-        // 409 if an earlier attempt succeeded.
-        self.send_idempotent(Method::POST, "/users", Some(&new), &[409]).await?;
-        let all = self.get("/users?limit=500").await?;
-        let all = all["data"].as_array().context("people")?;
-        let found: Vec<&Value> = all.iter().filter(|one| one["email"] == email.as_str()).collect();
-        self.confirm(found.len() == 1, "a person")?;
-        let path = format!("/users/{}", id(found[0])?);
-        self.send_idempotent(Method::PATCH, &path, Some(&json!({"role": "support"})), &[]).await?;
-        let now = self.get(&path).await?;
-        self.confirm(now["role"] == "support", "a person's role")?;
-        self.sign_in(&json!({"email": email, "password": password}), false).await?;
-        let link = self
-            .send_until_answered(Method::POST, &format!("{path}/sign-in-link"), Some(&json!({})), None)
-            .await?
-            .ok()?;
-        self.sign_in(&json!({"link": link["url"]}), true).await?;
-        self.send_idempotent(Method::DELETE, &format!("{path}/sessions"), None, &[]).await?;
-        let open = self.get(&format!("{path}/sessions")).await?;
-        self.confirm(open["data"].as_array().is_some_and(Vec::is_empty), "sessions that were ended")
-    }
-
-    /// Creates a service and a token, and revokes the token.
-    async fn tokens(&self, n: usize) -> Result<()> {
-        let service = format!("service-{n}");
-        self.send_idempotent(Method::POST, "/services", Some(&json!({"name": service})), &[409]).await?;
-        let new = json!({"service": service, "name": "one", "scopes": ["jobs:read"]});
-        let made = self.send_until_answered(Method::POST, "/tokens", Some(&new), None).await?.ok()?;
-        let secret = made["secret"].as_str().or(made["token"].as_str()).context("a secret")?.to_owned();
-        let token = id(&made).map(str::to_owned);
-        let token = token.or_else(|_| id(&made["token"]).map(str::to_owned))?;
-        self.send_idempotent(Method::DELETE, &format!("/tokens/{token}"), None, &[404, 410]).await?;
-        let (began, at) = (Instant::now(), n % self.bases.len());
-        let stranger = Api::new(&self.bases[at], &secret)?;
-        loop {
-            match stranger.get("/jobs").await {
-                Ok(answer) if answer.status == 401 => return self.confirm(true, "a token that was revoked"),
-                last => ensure!(began.elapsed() < TIMEOUT, "a revoked token was accepted: {last:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
     }
 
     /// Cancels a tree of jobs that wait for each other; and creates another tree that is deleted by retention.
@@ -220,7 +226,7 @@ impl Caller {
         let waiting = json!({"type": "action", "key": "late", "after": ["early"], "sealed": true, "items": items});
         let early = json!({"type": "action", "key": "early", "sealed": true, "items": items});
         let tree = json!({"type": "action", "name": name, "sealed": true, "children": [early, waiting],
-            "on_completed": target(self.receiver)});
+            "on_completed": target(self.shared.environment.callback_port)});
         let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
         self.expect_callback(&name, &job)?;
         self.send_idempotent(Method::POST, &format!("/jobs/{job}/cancel"), Some(&json!({})), &[409]).await?;
@@ -232,6 +238,20 @@ impl Caller {
         let brief = id(&self.post("/jobs", &brief, &format!("brief-{n}")).await?)?.to_owned();
         let gone = self.ended(&brief).await?;
         self.confirm(gone || self.work(&brief).await.is_ok(), "a tree that runs by itself")
+    }
+
+    /// Claims an item of a type that no other action processes.
+    async fn claim_one(&self, job_type: &str) -> Result<Value> {
+        let began = Instant::now();
+        loop {
+            let claim = json!({"worker_id": "one", "types": [job_type], "max": 1, "claim_id": Uuid::now_v7()});
+            let claimed = self.send_until_answered(Method::POST, "/assignments", Some(&claim), None).await?.ok()?;
+            if let Some(assignment) = claimed["assignments"].get(0) {
+                return Ok(assignment.clone());
+            }
+            ensure!(began.elapsed() < TIMEOUT, "no item of the type {job_type} is available");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Sends a heartbeat, a result, and a heartbeat of the closed assignment.
@@ -300,17 +320,24 @@ impl Caller {
 /// Ending of an item: some die, some feed many.
 fn ending(claimed: &Value) -> Value {
     let (payload, assignment_id) = (&claimed["item"]["payload"], &claimed["id"]);
-    if payload["dies"] == true && claimed["attempt"] == 1 {
+    if (payload["dies"] == true && claimed["attempt"] == 1) || payload["note"] == corrections::WRONG {
         return json!({"assignment_id": assignment_id, "retryable": false, "error": {"message": "asked to die"}});
     }
     let spreads = payload["spreads"].as_u64().unwrap_or_default();
     json!({"assignment_id": assignment_id, "result": (0..spreads).collect::<Vec<_>>()})
 }
 
-/// Repeats an action until `over`.
-async fn repeat(over: &AtomicBool, action: impl AsyncFn() -> Result<()>) -> Result<()> {
-    while !over.load(Relaxed) {
-        action().await?;
+/// Repeats an action until `over`. The error says what it does.
+fn repeat<'a>(
+    what: &'static str,
+    over: &'a AtomicBool,
+    action: impl AsyncFn() -> Result<()> + 'a,
+) -> LocalBoxFuture<'a, Result<()>> {
+    async move {
+        while !over.load(Relaxed) {
+            action().await.context(what)?;
+        }
+        Ok(())
     }
-    Ok(())
+    .boxed_local()
 }

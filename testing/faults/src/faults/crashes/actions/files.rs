@@ -15,7 +15,11 @@ impl Caller {
         let text: String =
             std::iter::once("n,note\n".to_owned()).chain((0..50).map(|row| format!("{row},{n}\n"))).collect();
         for resumable in [false, true] {
-            let upload = if resumable { self.in_pieces(&text, n).await? } else { self.in_one(&text, n).await? };
+            let upload = if resumable {
+                self.in_pieces(&text, n).await?
+            } else {
+                self.in_one(&text, &format!("one-{n}")).await?
+            };
             let name = format!("file-{n}-{resumable}");
             let tree = json!({"type": "action", "name": name, "sealed": true, "upload": {"id": upload}});
             let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
@@ -36,8 +40,8 @@ impl Caller {
         body: &str,
     ) -> Result<reqwest::Response> {
         let (http, began) = (reqwest::Client::new(), Instant::now());
-        for at in 0.. {
-            let url = format!("{}/api/v1{path}", self.bases[at % self.bases.len()]);
+        for at in self.name().. {
+            let url = format!("{}/api/v1{path}", self.base(at));
             let mut request = http.request(method.clone(), url).bearer_auth(TOKEN).body(body.to_owned());
             for (name, value) in headers {
                 request = request.header(*name, value);
@@ -51,10 +55,23 @@ impl Caller {
         bail!("nobody to ask")
     }
 
-    async fn in_one(&self, text: &str, n: usize) -> Result<String> {
-        let made = self.send(Method::POST, &format!("/uploads?filename=one-{n}.csv"), &[], text).await?;
-        let made: Value = serde_json::from_str(&made.error_for_status()?.text().await?)?;
-        Ok(id(&made)?.to_owned())
+    /// Uploads a file in one request with an idempotency key. Returns its id, which a repeat returns, too.
+    pub(super) async fn in_one(&self, text: &str, name: &str) -> Result<String> {
+        let path = format!("/uploads?filename={name}.csv");
+        let began = Instant::now();
+        loop {
+            let key = [("idempotency-key", format!("upload-{}", self.name()))];
+            let first = self.send(Method::POST, &path, &key, text).await?;
+            if first.status() != StatusCode::CONFLICT {
+                let first: Value = serde_json::from_str(&first.error_for_status()?.text().await?)?;
+                let second = self.send(Method::POST, &path, &key, text).await?;
+                let second: Value = serde_json::from_str(&second.error_for_status()?.text().await?)?;
+                self.confirm(id(&first)? == id(&second)?, "an upload with a key")?;
+                return Ok(id(&first)?.to_owned());
+            }
+            // The server of an earlier attempt crashed: its key is taken for a minute.
+            ensure!(began.elapsed() < TIMEOUT, "no upload was accepted: {}", first.text().await?);
+        }
     }
 
     async fn in_pieces(&self, text: &str, n: usize) -> Result<String> {

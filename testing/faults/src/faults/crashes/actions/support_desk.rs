@@ -42,7 +42,7 @@ impl Caller {
         let bulk = json!({"action": "retry", "target": "items", "filter": {"job": job, "state": "dead"}});
         let bulk = self.post("/bulk-operations", &bulk, &format!("bulk-{n}")).await?;
         let path = format!("/bulk-operations/{}", id(&bulk)?);
-        self.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), job, 3));
+        self.shared.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), job, 3));
         // Rarely longer; after a crash of its server it is checked at the end.
         let soon = Duration::from_secs(2);
         let _ =
@@ -70,7 +70,7 @@ impl Caller {
         let bulk = json!({"action": "delete", "target": "jobs", "filter": {"id": [one]}});
         let bulk = self.post("/bulk-operations", &bulk, &format!("delete-{n}")).await?;
         let bulk = format!("/bulk-operations/{}", id(&bulk)?);
-        self.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((bulk, one, 1));
+        self.shared.bulks.lock().unwrap_or_else(PoisonError::into_inner).push((bulk, one, 1));
         let replay = self.post(&format!("{path}/replay"), &json!({}), &format!("replay-{n}")).await?;
         let replay = id(&replay)?.to_owned();
         self.work(&replay).await?;
@@ -92,7 +92,7 @@ impl Caller {
     async fn small(&self, what: &str, n: usize, dies: usize) -> Result<String> {
         let name = format!("{what}-{n}");
         let items: Vec<Value> = (0..5).map(|at| json!({"payload": {"dies": at < dies}})).collect();
-        let on_completed = target(self.receiver);
+        let on_completed = target(self.shared.environment.callback_port);
         let tree =
             json!({"type": "action", "name": name, "sealed": true, "items": items, "on_completed": on_completed});
         let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
