@@ -156,6 +156,10 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let pools = database.pools.clone();
     let pool = pools.read.clone();
     database.migrate().await?;
+    if config.audit.url.is_some() {
+        // Before anything that writes an entry: it is posted.
+        engine::store::notify::audit::begin_posting(&pool).await?;
+    }
     let sealer = open_sealer(&config, &pool).await?;
     seal_what_is_not(&pool, &sealer).await?;
     let bootstrap = match &config.bootstrap_token {

@@ -98,7 +98,6 @@ struct Entries<'a> {
 
 /// Posts pending entries in batches.
 async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
-    store::begin_posting(&app.pool).await?;
     let Some(mut cursor) = store::take_posting(&app.pool, POSTING_LEASE_SECONDS).await? else { return Ok(0) };
     let result = post_from(app, client, url, &mut cursor).await;
     store::leave_posting(&app.pool, cursor).await?;
