@@ -4,7 +4,7 @@
 //! For calls that create one small resource. Independent of HTTP: the creating transaction also writes the response.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::Code;
+use domain::{Code, Problem};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgPool;
@@ -64,7 +64,8 @@ impl ResponseSlot {
 
 /// 409 `duplicate`: the same request is being processed elsewhere.
 pub fn under_way() -> Error {
-    Error::refuse(Code::Duplicate, "The same request is being answered right now. Ask again in a moment.")
+    let problem = Problem::new(Code::Duplicate, "The same request is being answered right now. Ask again in a moment.");
+    Problem { retry_after_seconds: Some(1), ..problem }.into()
 }
 
 /// Response body of the created resource.

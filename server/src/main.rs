@@ -123,10 +123,21 @@ async fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("treeline-server: {error:#}");
+            eprintln!("treeline-server: {}", full_text(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Text of an error with its causes, without those that the text before them already ends with.
+fn full_text(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 async fn serve(mut config: Config, demo: bool) -> anyhow::Result<()> {

@@ -309,6 +309,28 @@ async fn other_creations_are_idempotent() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn request_in_progress_on_another_server_is_refused_with_retry_after() {
+    let server = start().await;
+    let other = server.another().await;
+    let pool = &server.running.app.pool;
+    let mut delay = pool.begin().await.expect("a transaction");
+    sqlx::query("lock table job_type in share mode").execute(&mut *delay).await.expect("nobody writes types");
+    let create = async |api: &Api| post(api, "/api/v1/job-types", "slow", &json!({"name": "slow"})).await;
+    let repeated = async {
+        let begun = "select count(*) from idempotency where key = 'slow'";
+        while sqlx::query_scalar::<_, i64>(begun).fetch_one(pool).await.expect("a count") == 0 {}
+        let refused = create(&other).await;
+        refused.expect_problem(409, "duplicate");
+        assert_eq!(refused.headers["retry-after"], "1");
+        delay.rollback().await.expect("types are written");
+    };
+    let (first, ()) = tokio::join!(create(&server), repeated);
+    assert_eq!(create(&other).await.expect(201), first.expect(201));
+    other.stop().await;
+    server.stop().await;
+}
+
 /// Simulates a server killed between creating a resource and storing its response: the database refuses the second, and
 /// so the first.
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Transport security: the server's own https, and the refusal to serve plaintext on reachable addresses.
 
-use std::{sync::Arc, time::Duration};
+use std::{str::FromStr as _, sync::Arc, time::Duration};
 
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use sqlx::{ConnectOptions as _, postgres::PgConnectOptions};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -72,21 +73,26 @@ async fn https_listener_reloads_renewed_certificate() {
 
 #[tokio::test]
 async fn plaintext_on_public_address_is_refused() {
-    let refused = async |arguments: &[&str]| {
+    let postgres = std::env::var("TREELINE_TEST_POSTGRES").expect("the admin URL of a PostgreSQL for tests");
+    let without_database =
+        PgConnectOptions::from_str(&postgres).expect("its URL").database("treeline_none").to_url_lossy();
+    let refusal = async |arguments: &[&str]| {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
-            .env("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
+            .env("DATABASE_URL", without_database.as_str())
             .output()
             .await
             .expect("the program runs");
         assert!(!output.status.success());
-        String::from_utf8_lossy(&output.stderr).contains("TREELINE_ALLOW_PLAINTEXT")
+        String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let open = ["--listen", "0.0.0.0:0"];
-    assert!(refused(&open).await);
-    // These are refused as well, but for the database that is not there.
-    assert!(!refused(&[&open[..], &["--allow-plaintext", "1"]].concat()).await);
-    assert!(!refused(&[&open[..], &["--public-url", "https://treeline.example"]].concat()).await);
+    assert!(refusal(&open).await.contains("TREELINE_ALLOW_PLAINTEXT"));
+    // These are refused as well, but for the database that is not there. The reason is given once.
+    for permission in [["--allow-plaintext", "1"], ["--public-url", "https://treeline.example"]] {
+        let refused = refusal(&[&open[..], &permission].concat()).await;
+        assert_eq!(refused.matches("\"treeline_none\" does not exist").count(), 1, "{refused}");
+    }
 }
 
 #[tokio::test]

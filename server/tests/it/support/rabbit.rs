@@ -15,6 +15,10 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
+/// Arguments of Erlang: listens on this machine only, has two schedulers, and does not spin while it waits.
+const ERLANG: &str = "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +P 65536 \
+    +sbwt none +sbwtdcpu none +sbwtdio none";
+
 /// Node shared by the tests.
 static SHARED: OnceCell<Node> = OnceCell::const_new();
 
@@ -112,7 +116,7 @@ impl Node {
             .env("RABBITMQ_PID_FILE", file("pid"))
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", file("plugins"))
             .env("RABBITMQ_CONFIG_FILE", file("rabbitmq.conf"))
-            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +P 65536")
+            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG)
             // The script then becomes the node, instead of watching it.
             .env("RABBITMQ_ALLOW_INPUT", "1")
             .stdin(Stdio::null())
