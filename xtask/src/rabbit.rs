@@ -20,6 +20,10 @@ const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// Pause between two looks at a port; the node tells nobody that it is there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Arguments of Erlang: listens on this machine only, has two schedulers, and does not spin while it waits.
+const ERLANG: &str = "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +P 65536 \
+    +sbwt none +sbwtdcpu none +sbwtdio none";
+
 /// Running node; it is killed when the value is dropped.
 pub(crate) struct Rabbit {
     pub(crate) url: String,
@@ -54,7 +58,7 @@ impl Rabbit {
             .env("RABBITMQ_PID_FILE", folder.join("pid"))
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", folder.join("plugins"))
             .env("RABBITMQ_CONFIG_FILE", folder.join("rabbitmq.conf"))
-            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +P 65536")
+            .env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", ERLANG)
             // The script then becomes the node, instead of watching it.
             .env("RABBITMQ_ALLOW_INPUT", "1")
             .stdin(Stdio::null())
