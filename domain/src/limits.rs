@@ -78,8 +78,9 @@ pub const LONGEST_RETENTION_SECONDS: i64 = 3_153_600_000;
 /// Seconds that the receiver of a push may take.
 pub const LONGEST_PUSH_SECONDS: f64 = 86_400.0;
 
-/// Edits of payloads in one bulk operation, and members a second.
+/// Edits of payloads in one bulk operation, and members a second: from about one a day.
 pub const MOST_EDITS: usize = 100;
+pub const SLOWEST_BULK: f64 = 0.000_01;
 pub const FASTEST_BULK: f64 = 10_000.0;
 
 /// Returns true if `text` has `least` to `most` characters and no NUL, which PostgreSQL cannot store.

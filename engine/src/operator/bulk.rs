@@ -44,6 +44,8 @@ const CHECKED_MEMBERS: i64 = 200;
 const RELEASED_TREES: i64 = 50;
 /// Time for which a finished operation is stored.
 const STORED_SECONDS: f64 = 30.0 * 86_400.0;
+/// Number of open operations that a sweep looks at, the oldest first.
+const MOST_OPEN: i64 = 1_000;
 /// Pause between two polls.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -231,13 +233,9 @@ impl Engine {
         let engine = self.clone();
         let run = async move {
             let mut pause = IDLE;
-            for (id, state) in bulk::open(&engine.0.core.pools.read, 50).await? {
-                let step = match BulkState::parse(&state) {
-                    Some(BulkState::Counting) => count::step(&engine, id).await.map(pause_after),
-                    Some(BulkState::Running) => run::slice(&engine, id).await,
-                    Some(BulkState::Cancelling) => release_trees(&engine.0.core, id).await.map(pause_after),
-                    _ => Ok(IDLE),
-                };
+            for (id, state) in bulk::open(&engine.0.core.pools.read, MOST_OPEN).await? {
+                // A task each: a panic in one operation must not block the others.
+                let step = in_task("a step of a bulk operation", step(engine.clone(), id, state)).await;
                 engine.0.core.live.changed(Topic::Operations);
                 match step {
                     Ok(next) => pause = pause.min(next),
@@ -336,10 +334,20 @@ fn check(new: &NewBulk) -> Result<(), Problem> {
             add_fault(format!("/payload_edit/{n}/{field}"), detail);
         }
     }
-    if new.rate_per_second.is_some_and(|rate| !(rate > 0.0 && rate <= limits::FASTEST_BULK)) {
-        add_fault("/rate_per_second".into(), "expected null, or a number above 0 up to 10000");
+    if new.rate_per_second.is_some_and(|rate| !(limits::SLOWEST_BULK..=limits::FASTEST_BULK).contains(&rate)) {
+        add_fault("/rate_per_second".into(), "expected null, or a number from 0.00001 to 10000");
     }
     if faults.is_empty() { Ok(()) } else { Err(Problem::invalid_body(faults)) }
+}
+
+/// Takes one step of an open operation. Returns the time until there is more to do.
+async fn step(engine: Engine, id: Uuid, state: String) -> Result<Duration> {
+    match BulkState::parse(&state) {
+        Some(BulkState::Counting) => count::step(&engine, id).await.map(pause_after),
+        Some(BulkState::Running) => run::slice(&engine, id).await,
+        Some(BulkState::Cancelling) => release_trees(&engine.0.core, id).await.map(pause_after),
+        _ => Ok(IDLE),
+    }
 }
 
 fn json(value: &impl Serialize) -> Result<String> {

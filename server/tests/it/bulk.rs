@@ -405,6 +405,7 @@ async fn invalid_bulk_operation_is_refused() {
         ("payload_edit", json!([{"op": "set", "path": "/a"}]), "/payload_edit/0/value"),
         ("payload_edit", json!([{"op": "set", "path": "a", "value": 1}]), "/payload_edit/0/path"),
         ("rate_per_second", json!(0), "/rate_per_second"),
+        ("rate_per_second", json!(1e-20), "/rate_per_second"),
     ] {
         let mut body = good.clone();
         body[field] = value;

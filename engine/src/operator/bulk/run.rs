@@ -81,6 +81,9 @@ impl Operation {
     }
 }
 
+/// Longest pause of a slow operation between two looks at it.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
 /// Processes the next members of an operation. Returns the time until there is more to do.
 pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let core = &engine.0.core;
@@ -93,7 +96,7 @@ pub(super) async fn slice(engine: &Engine, id: Uuid) -> Result<Duration> {
     let Some(pace) = members::lock_pace(&mut tx, id).await? else { return Ok(IDLE) };
     let (n, next) = allowed(pace, if operation.on_items { SLICE } else { SLICE_OF_JOBS });
     if n == 0 {
-        return Ok(Duration::from_secs_f64(next.max(0.001)));
+        return Ok(Duration::try_from_secs_f64(next.max(0.001)).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE));
     }
     let taken = members::take_members(&mut tx, id, n, SLICE_SECONDS).await?;
     if pace.rate.is_some() && !taken.is_empty() {
