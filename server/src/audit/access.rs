@@ -4,7 +4,7 @@
 //! Reads have no transaction, so the response waits until the entry is written. The owner of an object is looked up
 //! once per hour and credential. Nothing here refuses a request.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use domain::{identity::audit::ActorKind, import::export::ExportOrder};
 use uuid::Uuid;
@@ -17,7 +17,9 @@ use engine::{
     store::{
         import::{exports, uploads},
         notify::audit::{self as store, AuditRow},
+        tree::schedules,
     },
+    task::in_task,
 };
 
 /// Object of a request.
@@ -26,6 +28,7 @@ pub enum Object {
     Job(Uuid),
     Item(Uuid),
     Upload(Uuid),
+    Schedule(Uuid),
     /// A list that covers all owners.
     List,
 }
@@ -52,16 +55,30 @@ pub async fn record_read(app: &App, caller: &Caller, requested: AuditedRead) -> 
     if !app.repeats.is_new(&kind) {
         return Ok(());
     }
-    let written = write_read(app, caller, &requested).await;
-    match written {
-        Ok(Some(row)) => app.repeats.set_row(&kind, row),
-        Ok(None) => {}
-        Err(error) => {
-            app.repeats.forget(&kind);
-            return Err(error);
+    let (shared, caller) = (app.clone(), caller.clone());
+    write_first(app, kind, async move { write_read(&shared, &caller, &requested).await }).await
+}
+
+/// Writes the first entry of a kind, in a task of its own: a client that disconnects must not leave a kind that is
+/// counted without an entry.
+async fn write_first(
+    app: &App,
+    kind: Kind,
+    write: impl Future<Output = Result<Option<AuditRow>>> + Send + 'static,
+) -> Result<()> {
+    let repeats = Arc::clone(&app.repeats);
+    in_task("writing an audit entry", async move {
+        match write.await {
+            Ok(Some(row)) => repeats.set_row(&kind, row),
+            Ok(None) => {}
+            Err(error) => {
+                repeats.forget(&kind);
+                return Err(error);
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }
 
 async fn write_read(app: &App, caller: &Caller, requested: &AuditedRead) -> Result<Option<AuditRow>> {
@@ -112,12 +129,8 @@ pub async fn record_share_use(
     }
     let row = AuditRow::by_nobody("share.open", address).about(root_id, root_id, None);
     let row = AuditRow { owner_id: Some(owner_id), credential_id: Some(share_id), ..row };
-    if let Err(error) = record(&app.pool, &row).await {
-        app.repeats.forget(&kind);
-        return Err(error);
-    }
-    app.repeats.set_row(&kind, row);
-    Ok(())
+    let pool = app.pool.clone();
+    write_first(app, kind, async move { record(&pool, &row).await.map(|()| Some(row)) }).await
 }
 
 /// Records, off the request path, that an authenticated caller was refused: always if the response is `forbidden`, else
@@ -170,12 +183,10 @@ pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: O
         return;
     }
     let row = AuditRow { owner_id: account, ..AuditRow::by_nobody("session.refuse", address).with_detail(how) };
-    match record(&app.pool, &row).await {
-        Ok(()) => app.repeats.set_row(&kind, row),
-        Err(error) => {
-            app.repeats.forget(&kind);
-            tracing::warn!(%error, "audit of a refused sign-in failed");
-        }
+    let pool = app.pool.clone();
+    let written = write_first(app, kind, async move { record(&pool, &row).await.map(|()| Some(row)) }).await;
+    if let Err(error) = written {
+        tracing::warn!(%error, "audit of a refused sign-in failed");
     }
 }
 
@@ -184,13 +195,8 @@ async fn look_up_owner(app: &App, object: Object, row: AuditRow) -> Result<Optio
     let job = match object {
         Object::Job(id) => app.engine.any_job(id).await?.map(|job| (job, None)),
         Object::Item(id) => app.engine.any_job_of_item(id).await?.map(|job| (job, Some(id))),
-        Object::Upload(id) => {
-            let owner_id = uploads::owner(&app.pool, id).await?;
-            return Ok(owner_id.map(|owner_id| OwnedObject {
-                owner_id,
-                row: AuditRow { owner_id: Some(owner_id), ..row }.with_detail(format!("upload {id}")),
-            }));
-        }
+        Object::Upload(id) => return Ok(owned(uploads::owner(&app.pool, id).await?, row, "upload", id)),
+        Object::Schedule(id) => return Ok(owned(schedules::owner(&app.pool, id).await?, row, "schedule", id)),
         Object::List => None,
     };
     Ok(job.map(|(job, item_id)| OwnedObject {
@@ -210,4 +216,10 @@ pub(crate) async fn session_row(
     let name = store::owner_name(on, owner_id).await?.unwrap_or_default();
     let row = AuditRow::by_person("session.begin", owner_id, name, address).with_detail(how);
     Ok(AuditRow { credential_id: Some(session_id), ..row })
+}
+
+/// Object that belongs to no job.
+fn owned(owner_id: Option<Uuid>, row: AuditRow, what: &str, id: Uuid) -> Option<OwnedObject> {
+    let row = AuditRow { owner_id, ..row }.with_detail(format!("{what} {id}"));
+    Some(OwnedObject { owner_id: owner_id?, row })
 }

@@ -156,6 +156,11 @@ impl Repeats {
         self.take_finished_at(Instant::now())
     }
 
+    /// Takes the entries to write for all windows, as the process ends.
+    pub fn take_all(&self) -> Vec<AuditRow> {
+        self.take_finished_at(Instant::now() + SHARE_WINDOW)
+    }
+
     fn take_finished_at(&self, now: Instant) -> Vec<AuditRow> {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::new();

@@ -38,12 +38,18 @@ const READS: &[(&str, &str)] = &[
     ("/api/v1/uploads/{id}/content", "upload.download"),
     ("/api/v1/items", "items.list"),
     ("/api/v1/dead-letters", "items.list"),
+    ("/api/v1/dead-letters/groups", "items.list"),
+    ("/api/v1/dead-letters/groups/{type}/{fingerprint}", "items.list"),
+    ("/api/v1/schedules", "schedules.list"),
+    ("/api/v1/schedules/{id}", "schedule.read"),
     ("/jobs/{id}", "job.read"),
     ("/imports/{id}", "job.read"),
     ("/imports/{id}/correct", "job.read_failures"),
     ("/items/{id}", "item.read"),
     ("/items", "items.list"),
     ("/dead", "items.list"),
+    ("/schedules", "schedules.list"),
+    ("/schedules/{id}", "schedule.read"),
 ];
 
 /// Writes the audit entry of a request, if it needs one, before its response is sent.
@@ -93,6 +99,7 @@ fn object_of(path: &str, uri: &Uri) -> Option<Object> {
         "jobs" | "imports" => Some(Object::Job(id)),
         "items" => Some(Object::Item(id)),
         "uploads" => Some(Object::Upload(id)),
+        "schedules" => Some(Object::Schedule(id)),
         _ => None,
     }
 }

@@ -85,6 +85,10 @@ async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
         .expect(201)["id"]
         .clone();
     let upload = upload.as_str().expect("an id");
+    let nightly = json!({"name": "nightly", "cron": "0 2 * * *", "time_zone": "UTC",
+        "job": {"type": "a", "sealed": true, "items": [{"payload": "of payroll"}]}});
+    let schedule = payroll.post("/api/v1/schedules", nightly).await.expect(201)["id"].clone();
+    let schedule = schedule.as_str().expect("an id");
 
     let reads = [
         ("job.read_results", format!("/api/v1/jobs/{job}/results")),
@@ -94,6 +98,7 @@ async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
         ("upload.download", format!("/api/v1/uploads/{upload}/content")),
         ("upload.read", format!("/api/v1/uploads/{upload}/preview")),
         ("items.list", format!("/api/v1/items?job={job}")),
+        ("schedule.read", format!("/api/v1/schedules/{schedule}")),
     ];
     for (action, path) in &reads {
         for _ in 0..3 {
@@ -104,6 +109,8 @@ async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
         assert_eq!((&entry["actor"]["name"], &entry["owner"]["name"]), (&json!("sue"), &json!("payroll")), "{entry}");
         assert!(entry["credential_id"].is_string() && entry["address"] == "127.0.0.1", "{entry}");
     }
+    sue.get("/api/v1/schedules").await.expect(200);
+    assert_eq!(only(&sue, "action=schedules.list").await["detail"], "everybody's");
     // A page is a read like any other, and was counted with them.
     sue.get(&format!("/items/{item}")).await.expect(200);
     assert_eq!(entries(&sue, "action=item.read").await.len(), 1);

@@ -42,6 +42,8 @@ pub(super) fn in_words(code: &str) -> &str {
         "alert_channel.change" => "Changed alert channel",
         "alert_channel.delete" => "Deleted alert channel",
         "alert_channel.test" => "Tested alert channel",
+        "schedule.read" => "Looked at schedule",
+        "schedules.list" => "Looked at schedules",
         "schedule.create" => "Created schedule",
         "schedule.change" => "Changed schedule",
         "schedule.pause" => "Paused schedule",

@@ -149,6 +149,11 @@ pub async fn find(on: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Schedu
     select!("s.id = $1", id).fetch_optional(on).await
 }
 
+/// Owner of a schedule.
+pub async fn owner(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<Uuid>> {
+    sqlx::query_scalar!("select owner_id from schedule where id = $1", id).fetch_optional(pool).await
+}
+
 /// A page of the list of all schedules, or of an owner's.
 pub async fn list(pool: &PgPool, owner_id: Option<Uuid>, part: PageRange) -> sqlx::Result<Vec<ScheduleRow>> {
     macro_rules! listed {

@@ -91,6 +91,11 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
         // The statistics of GET /stats cover all work.
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
         _ => {
+            match topic {
+                Topic::Failures => record_read(app, caller, "items.list", Object::List).await?,
+                Topic::Schedules => record_read(app, caller, "schedules.list", Object::List).await?,
+                _ => {}
+            }
             // Always the caller's own uploads, like the page.
             let own = matches!(topic, Topic::Imports | Topic::Notices);
             let owner = if own { Some(caller.owner_id) } else { caller.visible_owner() };
