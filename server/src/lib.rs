@@ -192,7 +192,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let engine = Engine::start(pools.clone(), Arc::new(hub.clone()), files.clone(), limits, shutdown.clone()).await?;
     let app = App(Arc::new(Shared {
         under_way: Arc::default(),
-        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pool.clone())),
+        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pools.credentials.clone())),
         repeats: Arc::default(),
         quotas,
         body_memory: body_memory::BodyMemory::new(config.limits.body_memory.bytes()),
@@ -306,6 +306,7 @@ impl Running {
         self.served.await.context("the accept loop failed")?;
         self.app.tasks.close();
         self.app.tasks.wait().await;
+        maintenance::write_counts(&self.app).await;
         self.app.traces.close().await;
         self.database.close().await
     }

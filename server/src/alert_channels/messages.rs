@@ -31,7 +31,12 @@ const BATCH: i64 = 100;
 pub async fn write_due(app: &App) -> Result<usize> {
     let mut written = 0;
     for id in store::with_work(&app.pool).await? {
-        written += write_due_of(app, id).await?;
+        match write_due_of(app, id).await {
+            Ok(n) => written += n,
+            Err(error) if error.is_database_away() => return Err(error),
+            // A channel that cannot be opened must not silence the others.
+            Err(error) => tracing::warn!(%error, %id, "writing the messages of an alert channel failed"),
+        }
     }
     if written > 0 {
         app.hub.changed(Topic::Deliveries);

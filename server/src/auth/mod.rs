@@ -145,6 +145,6 @@ impl Auth {
 
 /// Reads the revocation counter and clears the cache if it has moved.
 pub async fn look_for_changes(app: &App) -> Result<()> {
-    app.auth.note_changes(store::changes(&app.pool).await?);
+    app.auth.note_changes(store::changes(&app.pools.credentials).await?);
     Ok(())
 }

@@ -4,21 +4,20 @@
 //! everything later, in order, and may get a batch twice. One server posts at a time. A post is signed with the key
 //! that `treeline-server signing-secret --audit` prints.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use domain::{Time, identity::audit::AuditEntry};
-use reqwest::{
-    Client,
-    header::{CONTENT_TYPE, HeaderMap, HeaderValue},
-    redirect::Policy,
-};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Serialize;
 use time::OffsetDateTime;
+use url::Url;
 
 use super::driver::Tasks;
 use crate::{
     App,
     audit::{self, LogCursor},
+    outbound::named,
 };
 use engine::{
     error::{Error, Result},
@@ -54,19 +53,17 @@ pub(super) fn spawn_retention(tasks: &Tasks<'_>) {
 /// Starts the posts, if a URL is configured.
 pub(super) fn spawn_posting(tasks: &Tasks<'_>) {
     let Some(url) = tasks.app.config.audit.url.clone() else { return };
-    // Install ring once per process; a provider that was installed earlier stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = match Client::builder().redirect(Policy::none()).no_proxy().timeout(POST_TIMEOUT).build() {
-        Ok(client) => client,
+    let url = match Url::parse(url.reveal()) {
+        Ok(url) => Arc::new(url),
         Err(error) => {
-            tracing::error!(%error, "audit log posts disabled: cannot build the HTTP client");
+            tracing::error!(%error, "audit log posts disabled: TREELINE_AUDIT_URL is no URL");
             return;
         }
     };
     tasks.every(1.0, "posting the audit log", move |app| {
-        let (client, url) = (client.clone(), url.clone());
+        let url = Arc::clone(&url);
         async move {
-            let posting = post_some(&app, &client, url.reveal());
+            let posting = post_some(&app, &url);
             app.shutdown.run_until_cancelled(posting).await.unwrap_or(Ok(0))
         }
     });
@@ -97,20 +94,20 @@ struct Entries<'a> {
 }
 
 /// Posts pending entries in batches.
-async fn post_some(app: &App, client: &Client, url: &str) -> Result<usize> {
+async fn post_some(app: &App, url: &Url) -> Result<usize> {
     let Some(mut cursor) = store::take_posting(&app.pool, POSTING_LEASE_SECONDS).await? else { return Ok(0) };
-    let result = post_from(app, client, url, &mut cursor).await;
+    let result = post_from(app, url, &mut cursor).await;
     store::leave_posting(&app.pool, cursor).await?;
     result
 }
 
-async fn post_from(app: &App, client: &Client, url: &str, cursor: &mut LogCursor) -> Result<usize> {
+async fn post_from(app: &App, url: &Url, cursor: &mut LogCursor) -> Result<usize> {
     // Within the lease: a slow receiver ends the loop, and the next tick continues.
     let until = tokio::time::Instant::now() + POST_TIMEOUT;
     while tokio::time::Instant::now() < until {
         let final_part = audit::final_entries(&app.pool, &AuditQuery::default(), Some(*cursor), BATCH).await?;
         let Some(last) = final_part.entries.last() else { break };
-        post(app, client, url, &final_part.entries, last).await?;
+        post(app, url, &final_part.entries, last).await?;
         *cursor = (last.at.0, last.id);
         if !final_part.more {
             break;
@@ -120,7 +117,7 @@ async fn post_from(app: &App, client: &Client, url: &str, cursor: &mut LogCursor
 }
 
 /// Posts a batch; an error if it was not accepted. The message id is the id of its last entry.
-async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], last: &AuditEntry) -> Result<()> {
+async fn post(app: &App, url: &Url, entries: &[AuditEntry], last: &AuditEntry) -> Result<()> {
     let now = OffsetDateTime::now_utc();
     let post = Post { kind: "audit.entries", timestamp: Time(now), data: Entries { entries } };
     let body = serde_json::to_vec(&post).map_err(|error| Error::Broken(error.to_string()))?;
@@ -128,10 +125,13 @@ async fn post(app: &App, client: &Client, url: &str, entries: &[AuditEntry], las
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let keys = [app.outgoing.key.of_audit()];
     stamp(&keys, &mut headers, &last.id.to_string(), now.unix_timestamp(), &body);
-    let answer = client.post(url).headers(headers).body(body).send().await;
     // The URL may contain a secret and is not logged.
-    let refused = |error: reqwest::Error| {
-        Error::Broken(format!("TREELINE_AUDIT_URL did not take entries of the audit log: {}", error.without_url()))
-    };
-    answer.and_then(reqwest::Response::error_for_status).map(drop).map_err(refused)
+    let refused =
+        |why: String| Error::Broken(format!("TREELINE_AUDIT_URL did not take entries of the audit log: {why}"));
+    let until = tokio::time::Instant::now() + POST_TIMEOUT;
+    match app.outgoing.configured.post(url, headers, Bytes::from(body), until).await {
+        Ok(reply) if reply.status.is_success() => Ok(()),
+        Ok(reply) => Err(refused(named(reply.status))),
+        Err(fault) => Err(refused(fault.to_string())),
+    }
 }

@@ -84,11 +84,8 @@ impl Worker {
                 }
                 return Ok(());
             }
-            tokio::select! {
-                biased;
-                () = self.app.shutdown.cancelled() => return Ok(()),
-                claimed = engine.claim(&self.caller, claim(Some(WAIT))) => claimed?.assignments,
-            }
+            // Not dropped when the server stops, which ends the wait: what it has claimed is finished.
+            engine.claim(&self.caller, claim(Some(WAIT))).await?.assignments
         } else {
             let claim = (!stopping && !executors.is_empty()).then(|| claim(None));
             let body = FinishBody { endings: endings.clone(), claim };
@@ -102,10 +99,16 @@ impl Worker {
         for assignment in assignments {
             let executor = executors.get(&assignment.item.job_type);
             let schema = match executor {
-                Some(Builtin::Validate) => self.schema(assignment.item.job_id).await?,
-                _ => None,
+                Some(Builtin::Validate) => self.schema(assignment.item.job_id).await,
+                _ => Ok(None),
             };
-            endings.push(build_ending(assignment, schema.as_deref()));
+            endings.push(match schema {
+                Ok(schema) => build_ending(assignment, schema.as_deref()),
+                Err(error) => {
+                    tracing::warn!(task = "built-in types", %error, "reading the schema of a job failed");
+                    failed_ending(&assignment)
+                }
+            });
         }
         Ok(())
     }
@@ -119,6 +122,19 @@ impl Worker {
         let schema = text.and_then(|text| schema::compiled(&text).ok());
         self.schemas.insert(job_id, schema.clone());
         Ok(schema)
+    }
+}
+
+/// Failure to read the schema, after which the item is retried.
+fn failed_ending(assignment: &Assignment) -> Ending {
+    let message = "The database failed.".to_owned();
+    Ending {
+        assignment_id: assignment.id.into(),
+        result: None,
+        error: Some(WorkError { message, kind: Some(domain::Code::Internal.as_str().to_owned()), detail: None }),
+        retryable: true,
+        retry_after_seconds: None,
+        cancel_tree: false,
     }
 }
 

@@ -1,11 +1,12 @@
 //! Loop of a background task: ticks until shutdown, pauses in between, and backs off after failures.
 
-use std::time::Duration;
+use std::{panic::AssertUnwindSafe, time::Duration};
 
+use futures::FutureExt as _;
 use tokio_util::task::TaskTracker;
 
 use crate::App;
-use engine::error::Result;
+use engine::error::{Error, Result};
 
 /// Number of rows that counts as a full batch: there may be more.
 const FULL_BATCH: usize = 500;
@@ -65,7 +66,9 @@ async fn drive<F, W>(
 {
     let mut failures = 0_u32;
     while !app.shutdown.is_cancelled() {
-        let pause = match tick(app.clone()).await {
+        // A panic is a failure like any other: the task goes on.
+        let ticked = AssertUnwindSafe(async { tick(app.clone()).await }).catch_unwind().await;
+        let pause = match ticked.unwrap_or_else(|_| Err(Error::Broken("a panic, logged above".to_owned()))) {
             Ok(pause) => {
                 if failures > 0 {
                     tracing::info!(task = name, failures, "background task recovered");
@@ -84,12 +87,7 @@ async fn drive<F, W>(
 }
 
 /// Counts and logs a failure; returns the pause before the next try.
-pub(super) fn backoff(
-    name: &'static str,
-    pause: Duration,
-    failures: &mut u32,
-    error: &engine::error::Error,
-) -> Duration {
+pub(super) fn backoff(name: &'static str, pause: Duration, failures: &mut u32, error: &Error) -> Duration {
     *failures += 1;
     if failures.is_power_of_two() {
         tracing::warn!(task = name, %error, failures = *failures, "background task failed, will retry");

@@ -35,7 +35,7 @@ use engine::{
     access::caller::Caller,
     error::{Error, Result},
     import::files::ReceiveError,
-    store::{import::uploads::NewUpload, tree::definitions},
+    store::{access::quotas::Usage, import::uploads::NewUpload, tree::definitions},
 };
 
 /// Concurrent exports per server.
@@ -171,7 +171,8 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         futures::stream::select(pages.map(Some).chain(futures::stream::iter([None])), Box::pin(stop_error.map(Some)));
     let source = source.take_while(|piece| std::future::ready(piece.is_some()));
     let source = source.filter_map(|piece: Option<Result<Bytes>>| std::future::ready(piece));
-    let arrived = app.files.receive(Box::pin(source), u64::MAX).await;
+    let left = app.quotas.bytes_left(job.owner_id, 0).await?;
+    let arrived = app.files.receive(Box::pin(source), left).await;
     let is_ours = !stop.is_cancelled();
     stop.cancel();
     // Wait for a heartbeat in progress: nothing may follow the ending.
@@ -183,7 +184,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
             store: "files",
             source: Box::new(std::io::Error::from(std::io::ErrorKind::StorageFull)),
         }),
-        ReceiveError::TooLarge => Error::Broken("an export without a limit has met one".to_owned()),
+        ReceiveError::TooLarge => app.quotas.too_many_bytes(left).into(),
     })?;
     let allowed = if is_ours { still_valid(app, &requester).await.map_err(explain) } else { Err(stopped()) };
     if let Err(error) = allowed {
@@ -204,6 +205,14 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         made_by: Some(item.job_id),
     };
     let rows = progress().done.unwrap_or(0);
+    let taken = app.quotas.take(job.owner_id, Usage { bytes: new.bytes, ..Usage::default() }).await;
+    let _taken = match taken {
+        Ok(taken) => taken,
+        Err(refused) => {
+            app.files.forget(&arrived).await?;
+            return Err(refused);
+        }
+    };
     let upload = uploads::keep(&app.pool, &app.files, &arrived, &new).await?;
     Ok(Exported { upload_id: upload.id, rows, bytes: upload.bytes })
 }

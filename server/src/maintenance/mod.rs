@@ -26,6 +26,9 @@ use crate::{App, config::roles::Role};
 
 use driver::{IDLE, Tasks};
 
+/// Longest time for the last counts of a server that stops.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Starts the background tasks of the server's roles. They end with `app.shutdown`; wait for the tracker.
 pub fn spawn(app: &App, tracker: &TaskTracker) {
     let tasks = Tasks { app, tracker };
@@ -53,6 +56,21 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
         imports::spawn(&tasks);
         tracker.spawn(builtin::run(app.clone()));
         tracker.spawn(exporter::run(app.clone()));
+    }
+}
+
+/// Writes what this process has counted and not written yet, when it stops. A database that is away is not waited for.
+pub async fn write_counts(app: &App) {
+    let write = async {
+        app.engine.write_activity_counters().await?;
+        app.engine.write_error_counters().await?;
+        app.engine.write_seen_workers().await?;
+        crate::audit::record_all(&app.pool, &app.repeats.take_all()).await
+    };
+    match tokio::time::timeout(LAST_WRITE_TIMEOUT, write).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "writing the last counts failed"),
+        Err(_) => tracing::warn!("writing the last counts timed out"),
     }
 }
 
