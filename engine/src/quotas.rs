@@ -98,6 +98,25 @@ pub enum Kind {
     Other,
 }
 
+/// 429 of a request, with the rate limit that it exceeds, if it is one.
+#[derive(Debug)]
+pub struct RefusedRequest {
+    pub problem: Box<Problem>,
+    pub rate: Option<RateStatus>,
+}
+
+impl From<RateStatus> for RefusedRequest {
+    fn from(rate: RateStatus) -> Self {
+        Self { problem: Box::new(rate.refusal()), rate: Some(rate) }
+    }
+}
+
+impl From<Problem> for RefusedRequest {
+    fn from(problem: Problem) -> Self {
+        Self { problem: Box::new(problem), rate: None }
+    }
+}
+
 /// Counted request; dropped when its response starts.
 #[derive(Debug)]
 pub struct CountedRequest {
@@ -261,7 +280,7 @@ impl Quotas {
         owner_id: Uuid,
         credential_id: Uuid,
         kind: Kind,
-    ) -> Result<(CountedRequest, RateStatus), Problem> {
+    ) -> Result<(CountedRequest, RateStatus), RefusedRequest> {
         let settings = &self.0.settings;
         let status = {
             let mut callers = self.callers();
@@ -271,7 +290,7 @@ impl Quotas {
             if kind == Kind::Search {
                 let status = busy.searches.count(Policy { name: "search", requests: settings.searches_per_minute })?;
                 if busy.searching >= MAX_SEARCHES {
-                    return Err(too_many(&format!("{MAX_SEARCHES} searches of yours are under way.")));
+                    return Err(too_many(&format!("{MAX_SEARCHES} searches of yours are under way.")).into());
                 }
                 busy.searching += 1;
                 status
@@ -288,7 +307,7 @@ impl Quotas {
         drop(owners);
         if requests > most {
             let problem = exceeded(&format!("{} requests are under way, and at most {most} may be", requests - 1));
-            return Err(Problem { retry_after_seconds: Some(1), ..problem });
+            return Err(Problem { retry_after_seconds: Some(1), ..problem }.into());
         }
         Ok((begun, status))
     }
@@ -306,7 +325,8 @@ impl Quotas {
     pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
         let callers = self.callers();
         let Some(busy) = callers.get(&Caller::Address(network_of(address))) else { return Ok(()) };
-        busy.requests.check(Policy { name: "address", requests: self.0.settings.refusals_per_minute })
+        let policy = Policy { name: "address", requests: self.0.settings.refusals_per_minute };
+        busy.requests.check(policy).map_err(|exceeded| exceeded.refusal())
     }
 
     /// Counts an event stream while it is open. A service may have ten times as many as a person, because it shows its

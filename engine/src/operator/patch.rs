@@ -51,7 +51,7 @@ impl Engine {
         caller.require(Scope::JobsWrite)?;
         let info = self.visible_job(caller, id).await?;
         let reason = audit::reason_for(caller, info.owner_id, body.reason.as_deref())?;
-        self.0.core.check_document_size(body.metadata.as_ref(), || "/metadata".to_owned())?;
+        self.0.core.check_document_size(body.metadata.as_ref().and_then(Option::as_ref), || "/metadata".to_owned())?;
         let audit_row = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
             .map(|row| audit_log::AuditRow { detail: Some(edit_summary(&body)), ..row.about(info.root_id, id, None) });
         let core = Arc::clone(&self.0.core);
@@ -190,13 +190,15 @@ impl Core {
             }
             new.name.clone_from(name);
         }
-        if let Some(metadata) = &body.metadata {
+        if let Some(given) = &body.metadata {
+            let metadata = given.as_ref().map_or_else(domain::Document::empty_object, Clone::clone);
             if !metadata.text().trim_start().starts_with('{') {
                 add_fault("metadata", "expected an object");
             }
             metadata.text().clone_into(&mut new.metadata);
         }
-        if let Some(priority) = body.priority {
+        if let Some(given) = body.priority {
+            let priority = given.unwrap_or_default();
             check_priority(priority)?;
             new.priority = priority;
         }

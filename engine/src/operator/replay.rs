@@ -19,6 +19,7 @@ use crate::{
     notify::audit,
     store::{
         Tx,
+        access::quotas::Usage,
         enqueue::idempotency,
         notify::audit as audit_log,
         operator::replays::{self, JobCopy, JobStateCopy},
@@ -66,6 +67,7 @@ impl Engine {
             let audit_row = audit::row(caller, "job.replay", location.owner_id, reason.as_deref())
                 .map(|row| row.about(location.root_id, id, None));
             let requester = (caller.credential_id, caller.sees_all());
+            let _taken = core.quotas.take(location.owner_id, Usage { trees: 1, items: 1, bytes: 0 }).await?;
             let replay = Replay { root_id: id, key: key.clone(), audit_row, requester };
             let made = core
                 .run_with_retries(move |core| {

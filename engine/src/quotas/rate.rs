@@ -30,6 +30,14 @@ impl RateStatus {
         format!("\"{}\";q={};w={}", self.name, self.limit, WINDOW.as_secs())
     }
 
+    /// 429 of a request that exceeds the limit.
+    pub fn refusal(&self) -> Problem {
+        let Self { name, limit, reset_seconds: seconds, .. } = self;
+        let detail = format!("More than {limit} requests in a minute ({name}). Try again in {seconds} s.");
+        let retry_after_seconds = u32::try_from(*seconds).ok();
+        Problem { retry_after_seconds, ..Problem::new(Code::TooManyRequests, detail) }
+    }
+
     /// Value of `RateLimit`.
     pub fn status(&self) -> String {
         format!("\"{}\";r={};t={}", self.name, self.remaining, self.reset_seconds)
@@ -48,27 +56,23 @@ impl Window {
         self.began.is_some_and(|began| began.elapsed() < WINDOW)
     }
 
-    /// Counts one request. 429 if it exceeds the limit.
-    pub(super) fn count(&mut self, policy: Policy) -> Result<RateStatus, Problem> {
+    /// Counts one request, unless it exceeds the limit.
+    pub(super) fn count(&mut self, policy: Policy) -> Result<RateStatus, RateStatus> {
         if !self.is_open() {
             *self = Self { began: Some(Instant::now()), requests: 0 };
         }
         self.check(policy)?;
         self.requests += 1;
-        let remaining = policy.requests - self.requests;
-        Ok(RateStatus { name: policy.name, limit: policy.requests, remaining, reset_seconds: self.reset_seconds() })
+        Ok(self.status(policy, policy.requests - self.requests))
     }
 
     /// Checks that one more request would be allowed.
-    pub(super) fn check(&self, policy: Policy) -> Result<(), Problem> {
-        if !self.is_open() || self.requests < policy.requests {
-            return Ok(());
-        }
-        let seconds = self.reset_seconds();
-        let detail =
-            format!("More than {} requests in a minute ({}). Try again in {seconds} s.", policy.requests, policy.name);
-        let retry_after_seconds = u32::try_from(seconds).ok();
-        Err(Problem { retry_after_seconds, ..Problem::new(Code::TooManyRequests, detail) })
+    pub(super) fn check(&self, policy: Policy) -> Result<(), RateStatus> {
+        if !self.is_open() || self.requests < policy.requests { Ok(()) } else { Err(self.status(policy, 0)) }
+    }
+
+    fn status(&self, policy: Policy, remaining: u32) -> RateStatus {
+        RateStatus { name: policy.name, limit: policy.requests, remaining, reset_seconds: self.reset_seconds() }
     }
 
     /// Seconds until the window ends, at least one.
@@ -91,6 +95,8 @@ mod tests {
         assert_eq!(status.policy(), "\"api\";q=2;w=60");
         assert!(status.status().starts_with("\"api\";r=0;t="), "{}", status.status());
         let refused = window.count(policy).expect_err("the third");
+        assert_eq!(refused.remaining, 0);
+        let refused = refused.refusal();
         assert_eq!(refused.code, Code::TooManyRequests);
         assert!((1..=60).contains(&refused.retry_after_seconds.expect("a time")));
     }

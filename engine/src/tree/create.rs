@@ -189,7 +189,9 @@ impl Engine {
             traceparent,
             requester: (caller.credential_id, caller.sees_all()),
         });
-        let items = tree.nodes.iter().map(|node| node.new.items.len() as i64).sum();
+        // A file has at least one row.
+        let items =
+            tree.nodes.iter().map(|node| node.new.items.len() as i64 + i64::from(node.new.upload.is_some())).sum();
         let _taken = match core.quotas.take(caller.owner_id, Usage { trees: 1, items, bytes: 0 }).await {
             Ok(taken) => taken,
             // An accepted request gets its answer again, whatever the owner's usage is by now.

@@ -32,7 +32,14 @@ struct Inner {
     is_of_worker: bool,
     is_api: bool,
     kind: Kind,
-    counted: Mutex<Option<(CountedRequest, RateStatus)>>,
+    counted: Mutex<Option<Counted>>,
+}
+
+/// Request that counted toward a caller, or exceeded one of the caller's limits.
+#[derive(Debug)]
+struct Counted {
+    request: Option<CountedRequest>,
+    rate: Option<RateStatus>,
 }
 
 impl Admission {
@@ -58,8 +65,15 @@ impl Admission {
             return Ok(());
         }
         let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if counted.is_none() {
-            *counted = Some(self.0.quotas.begin(owner_id, credential_id, self.0.kind)?);
+        if counted.as_ref().is_some_and(|counted| counted.request.is_some()) {
+            return Ok(());
+        }
+        match self.0.quotas.begin(owner_id, credential_id, self.0.kind) {
+            Ok((request, rate)) => *counted = Some(Counted { request: Some(request), rate: Some(rate) }),
+            Err(refused) => {
+                *counted = Some(Counted { request: None, rate: refused.rate });
+                return Err(*refused.problem);
+            }
         }
         Ok(())
     }
@@ -67,15 +81,13 @@ impl Admission {
     /// Ends the count when the response begins, and adds the caller's quota headers.
     pub fn end(&self, status: StatusCode, headers: &mut HeaderMap) {
         let counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((_, rate)) = counted else {
+        let Some(Counted { rate, .. }) = counted else {
             if let Some(address) = self.0.address.filter(|_| self.0.is_api && status == StatusCode::UNAUTHORIZED) {
                 self.0.quotas.refused(address);
             }
             return;
         };
-        if !self.0.is_api {
-            return;
-        }
+        let Some(rate) = rate.filter(|_| self.0.is_api) else { return };
         for (name, value) in [(RATE_LIMIT_POLICY, rate.policy()), (RATE_LIMIT, rate.status())] {
             if let Ok(value) = HeaderValue::try_from(value) {
                 headers.insert(name, value);

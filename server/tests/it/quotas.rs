@@ -61,6 +61,8 @@ async fn open_tree_and_waiting_item_quotas() {
         assert!(began.elapsed().as_secs() < 60, "no room");
         crate::support::moment().await;
     }
+    let again = eve.post(&format!("/api/v1/jobs/{first}/replay"), json!({})).await;
+    again.expect_problem(429, "quota_exceeded");
     server.stop().await;
 }
 
@@ -111,6 +113,8 @@ async fn request_rate_limit_exempts_workers() {
         found.expect(200);
     }
     let refused = eve.get("/api/v1/jobs?q=a").await;
+    assert_eq!(refused.headers["ratelimit-policy"], "\"search\";q=2;w=60");
+    assert!(refused.headers["ratelimit"].to_str().expect("text").starts_with("\"search\";r=0;t="), "{refused:?}");
     assert!(refused.headers["retry-after"].to_str().is_ok_and(|text| text.parse::<u32>().is_ok()));
     refused.expect_problem(429, "too_many_requests");
     eve.get("/api/v1/jobs").await.expect(200);

@@ -165,6 +165,21 @@ async fn revoked_token_ends_waiting_claim() {
 }
 
 #[tokio::test]
+async fn revoked_token_ends_waiting_read_of_a_job() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (owner, revoke) = token(&server, "r", &["jobs:read", "jobs:write"]).await;
+    let job = owner.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}?wait_seconds=30", id(&job));
+    let waiting = tokio::spawn(async move { owner.get(&path).await });
+    let under_way = &server.running.app.under_way;
+    until(async || under_way.load(std::sync::atomic::Ordering::Relaxed) == 1).await;
+    server.delete(&revoke).await.expect(204);
+    soon(waiting).await.expect("the task").expect_problem(401, "unauthenticated");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn bulk_operation_ends_when_its_requester_is_disabled() {
     let server = Server::start().await;
     let admin = server.admin().await;

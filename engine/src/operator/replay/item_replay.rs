@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     notify::{audit, error_groups},
     store::{
+        access::quotas::Usage,
         notify::audit as audit_log,
         operator::replays::{self, JobCopy, JobStateCopy},
         tree::{
@@ -77,6 +78,7 @@ impl Engine {
                 .map(|row| row.about(job.root_id, job.job_id, Some(item_id)));
             let expires_at = body.expires_at.map(|at| at.0);
             let requester = (caller.credential_id, caller.sees_all());
+            let _taken = core.quotas.take(job.owner_id, Usage { trees: 1, items: 1, bytes: 0 }).await?;
             let replay = ItemReplay { item_id, job, payload, expires_at, key: key.clone(), audit_row, requester };
             let made = core
                 .run_with_retries(move |core| {

@@ -20,7 +20,7 @@ use crate::http::{
         sort::ByAge,
     },
 };
-use crate::{App, audit, http::error::Result};
+use crate::{App, audit, auth::Ongoing, http::error::Result};
 use engine::store::notify::audit::AuditQuery;
 
 /// Filters of the audit log; all given filters must match.
@@ -114,7 +114,7 @@ pub async fn list_audit(
     };
     if streams {
         let lines = audit::export(&app.pool, &caller, query, list.after).await?;
-        let body = Body::from_stream(lines);
+        let body = Body::from_stream(Ongoing::of(&app, &caller).guard(lines));
         return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response());
     }
     let found = app.engine.audit(&caller, query).await?;

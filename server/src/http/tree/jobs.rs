@@ -28,7 +28,7 @@ use crate::http::{
     },
     trace::Trace,
 };
-use crate::{App, http::error::Result};
+use crate::{App, auth::Ongoing, http::error::Result};
 use engine::{Creation, CreationOutcome, JobFilter, read_source::from_primary};
 
 /// Filters of the job list; all given filters must match.
@@ -248,8 +248,14 @@ pub async fn get_job(
     if wait > 0 && (known_versions.is_empty() || known_versions.contains(&job.version)) {
         let wait = Duration::from_secs(wait);
         let waiting = from_primary(app.hub.job_newer_than(&app.engine, &caller, id, job.version, wait));
-        // When the server stops, the long poll ends with the current state.
-        if let Some(newer) = app.shutdown.run_until_cancelled(waiting).await.transpose()?
+        let mut ongoing = Ongoing::of(&app, &caller);
+        let waited = tokio::select! {
+            waited = waiting => Some(waited?),
+            refused = ongoing.ended() => return Err(refused.into()),
+            // When the server stops, the long poll ends with the current state.
+            () = app.shutdown.cancelled() => None,
+        };
+        if let Some(newer) = waited
             && newer.version > job.version
         {
             job = if children { newer } else { Job { children: None, ..newer } };
