@@ -218,8 +218,8 @@ fn merged(current: &JobType, fields: &Fields) -> Result<JobTypeSpec> {
     for server_made in ["created_at", "updated_at", "version"] {
         whole.remove(server_made);
     }
-    // A budget that is not given follows the delivery.
-    if fields.contains_key("delivery") {
+    // A budget that is not given follows a new delivery.
+    if fields.get("delivery").is_some_and(|new| whole.get("delivery").is_none_or(|old| old.get() != new.get())) {
         whole.remove("max_failures");
     }
     for (name, value) in fields {

@@ -21,11 +21,13 @@ pub struct JobPatch {
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub name: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Document>,
-    /// Priority, −100 to 100; also changes waiting items that had the job's value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i16>,
+    #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Document>))]
+    pub metadata: Option<Option<Document>>,
+    /// Priority, −100 to 100, `null`: 0; also changes waiting items that had the job's value.
+    #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<i16>))]
+    pub priority: Option<Option<i16>>,
     /// Earliest start; also changes waiting items that had the job's value.
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Time>))]

@@ -135,8 +135,8 @@ pub struct AssignedItem {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claimed {
     pub assignments: Vec<Assignment>,
-    /// Only with `item_ids`: the items that could not be claimed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Items of `item_ids` that could not be claimed
+    #[serde(default)]
     pub refused: Vec<Refused>,
 }
 

@@ -159,7 +159,7 @@ impl Engine {
     pub async fn finish(&self, caller: &Caller, body: FinishBody) -> Result<Finished> {
         caller.require(Scope::Work)?;
         if body.endings.len() > limits::MOST_ENDINGS {
-            return Err(Problem::invalid_body([("/endings".to_owned(), "expected at most 1000".to_owned())]).into());
+            return Err(Problem::at(Code::TooLarge, "/endings".to_owned(), "expected at most 1000".to_owned()).into());
         }
         if body.claim.as_ref().is_some_and(|claim| claim.wait_seconds.is_some()) {
             let fault = ("/claim/wait_seconds".to_owned(), "expected no wait here".to_owned());

@@ -74,6 +74,13 @@ fn decision(view: &ItemView) -> Option<ItemError> {
     Some(ItemError { message, kind: Some(kind.to_owned()), detail: None, at: Time(updated_at(view)) })
 }
 
+/// Reason for which the item's job was canceled, if that ended the item.
+fn reason_of_job(view: &ItemView) -> Option<ItemError> {
+    let is_of_job =
+        view.job_cancel_reason.is_some() && view.job_cancelled_at.is_some_and(|at| view.ended_at >= Some(at));
+    if state(view) == ItemState::Cancelled && is_of_job { decision(view) } else { None }
+}
+
 /// Event that the item waits for.
 fn wait_of(view: &ItemView) -> Option<EventWait> {
     if state(view) != ItemState::WaitingForEvent {
@@ -127,11 +134,12 @@ pub(crate) fn item(view: ItemView, job: &Arc<JobInfo>, waiting_for: Option<Waiti
     let updated_at = updated_at(&view);
     let version = version(&view);
     let (wait, event, debounce) = (wait_of(&view), event_of(&view), debounce_of(&view));
+    let by_job = reason_of_job(&view);
     let last_error = match state {
         // Ended by an `after` condition that is valid again: it waits and has no error.
         ItemState::Blocked if view.ended_at.is_some() => None,
         _ if decided_by_job(&view) => decision(&view),
-        _ => error(view.error_message, view.error_kind, view.error_detail, view.error_at),
+        _ => error(view.error_message, view.error_kind, view.error_detail, view.error_at).or(by_job),
     };
     let finished_at = if state.is_final() { Some(view.ended_at.unwrap_or(updated_at)) } else { None };
     Item {

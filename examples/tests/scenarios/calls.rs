@@ -34,7 +34,7 @@ async fn a_program_keeps_job_types_trees_and_files_in_order() {
     let item = |n: i64| NewItem { payload: Some(Document::of(&n)), ..NewItem::default() };
     let new = NewJob { items: vec![item(1), item(2)], sealed: true, ..NewJob::of("letters") };
     let job = client.create_job(&new).await.expect("made");
-    let patch = JobPatch { priority: Some(7), ..JobPatch::default() };
+    let patch = JobPatch { priority: Some(Some(7)), ..JobPatch::default() };
     let job = client.patch_job(job.id, &patch, Some(job.version)).await.expect("changed");
     let filter = client::ItemFilter { job: Some(job.id), ..client::ItemFilter::default() };
     let items = client.items(&filter).await.expect("two").data;

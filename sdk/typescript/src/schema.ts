@@ -594,7 +594,7 @@ export interface components {
         /** @description Response to a claim; may be empty. */
         ClaimResponse: {
             assignments: components["schemas"]["Assignment"][];
-            /** @description Only with `item_ids`: the items that could not be claimed. */
+            /** @description Items of `item_ids` that could not be claimed */
             refused?: components["schemas"]["RefusedItem"][];
         };
         /** @description Comparison of the columns and first rows of a file with the schema of a job type. */
@@ -1374,7 +1374,7 @@ export interface components {
             on_completed?: components["schemas"]["OnCompleted"] | null;
             /**
              * Format: int32
-             * @description Priority, −100 to 100; also changes waiting items that had the job's value.
+             * @description Priority, −100 to 100, `null`: 0; also changes waiting items that had the job's value.
              */
             priority?: number | null;
             /** @description Reason, required for another owner's job. */

@@ -40,7 +40,8 @@ pub async fn create_job_type(
     job_types::check_size(&app, &spec)?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
     let make = |response_slot| async move { job_types::create(&inner, &caller, spec, response_slot).await };
-    once(&app, name, ResponseStorage::Plain, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
+    // The URL of a push executor may contain a secret.
+    once(&app, name, ResponseStorage::Sealed, "POST /job-types", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List job types

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Server};
+use crate::support::{Answer, Api, Server, until};
 
 fn id(value: &Value) -> String {
     value["id"].as_str().expect("an id").to_owned()
@@ -318,8 +318,8 @@ async fn request_in_progress_on_another_server_is_refused_with_retry_after() {
     sqlx::query("lock table job_type in share mode").execute(&mut *delay).await.expect("nobody writes types");
     let create = async |api: &Api| post(api, "/api/v1/job-types", "slow", &json!({"name": "slow"})).await;
     let repeated = async {
-        let begun = "select count(*) from idempotency where key = 'slow'";
-        while sqlx::query_scalar::<_, i64>(begun).fetch_one(pool).await.expect("a count") == 0 {}
+        let begun = "select count(*) from idempotency where call = 'POST /job-types' and status is null";
+        until(async || sqlx::query_scalar::<_, i64>(begun).fetch_one(pool).await.expect("a count") == 1).await;
         let refused = create(&other).await;
         refused.expect_problem(409, "duplicate");
         assert_eq!(refused.headers["retry-after"], "1");

@@ -204,6 +204,9 @@ async fn job_patch_changes_named_fields_only() {
     let fresh = server.request(Method::PATCH, &job).header("if-match", &answer.headers["etag"]);
     let fresh = Answer::of(fresh.json(&json!({"name": null}))).await.expect(200);
     assert_eq!((&fresh["name"], &fresh["expected_count"]), (&Value::Null, &json!(40)));
+    let cleared = server.patch(&job, json!({"metadata": null, "priority": null})).await.expect(200);
+    assert_eq!((&cleared["metadata"], &cleared["priority"]), (&json!({}), &json!(0)));
+    let fresh = cleared;
     // Nothing to change, nothing changed.
     assert_eq!(server.patch(&job, json!({})).await.expect(200)["version"], fresh["version"]);
 

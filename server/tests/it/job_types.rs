@@ -53,6 +53,9 @@ async fn job_type_patch_changes_named_fields_only() {
 
     let once = server.patch("/api/v1/job-types/a", json!({"delivery": "at_most_once"})).await.expect(200);
     assert_eq!(once["max_failures"], 1);
+    server.patch("/api/v1/job-types/a", json!({"delivery": "at_least_once", "max_failures": 7})).await.expect(200);
+    let same = server.patch("/api/v1/job-types/a", json!({"delivery": "at_least_once"})).await.expect(200);
+    assert_eq!(same["max_failures"], 7, "the delivery is the same");
     server.patch("/api/v1/job-types/a", json!({"colour": 1})).await.expect_problem(422, "invalid_body");
     server.patch("/api/v1/job-types/a", json!({"version": 9})).await.expect_problem(422, "invalid_body");
     server.patch("/api/v1/job-types/a", json!({"name": "b"})).await.expect_problem(422, "invalid_body");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Server};
+use crate::support::{Answer, Api, Server};
 
 /// Longest wait for a tick.
 const SOON: Duration = Duration::from_secs(30);
@@ -445,6 +445,14 @@ async fn schedule_is_validated_edited_and_run_manually() {
     let fetched = owner.post(&format!("{path}/run"), json!({})).await.expect(200);
     assert_eq!((&fetched["last_run"]["by_hand"], &fetched["last_run"]["state"]), (&json!(true), &json!("started")));
     assert_eq!(jobs(&owner).await, 1);
+    let keyed = async |reason: Value| {
+        let request = owner.request(reqwest::Method::POST, &format!("{path}/run")).header("idempotency-key", "once");
+        Answer::of(request.json(&json!({"reason": reason}))).await
+    };
+    let first = keyed(Value::Null).await.expect(200);
+    assert_eq!(keyed(Value::Null).await.expect(200), first);
+    keyed(json!("another")).await.expect_problem(422, "idempotency_key_reused");
+    assert_eq!(jobs(&owner).await, 2, "a repeated call runs nothing");
     let stranger = server.service("stranger", &["jobs:read", "jobs:write"]).await;
     stranger.get(&path).await.expect_problem(404, "not_found");
     assert_eq!(stranger.get("/api/v1/schedules").await.expect(200)["data"], json!([]));

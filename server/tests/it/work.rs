@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, until};
 
 async fn claim(server: &Server, max: u32) -> Vec<Value> {
     let claimed = server.post("/api/v1/assignments", json!({"worker_id": "w-1", "types": ["a"], "max": max})).await;
@@ -12,6 +12,38 @@ async fn claim(server: &Server, max: u32) -> Vec<Value> {
 
 fn id(value: &Value) -> &str {
     value["id"].as_str().expect("an id")
+}
+
+#[tokio::test]
+async fn canceled_items_keep_the_reason() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": [{}]})).await.expect(201);
+    let item = server.get(&format!("/api/v1/items?job={}", id(&job))).await.expect(200)["data"][0].clone();
+    let item = format!("/api/v1/items/{}", id(&item));
+    let reason = json!({"reason": "sent twice"});
+    server.post(&format!("/api/v1/jobs/{}/cancel", id(&job)), reason).await.expect(200);
+    let reason_now = async || server.get(&item).await.expect(200)["last_error"]["message"].clone();
+    assert_eq!(reason_now().await, "sent twice");
+    let written = "select count(*) from outcome";
+    let pool = &server.running.app.pool;
+    until(async || sqlx::query_scalar::<_, i64>(written).fetch_one(pool).await.expect("a count") == 1).await;
+    assert_eq!(reason_now().await, "sent twice", "after it was written to the item");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn requests_of_workers_name_their_limits() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": [{}]})).await.expect(201);
+    let item = server.get(&format!("/api/v1/items?job={}", id(&job))).await.expect(200)["data"][0]["id"].clone();
+    let claimed = server.post("/api/v1/assignments", json!({"worker_id": "w", "item_ids": [item]})).await.expect(200);
+    assert_eq!((claimed["assignments"].as_array().map(Vec::len), &claimed["refused"]), (Some(1), &json!([])));
+    let endings = vec![json!({"assignment_id": uuid::Uuid::now_v7(), "result": 1}); 1_001];
+    let refused = server.post("/api/v1/assignments/finish", json!({"endings": endings})).await;
+    assert_eq!(refused.expect_problem(413, "too_large")["errors"][0]["pointer"], "/endings");
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ use crate::{
             schedules::{self, NewRun, ScheduleRow},
         },
     },
+    stored_response::ResponseSlot,
     task::in_task,
 };
 
@@ -128,25 +129,27 @@ impl Engine {
         id: Uuid,
         reason: Option<String>,
         traceparent: Option<Traceparent>,
+        response_slot: &ResponseSlot,
     ) -> Result<Schedule> {
         caller.require(Scope::JobsWrite)?;
-        let (engine, caller) = (self.clone(), caller.clone());
+        let (engine, caller, response_slot) = (self.clone(), caller.clone(), response_slot.clone());
         in_task("running a schedule", async move {
             let _turn = engine.0.core.schedules.requests.lock().await;
             let mut tx = crate::store::begin(&engine.0.core.pools.read).await?;
             let row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             let tick = row.now;
-            let job_id = engine.start_run(&row, tick, traceparent).await?;
+            let job_id = engine.start_run(&row, tick, traceparent).await.map_err(not_of_the_caller)?;
             let seq = row.last_seq + 1;
             let run = NewRun { job_id: Some(job_id), by_hand: true, ..new_run(seq, tick, RunState::Started) };
             schedules::insert_run(&mut tx, id, &run).await?;
             schedules::advance(&mut tx, id, row.next_at, seq, row.queued).await?;
             record(&mut tx, &caller, "schedule.run", &row, reason.as_deref()).await?;
-            let row = found(&mut tx, id).await?;
+            let schedule = to_api(&found(&mut tx, id).await?)?;
+            response_slot.store(&mut tx, &schedule).await?;
             crate::store::commit(tx).await?;
             engine.0.core.live.changed(Topic::Schedules);
-            to_api(&row)
+            Ok(schedule)
         })
         .await
     }
@@ -452,6 +455,16 @@ impl Due {
             run.push(tick);
         }
         Self { missed, run, next: all.next() }
+    }
+}
+
+/// A refusal of the credential that a schedule acts for, as one of the caller who runs it: 403.
+fn not_of_the_caller(error: Error) -> Error {
+    match error {
+        Error::Problem(problem) if problem.code == Code::Unauthenticated => {
+            Error::refuse(Code::Forbidden, format!("The schedule acts for another credential. {}", problem.detail))
+        }
+        other => other,
     }
 }
 

@@ -56,7 +56,8 @@ pub async fn create_schedule(
     let (name, inner) = (key.name(&caller), app.clone());
     let make = move |response_slot| async move { inner.engine.create_schedule(&caller, new, job, response_slot).await };
     let fingerprint = idempotency::fingerprint(&text);
-    once(&app, name, ResponseStorage::Plain, "POST /schedules", fingerprint, make).await.map(idempotency::answer)
+    // The URL of `on_completed` may contain a secret.
+    once(&app, name, ResponseStorage::Sealed, "POST /schedules", fingerprint, make).await.map(idempotency::answer)
 }
 
 /// List schedules
@@ -138,17 +139,26 @@ pub async fn delete_schedule(
 /// Run a schedule now
 ///
 /// Creates a tree at once, regardless of `overlap` and also while paused. The id of the tree is `last_run.job_id`.
-/// Another owner's schedule requires a `reason`.
-#[utoipa::path(post, path = "/schedules/{id}/run", tag = "schedules", params(("id" = Uuid, Path), ReasonParameter),
+/// Another owner's schedule requires a `reason`. With an `Idempotency-Key`, a repeated call creates nothing and gets the
+/// first response. 403 if the account or the token that the schedule acts for is not valid any more.
+#[utoipa::path(post, path = "/schedules/{id}/run", tag = "schedules",
+    params(("id" = Uuid, Path), ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters"),
+           ReasonParameter),
     request_body = Option<ReasonBody>, responses((status = 200, body = Schedule)))]
 pub async fn run_schedule(
     State(app): State<App>,
     Writer(caller): Writer,
     Trace(traceparent): Trace,
     Path(id): Path<Uuid>,
+    key: Key,
     Reason(reason): Reason,
-) -> Result<Answer<Schedule>> {
-    Ok(Answer(app.engine.run_schedule(&caller, id, reason, traceparent).await?))
+) -> Result<Response> {
+    let (engine, name) = (app.engine.clone(), key.name(&caller));
+    let (call, fingerprint) =
+        (format!("POST /schedules/{id}/run"), idempotency::fingerprint(Document::of(&reason).text()));
+    let run = move |slot| async move { engine.run_schedule(&caller, id, reason, traceparent, &slot).await };
+    let (_, text) = once(&app, name, ResponseStorage::Sealed, &call, fingerprint, run).await?;
+    Ok(idempotency::answer((StatusCode::OK, text)))
 }
 
 /// Pause a schedule

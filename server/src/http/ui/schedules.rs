@@ -323,7 +323,9 @@ async fn submit(app: &App, signed: &Signed, id: TriedPath<Uuid>, fields: &Fields
     };
     let (caller, reason) = (&signed.caller, fields.given("reason").map(str::to_owned));
     let done = match action {
-        ScheduleAction::Run(trace) => app.engine.run_schedule(caller, id, reason, trace).await.map(drop),
+        ScheduleAction::Run(trace) => {
+            app.engine.run_schedule(caller, id, reason, trace, &ResponseSlot::none()).await.map(drop)
+        }
         ScheduleAction::Pause => app.engine.pause_schedule(caller, id, true, reason).await.map(drop),
         ScheduleAction::Resume => app.engine.pause_schedule(caller, id, false, reason).await.map(drop),
         ScheduleAction::Delete => app.engine.delete_schedule(caller, id, reason).await,
