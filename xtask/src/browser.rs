@@ -38,7 +38,7 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Picture
     migrate_template(postgres, &built)?;
 
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter=spec", "--test-concurrency=2"])
+    node.args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
         .args(files)
         .current_dir(paths::end2end())
         .env(TEST_POSTGRES, postgres.url())
