@@ -139,6 +139,7 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
     audit::record_export(app, &requester, &order, job.job_id).await?;
     let mut ongoing = Ongoing::of(app, &requester);
     let (filename, written, total) = (export.filename.clone(), export.written(), export.total().await?);
+    let left = app.quotas.bytes_left(job.owner_id, 0).await?;
 
     let progress = move || {
         let done = written.load(Ordering::Relaxed);
@@ -171,7 +172,6 @@ async fn export(app: &App, caller: &Caller, assignment: &Assignment, stop: &Canc
         futures::stream::select(pages.map(Some).chain(futures::stream::iter([None])), Box::pin(stop_error.map(Some)));
     let source = source.take_while(|piece| std::future::ready(piece.is_some()));
     let source = source.filter_map(|piece: Option<Result<Bytes>>| std::future::ready(piece));
-    let left = app.quotas.bytes_left(job.owner_id, 0).await?;
     let arrived = app.files.receive(Box::pin(source), left).await;
     let is_ours = !stop.is_cancelled();
     stop.cancel();
