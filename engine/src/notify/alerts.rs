@@ -96,10 +96,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Evaluates all conditions; raises and clears alerts. Returns the number of new alerts.
+    /// Evaluates all conditions; raises and clears alerts. Returns the number of new alerts; 0 while another server is
+    /// evaluating them, because two would clear what the other has just raised.
     pub async fn evaluate_alerts(&self, thresholds: AlertThresholds) -> Result<usize> {
         let core = &self.0.core;
         let pool = &core.pools.read;
+        let mut turn = crate::store::begin(pool).await?;
+        if !alerts::take_turn(&mut turn).await? {
+            return Ok(0);
+        }
         let quiet = thresholds.quiet_after.as_secs_f64();
         let dead = alerts::newly_dead(pool, quiet).await?;
         let dead = dead.into_iter().map(|found| {
@@ -141,6 +146,7 @@ impl Engine {
         alerts::clear_quiet(pool, quiet).await?;
         // By every server: the one that reported its broker may be gone, or have none any more.
         alerts::clear_unconfirmed(pool, AlertKind::BrokerAway, UNCONFIRMED_SECONDS).await?;
+        turn.rollback().await?;
         Ok(raised)
     }
 

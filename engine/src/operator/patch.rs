@@ -1,7 +1,7 @@
 //! Small edits by people: `PATCH` of jobs and items, guarded by the version that was read.
 //!
-//! A waiting item is edited in one transaction. A job is edited in one, too; its waiting items that had the job's own
-//! priority and times are updated in batches, each in its own transaction.
+//! A waiting item is edited in one transaction. A job is edited in one, too, with the jobs below it that inherited its
+//! priority and times; their waiting items that had these are updated in batches, each in its own transaction.
 
 mod requeue; // placement of edited waiting rows
 
@@ -28,7 +28,7 @@ use crate::{
     sealing::stored_secrets::{open_target, seal_target},
     store::{
         notify::{audit as audit_log, deliveries},
-        operator::patch::{self, EditableItem, EditableJob},
+        operator::patch::{self, EditableItem, EditableJob, InheritedSettings},
         query::{item_views, job_views},
         tree::definitions,
     },
@@ -120,6 +120,7 @@ impl Core {
             deliveries::set_calls(&self.pools.read, id).await?;
         }
         let mut tx = crate::store::begin(&self.pools.read).await?;
+        let tree = patch::lock_tree(&mut tx, root_id).await?;
         let Some(old) = patch::lock_job(&mut tx, id).await? else { return Err(query::job_deleted(id)) };
         if let Some(expected) = expected {
             let views = job_views::of_roots(&mut *tx, &[root_id]).await?;
@@ -127,11 +128,27 @@ impl Core {
                 return Err(outdated("job"));
             }
         }
-        let new = self.edited(&old, body)?;
+        let Some(before) = tree.iter().find(|job| job.id == id) else { return Err(query::job_deleted(id)) };
+        let parent = tree.iter().find(|job| Some(job.id) == before.parent_id);
+        let new = self.edited(&old, parent, body)?;
         if new == old {
             return Ok(());
         }
         patch::write_job(&mut tx, &new).await?;
+        let after = InheritedSettings {
+            priority: new.priority,
+            run_after: new.run_after,
+            expires_at: new.expires_at,
+            ..before.clone()
+        };
+        let inheritors = if after == *before { Vec::new() } else { inheritance(&tree, before, after) };
+        let mut job_keys = vec![old.job_key];
+        if !inheritors.is_empty() {
+            let rows: Vec<InheritedSettings> = inheritors.iter().map(|(_, new)| new.clone()).collect();
+            patch::write_inherited(&mut tx, &rows).await?;
+            job_keys = rows.iter().map(|row| row.job_key).collect();
+        }
+        patch::mark_changed(&mut tx, &job_keys).await?;
         if new.on_completed != old.on_completed {
             deliveries::redirect(&mut tx, id, new.on_completed.as_deref()).await?;
         }
@@ -139,18 +156,17 @@ impl Core {
             audit_log::record(&mut tx, audit_row).await?;
         }
         crate::store::commit(tx).await?;
-        self.jobs.forget(&[old.job_key]);
+        self.jobs.forget(&job_keys);
         self.live.touch(&[root_id]);
-        let moves = |job: &EditableJob| (job.priority, job.run_after, job.expires_at);
-        if moves(&old) != moves(&new) {
-            self.edit_waiting(&old, &new).await?;
+        for (before, after) in &inheritors {
+            self.edit_waiting(before, after).await?;
             self.live.touch(&[root_id]);
         }
         Ok(())
     }
 
     /// Gives the new priority and times to the job's waiting items that had the job's old ones.
-    async fn edit_waiting(&self, old: &EditableJob, new: &EditableJob) -> Result<()> {
+    async fn edit_waiting(&self, old: &InheritedSettings, new: &InheritedSettings) -> Result<()> {
         let mut seq = Some(0);
         while let Some(from) = seq {
             let mut tx = crate::store::begin(&self.pools.hot).await?;
@@ -158,11 +174,10 @@ impl Core {
             seq = next;
             let mut rows: Vec<EditableItem> = items
                 .into_iter()
-                .map(|item| EditableItem {
-                    priority: if item.priority == old.priority { new.priority } else { item.priority },
-                    run_after: later(not_inherited(item.run_after, old.run_after), new.run_after),
-                    expires_at: earlier(not_inherited(item.expires_at, old.expires_at), new.expires_at),
-                    ..item
+                .map(|item| {
+                    let (priority, run_after, expires_at) =
+                        inherited((item.priority, item.run_after, item.expires_at), old, new);
+                    EditableItem { priority, run_after, expires_at, ..item }
                 })
                 .collect();
             rows.sort_unstable_by_key(|row| row.id);
@@ -179,8 +194,9 @@ impl Core {
         Ok(())
     }
 
-    /// Returns the definition after the edit, or the faults of the edit.
-    fn edited(&self, old: &EditableJob, body: &JobPatch) -> Result<EditableJob> {
+    /// Returns the definition after the edit, or the faults of the edit. As at its creation, the job inherits from its
+    /// parent (`start-and-expiry`).
+    fn edited(&self, old: &EditableJob, parent: Option<&InheritedSettings>, body: &JobPatch) -> Result<EditableJob> {
         let mut new = old.clone();
         let mut faults: Vec<(String, String)> = Vec::new();
         let mut add_fault = |field: &str, detail: &str| faults.push((format!("/{field}"), detail.to_owned()));
@@ -198,15 +214,15 @@ impl Core {
             metadata.text().clone_into(&mut new.metadata);
         }
         if let Some(given) = body.priority {
-            let priority = given.unwrap_or_default();
+            let priority = given.or(parent.map(|parent| parent.priority)).unwrap_or_default();
             check_priority(priority)?;
             new.priority = priority;
         }
         if let Some(at) = body.run_after {
-            new.run_after = at.map(|at| at.0);
+            new.run_after = later(at.map(|at| at.0), parent.and_then(|parent| parent.run_after));
         }
         if let Some(at) = body.expires_at {
-            new.expires_at = at.map(|at| at.0);
+            new.expires_at = earlier(at.map(|at| at.0), parent.and_then(|parent| parent.expires_at));
         }
         if let Some(count) = body.expected_count {
             if count.is_some_and(|n| !(0..=limits::GREATEST_COUNT).contains(&n)) {
@@ -297,9 +313,40 @@ impl Core {
     }
 }
 
-/// Value that is the item's own, not inherited from its job.
-fn not_inherited(item: Option<OffsetDateTime>, job: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
-    item.filter(|_| item != job)
+/// The edited job and the jobs below it whose settings change with it: each before and after. `tree` has all jobs.
+fn inheritance(
+    tree: &[InheritedSettings],
+    before: &InheritedSettings,
+    after: InheritedSettings,
+) -> Vec<(InheritedSettings, InheritedSettings)> {
+    let mut changed = vec![(before.clone(), after)];
+    let mut done = 0;
+    while let Some((old, new)) = changed.get(done).cloned() {
+        done += 1;
+        for child in tree.iter().filter(|job| job.parent_id == Some(old.id)) {
+            let settings = (child.priority, child.run_after, child.expires_at);
+            let (priority, run_after, expires_at) = inherited(settings, &old, &new);
+            let child_after = InheritedSettings { priority, run_after, expires_at, ..child.clone() };
+            if child_after != *child {
+                changed.push((child.clone(), child_after));
+            }
+        }
+    }
+    changed
+}
+
+/// Priority, start, and expiry of a child or an item after those that it inherits have changed. Equal values count as
+/// inherited.
+fn inherited(
+    (priority, run_after, expires_at): (i16, Option<OffsetDateTime>, Option<OffsetDateTime>),
+    old: &InheritedSettings,
+    new: &InheritedSettings,
+) -> (i16, Option<OffsetDateTime>, Option<OffsetDateTime>) {
+    (
+        if priority == old.priority { new.priority } else { priority },
+        later(run_after.filter(|_| run_after != old.run_after), new.run_after),
+        earlier(expires_at.filter(|_| expires_at != old.expires_at), new.expires_at),
+    )
 }
 
 fn later(a: Option<OffsetDateTime>, b: Option<OffsetDateTime>) -> Option<OffsetDateTime> {

@@ -26,6 +26,7 @@ use crate::{
         enqueue::items,
         notify::audit as audit_log,
         operator::item_changes::{self, FinalState, PreviousOutcome, RetriedItem},
+        retention::maintenance_checks,
         tree::{
             completion as tree_states,
             definitions::JobInfo,
@@ -321,6 +322,7 @@ impl<'a> Batch<'a> {
             }
         }
         if !alone.is_empty() {
+            maintenance_checks::check_reopened(tx, &alone).await?;
             tree_states::reopen(tx, &alone).await?;
         }
         propagations.sort_unstable();

@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     store::{
         Tx,
+        retention::maintenance_checks,
         tree::{
             completion::{self, TreeJobState},
             job_states,
@@ -203,6 +204,7 @@ pub(crate) async fn reopen(
     let mut propagations = Vec::new();
     let mut reopened = 0;
     let mut open = vec![at];
+    maintenance_checks::check_reopened(tx, &[graph.root_job_key()]).await?;
     while let Some(at) = open.pop() {
         let job_key = graph.jobs[at].job_key;
         if !locked.is_complete(job_key) {

@@ -109,6 +109,31 @@ async fn stalled_tree_alert_clears_on_progress() {
     server.stop().await;
 }
 
+/// A complete tree is looked at when its retention ends, a reopened one again when it could stall.
+#[tokio::test]
+async fn reopened_tree_stalls_long_before_its_retention() {
+    let server = quick_alerts_server().await;
+    server.put("/api/v1/job-types/a", json!({"retain_seconds": 604_800})).await.expect(200);
+    let tree =
+        json!({"type": "a", "sealed": true, "items": [{"payload": 1}], "children": [{"type": "a", "sealed": true}]});
+    for job in [json!({"type": "a", "sealed": true, "items": [{"payload": 1}]}), tree] {
+        let job = server.post("/api/v1/jobs", job).await.expect(201);
+        let assignment = claim(&server).await;
+        let failure = json!({"error": {"message": "broken"}, "retryable": false});
+        server.post(&format!("/api/v1/assignments/{}/failure", id(&assignment)), failure).await.expect(200);
+        let root_id: uuid::Uuid = id(&job).parse().expect("a UUID");
+        let far_ahead = "select exists (select 1 from maintenance_check c join job j using (job_key)
+                         where j.id = $1 and c.next_check_at > clock_timestamp() + interval '1 day')";
+        let pool = &server.running.app.pool;
+        until(async || sqlx::query_scalar(far_ahead).bind(root_id).fetch_one(pool).await.expect("a boolean")).await;
+        let item = format!("/api/v1/items/{}/retry", id(&assignment["item"]));
+        server.post(&item, json!({})).await.expect(200);
+        until(async || alerts(&server, "kind=stalled").await.iter().any(|alert| alert["root_id"] == job["id"])).await;
+        server.post(&format!("/api/v1/jobs/{}/cancel", id(&job)), json!({})).await.expect(200);
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn unclaimed_work_alert_clears_on_claim() {
     let server = quick_alerts_server().await;

@@ -107,6 +107,53 @@ async fn postponed_item_behind_a_serialize_key_is_scheduled() {
     server.stop().await;
 }
 
+/// As at their creation, children have the later start and the earlier expiry of their own and their parent's, also after
+/// an edit of either.
+#[tokio::test]
+async fn edited_job_inherits_from_its_parent_and_passes_on_to_its_children() {
+    let (server, _, _) = with_items(0).await;
+    let at = |year: u32| json!(format!("{year}-01-01T00:00:00Z"));
+    let tree = json!({"type": "a", "run_after": at(2100), "expires_at": at(2150), "children": [
+        {"type": "a", "key": "plain", "items": [{"payload": 1}]},
+        {"type": "a", "key": "own", "run_after": at(2110), "expires_at": at(2120), "priority": 7,
+         "items": [{"payload": 2}, {"payload": 3, "run_after": at(2112)}], "children": [{"type": "a", "key": "below"}]}]});
+    let root = server.post("/api/v1/jobs", tree).await.expect(201);
+    let of = |job: &Value| format!("/api/v1/jobs/{}", id(job));
+    let (plain, own) = (of(&root["children"][0]), of(&root["children"][1]));
+    let below = of(&root["children"][1]["children"][0]);
+    let settings = async |path: &str| {
+        let job = server.get(path).await.expect(200);
+        json!([job["run_after"], job["expires_at"], job["priority"]])
+    };
+    assert_eq!(settings(&plain).await, json!([at(2100), at(2150), 0]));
+    assert_eq!(settings(&below).await, json!([at(2110), at(2120), 7]));
+
+    // A child's own times hold only within those of its parent.
+    let edit = json!({"run_after": at(2090), "expires_at": at(2160), "priority": null});
+    let edited = server.patch(&own, edit).await.expect(200);
+    assert_eq!((&edited["run_after"], &edited["expires_at"]), (&at(2100), &at(2150)));
+    assert_eq!(settings(&below).await, json!([at(2100), at(2150), 0]), "inherited");
+    server.patch(&own, json!({"run_after": at(2110), "priority": 7})).await.expect(200);
+
+    // The root's edit reaches what was inherited, down to the items.
+    let edit = json!({"run_after": at(2105), "expires_at": null, "priority": 3});
+    server.patch(&of(&root), edit).await.expect(200);
+    assert_eq!(settings(&plain).await, json!([at(2105), null, 3]));
+    assert_eq!(settings(&own).await, json!([at(2110), null, 7]));
+    assert_eq!(settings(&below).await, json!([at(2110), null, 7]));
+    let mut items = Vec::new();
+    for job in &root["children"].as_array().expect("children")[..] {
+        let listed = server.get(&format!("/api/v1/items?job={}", id(job))).await.expect(200);
+        items.extend(listed["data"].as_array().expect("data").iter().map(|it| {
+            (it["payload"].as_i64().expect("a number"), json!([it["run_after"], it["expires_at"], it["priority"]]))
+        }));
+    }
+    items.sort_by_key(|(payload, _)| *payload);
+    let expected = [json!([at(2105), null, 3]), json!([at(2110), null, 7]), json!([at(2112), null, 7])];
+    assert_eq!(items, (1..).zip(expected).collect::<Vec<_>>());
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn edit_wakes_a_waiting_claim() {
     let (server, _, items) = with_items(1).await;

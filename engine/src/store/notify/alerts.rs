@@ -101,6 +101,13 @@ pub async fn restate(pool: &PgPool, kind: AlertKind, found: &[(RaiseRow, i64)]) 
     Ok(done.rows_affected())
 }
 
+/// Makes this transaction the only one that evaluates alerts until it ends; false if another one is.
+pub async fn take_turn(tx: &mut Tx) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock(hashtext('alert')::bigint) as "mine!""#)
+        .fetch_one(&mut **tx)
+        .await
+}
+
 /// Confirms that the condition of an open alert still holds.
 pub async fn confirm(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(

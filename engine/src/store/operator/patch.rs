@@ -32,6 +32,17 @@ pub struct EditableJob {
     pub on_completed: Option<String>,
 }
 
+/// Settings of a job that its children and its items inherit (`start-and-expiry`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct InheritedSettings {
+    pub job_key: i64,
+    pub id: Uuid,
+    pub parent_id: Option<Uuid>,
+    pub priority: i16,
+    pub run_after: Option<OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+}
+
 /// Locks a job's definition and reads it; `None` if the job is deleted.
 pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<EditableJob>, sqlx::Error> {
     sqlx::query_as!(
@@ -47,45 +58,90 @@ pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<EditableJob>, sqlx
     .await
 }
 
-/// Writes a job's definition, increments its version, and makes every server drop its cached copy.
+/// Locks the definitions of all jobs of a tree, so that edits of a tree follow each other, and reads what is inherited.
+pub async fn lock_tree(tx: &mut Tx, root_id: Uuid) -> Result<Vec<InheritedSettings>, sqlx::Error> {
+    sqlx::query_as!(
+        InheritedSettings,
+        "select job_key, id, parent_id, priority, run_after, expires_at from job where root_id = $1
+         order by ord for no key update",
+        root_id
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Writes a job's definition, except for what is inherited.
 pub async fn write_job(tx: &mut Tx, job: &EditableJob) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update job set name = $2, metadata = $3, priority = $4, run_after = $5, expires_at = $6, max_failures = $7,
-           expected_count = $8, on_completed = $9 where job_key = $1",
+        "update job set name = $2, metadata = $3, max_failures = $4, expected_count = $5, on_completed = $6
+         where job_key = $1",
         job.job_key,
         job.name,
         job.metadata,
-        job.priority,
-        job.run_after,
-        job.expires_at,
         job.max_failures,
         job.expected_count,
         job.on_completed
     )
     .execute(&mut **tx)
     .await?;
-    sqlx::query!("delete from deadline where job_key = $1 and $2::timestamptz is null", job.job_key, job.expires_at)
-        .execute(&mut **tx)
-        .await?;
+    Ok(())
+}
+
+/// Writes what these jobs and their items inherit, with the times at which the jobs expire.
+pub async fn write_inherited(tx: &mut Tx, rows: &[InheritedSettings]) -> Result<(), sqlx::Error> {
+    let job_keys: Vec<i64> = rows.iter().map(|row| row.job_key).collect();
+    let priorities: Vec<i16> = rows.iter().map(|row| row.priority).collect();
+    let run_after: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.run_after).collect();
+    let expires: Vec<Option<OffsetDateTime>> = rows.iter().map(|row| row.expires_at).collect();
+    sqlx::query!(
+        "update job j set priority = new.priority, run_after = new.run_after, expires_at = new.expires_at
+         from unnest($1::bigint[], $2::smallint[], $3::timestamptz[], $4::timestamptz[])
+           as new (job_key, priority, run_after, expires_at)
+         where j.job_key = new.job_key",
+        &job_keys,
+        &priorities,
+        &run_after as &[Option<OffsetDateTime>],
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
+        "delete from deadline d using unnest($1::bigint[], $2::timestamptz[]) as new (job_key, expires_at)
+         where d.job_key = new.job_key and new.expires_at is null",
+        &job_keys,
+        &expires as &[Option<OffsetDateTime>]
+    )
+    .execute(&mut **tx)
+    .await?;
     sqlx::query!(
         "insert into deadline (job_key, expires_at)
-         select job_key, $2 from job_state where job_key = $1 and not sealed and $2::timestamptz is not null
+         select g.job_key, new.expires_at
+         from unnest($1::bigint[], $2::timestamptz[]) as new (job_key, expires_at)
+         join job_state g on g.job_key = new.job_key
+         where not g.sealed and new.expires_at is not null order by g.job_key
          on conflict (job_key) do update set expires_at = excluded.expires_at",
-        job.job_key,
-        job.expires_at
+        &job_keys,
+        &expires as &[Option<OffsetDateTime>]
     )
     .execute(&mut **tx)
     .await?;
+    Ok(())
+}
+
+/// Increments the versions of edited jobs and makes every server drop its cached copies.
+pub async fn mark_changed(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "insert into job_change (job_key) values ($1)
+        "insert into job_change (job_key) select job_key from unnest($1::bigint[]) as edited (job_key) order by job_key
          on conflict (job_key) do update set changed_at = clock_timestamp()",
-        job.job_key
+        job_keys
     )
     .execute(&mut **tx)
     .await?;
     sqlx::query!(
-        "update job_state set version = version + 1, updated_at = clock_timestamp() where job_key = $1",
-        job.job_key
+        "update job_state set version = version + 1, updated_at = clock_timestamp()
+         where job_key = any(array(
+           select job_key from job_state where job_key = any($1::bigint[]) order by job_key for no key update))",
+        job_keys
     )
     .execute(&mut **tx)
     .await?;

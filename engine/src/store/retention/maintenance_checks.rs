@@ -152,6 +152,21 @@ pub async fn check_now(pool: &sqlx::PgPool, job_key: i64) -> Result<(), sqlx::Er
     Ok(())
 }
 
+/// Makes complete trees due now, because their reopening follows in this transaction: an open tree may stall long before
+/// the end of its retention. Requires the locks of the roots' job state rows.
+pub async fn check_reopened(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into maintenance_check (job_key, next_check_at)
+         select job_key, clock_timestamp() from job_state
+         where job_key = any($1::bigint[]) and tree_completed_at is not null order by job_key
+         on conflict (job_key) do update set next_check_at = excluded.next_check_at",
+        root_job_keys
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Roots, under the locks of their job state rows, whose retention has ended, whose idempotency windows have passed,
 /// and whose callbacks are not pending.
 pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
