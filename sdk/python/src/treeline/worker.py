@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
 import operator
@@ -12,6 +13,7 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -230,9 +232,10 @@ class Worker:
     """Works on items of some job types.
 
     `handler` is a function or coroutine function: what it returns is the result, what it raises the failure
-    (`Failure` chooses how; `Release` and `Wait` are none). Functions run in threads. Up to `concurrency` items are held at once. When the worker
-    must leave (SIGTERM, SIGINT, or `stop`), it claims nothing more and waits up to `drain_seconds` for its handlers;
-    then it tells them to stop, waits up to `grace_seconds`, and gives their items back.
+    (`Failure` chooses how; `Release` and `Wait` are none). Functions run in threads of the worker. Up to `concurrency`
+    items are held at once. When the worker must leave (SIGTERM, SIGINT, or `stop`), it claims nothing more and waits up
+    to `drain_seconds` for its handlers; then it tells them to stop, waits up to `grace_seconds`, and gives their items
+    back.
     """
 
     def __init__(
@@ -258,6 +261,8 @@ class Worker:
         self._stop = asyncio.Event()
         self._changed = Changes()
         self._fatal: BaseException | None = None
+        # Not the threads of the event loop: those are few, and heartbeats need one of them to look up a host name.
+        self._threads = ThreadPoolExecutor(concurrency, "treeline-handler")
 
     def run(self) -> Summary:
         """Works until a signal arrives. Returns the numbers of items."""
@@ -289,6 +294,7 @@ class Worker:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
             if signals:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.remove_signal_handler(number)
@@ -402,7 +408,8 @@ class Worker:
             if inspect.iscoroutinefunction(self.handler):
                 result = await self.handler(task)
             else:
-                result = await asyncio.to_thread(self.handler, task)
+                context = contextvars.copy_context()
+                result = await asyncio.get_running_loop().run_in_executor(self._threads, context.run, self.handler, task)
                 if inspect.isawaitable(result):
                     result = await result
             ending["result"] = {} if result is None else result

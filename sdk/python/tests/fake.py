@@ -1,0 +1,67 @@
+"""A server made up by a test, for what a real one does not do at will."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from treeline import AsyncClient, Summary, Worker
+
+#: What a test answers to a request: a response, a JSON body, or `None` for the usual answer.
+Answer = Callable[[str, Any], httpx.Response | dict[str, Any] | None]
+
+
+class FakeServer:
+    """Hands out `items` assignments of one item each, accepts every ending, and records the requests."""
+
+    def __init__(self, items: int = 1, *, heartbeat_seconds: float = 60.0, answer: Answer = lambda _, __: None, **item: Any) -> None:
+        self.left, self.heartbeat_seconds, self.answer, self.item = items, heartbeat_seconds, answer, item
+        self.requests: list[tuple[str, Any]] = []
+
+    def sent(self, ending: str) -> list[Any]:
+        """Bodies of the requests whose path has this ending."""
+        return [body for path, body in self.requests if path.endswith(ending)]
+
+    def client(self, **options: Any) -> AsyncClient:
+        return AsyncClient("http://fake", "token", http=httpx.AsyncClient(transport=httpx.MockTransport(self._handle)), **options)
+
+    async def run(self, handler: Callable[..., Any], until: Callable[[], bool], **options: Any) -> Summary:
+        """Runs a worker until a condition holds; then it leaves."""
+        async with self.client() as client:
+            worker = Worker(client, ["t"], handler, **options)
+            running = asyncio.create_task(worker.run_async())
+            try:
+                async with asyncio.timeout(20):
+                    while not until():
+                        await asyncio.sleep(0.01)
+            finally:
+                worker.stop()
+                summary = await running
+            return summary
+
+    async def _handle(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.001)
+        path, body = request.url.path.removeprefix("/api/v1"), json.loads(request.content) if request.content else None
+        self.requests.append((path, body))
+        answer = self.answer(path, body)
+        if isinstance(answer, httpx.Response):
+            return answer
+        return httpx.Response(200, json=self._usual(path, body) if answer is None else answer)
+
+    def _usual(self, path: str, body: Any) -> dict[str, Any]:
+        if path == "/assignments":
+            count = 0 if body.get("item_ids") == [] else min(self.left, body["max"])
+            self.left -= count
+            return {"assignments": [self._assignment(self.left + at) for at in range(count)]}
+        for kind in ("heartbeats", "endings"):
+            if body and kind in body:
+                return {kind: [{"assignment_id": one["assignment_id"], "status": 200} for one in body[kind]]}
+        return {}
+
+    def _assignment(self, number: int) -> dict[str, Any]:
+        item = {"id": f"item-{number}", "type": "t", "payload": number, **self.item}
+        return {"id": f"assignment-{number}", "item": item, "attempt": 1, "heartbeat_seconds": self.heartbeat_seconds}
