@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody};
+use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody, import::mapping::Mapping};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -68,12 +68,23 @@ pub struct RowFault {
     pub why: String,
 }
 
+/// Head of the file of a job.
+async fn head_of(app: &App, job: &Job) -> Result<Option<Head>> {
+    let listed = results::jobs(&app.pool, job.root_id).await?;
+    let head = listed.into_iter().find(|listed| listed.job_id == job.id).and_then(|listed| listed.head);
+    Ok(head.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// Returns the column mapping of the import of a job that the caller may see, if it has one.
+pub async fn mapping(app: &App, caller: &Caller, id: Uuid) -> Result<Option<Mapping>> {
+    let job = app.engine.job(caller, id, false).await?;
+    Ok(head_of(app, &job).await?.and_then(|head| head.mapping))
+}
+
 /// Returns the failed rows of a job that the caller may see.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<FailedRows> {
     let job = app.engine.job(caller, id, false).await?;
-    let listed = results::jobs(&app.pool, job.root_id).await?;
-    let head = listed.iter().find(|listed| listed.job_id == id).and_then(|listed| listed.head.as_deref());
-    let head: Option<Head> = head.and_then(|text| serde_json::from_str(text).ok()).filter(|head: &Head| head.width > 0);
+    let head = head_of(app, &job).await?.filter(|head| head.width > 0);
     let columns = head.as_ref().and_then(Head::payload_columns).map(Cow::into_owned);
     let width = head.as_ref().map_or(0, Head::payload_width);
     let contract = definitions::job_by_id(&app.pool, id).await?;

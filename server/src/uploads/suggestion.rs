@@ -9,7 +9,7 @@ use domain::{
     Code,
     api::JobUpload,
     import::{
-        mapping::ValueKind,
+        mapping::{Mapping, ValueKind},
         remembered_mapping::RememberedMapping,
         settings::{ImportProperty, MappingSuggestion, MatchKind, SuggestedColumn},
         upload::Upload,
@@ -35,8 +35,15 @@ use engine::{
 };
 
 /// Suggests a mapping of the columns of a file to the properties of a type (422 `unknown_job_type`; `bad_header` for a
-/// file without names of columns).
-pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &str) -> Result<MappingSuggestion> {
+/// file without names of columns). `of_import`: mapping of the import whose rows the file corrects; it is used instead of
+/// the owner's last one.
+pub async fn suggest(
+    app: &App,
+    caller: &Caller,
+    wanted: &JobUpload,
+    job_type: &str,
+    of_import: Option<Mapping>,
+) -> Result<MappingSuggestion> {
     let upload = find(&app.pool, caller, wanted.id).await?;
     let want = want(&upload, wanted)?;
     let found = known_type(app, job_type).await?;
@@ -49,8 +56,10 @@ pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &
     let schema = found.payload_schema.and_then(|text| compiled(text.text()).ok());
     let aliases = found.import.map(|import| import.aliases).unwrap_or_default();
     let properties = properties(schema.as_deref(), &aliases);
-    let last = import_mappings::find(&app.pool, caller.owner_id, job_type).await?;
-    let last: Option<RememberedMapping> = last.and_then(|text| serde_json::from_str(&text).ok());
+    let last = match of_import {
+        Some(mapping) => Some(RememberedMapping { columns: mapping.columns, left_out: Vec::new() }),
+        None => last_mapping(app, caller, job_type).await?,
+    };
 
     let names: HashSet<&str> = properties.iter().map(|property| property.name.as_str()).collect();
     let is_closed = schema.as_ref().is_some_and(|schema| schema.is_closed());
@@ -83,6 +92,12 @@ pub async fn suggest(app: &App, caller: &Caller, wanted: &JobUpload, job_type: &
         });
     let columns = columns.collect();
     Ok(MappingSuggestion { columns, missing, properties: properties.into_iter().map(shown).collect() })
+}
+
+/// Mapping that the caller's owner used last for a type.
+async fn last_mapping(app: &App, caller: &Caller, job_type: &str) -> Result<Option<RememberedMapping>> {
+    let last = import_mappings::find(&app.pool, caller.owner_id, job_type).await?;
+    Ok(last.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 fn column(from: &str, found: Option<Match>, kind: ValueKind, notation: &Notation) -> SuggestedColumn {

@@ -3,9 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    Answer, Api, Server,
-    imports::{complete, import, lines, upload},
+use crate::{
+    import_review::Fields,
+    support::{
+        Answer, Api, Server,
+        imports::{complete, import, lines, upload},
+    },
 };
 
 const FILE: &str = "id,customer,amount\n1,Ada,10\n2,Ben,12 CHF\n3,\"<b>Cy</b>\",007\n4,,1.50\n";
@@ -282,5 +285,53 @@ async fn corrected_rows_supersede_failed_rows() {
     assert_eq!(first["message"], "Job complete, 2 corrected");
     let page = ada.get(&format!("/imports/{first_id}")).await.text;
     assert!(!page.contains("need attention") && !page.contains("needs attention"), "{page}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn corrected_rows_keep_the_mapping_of_their_import() {
+    let server = Server::start().await;
+    let ada = server.person("ada", "user").await;
+    let schema = json!({
+        "required": ["amount"], "additionalProperties": false,
+        "properties": {"amount": {"type": "number"}, "customer": {"type": "string"}},
+    });
+    let validate = json!({"name": "validate", "kind": "builtin"});
+    server.put("/api/v1/job-types/amounts", json!({"executor": validate, "payload_schema": schema})).await.expect(201);
+    let mapping = |amount: &str| {
+        let amount = json!({"from": amount, "to": "amount", "as": "number", "format": "1.234,56"});
+        json!({"columns": [amount, {"from": "Kunde", "to": "customer"}]})
+    };
+    // One type names its properties, the other one none.
+    for job_type in ["amounts", "import"] {
+        let import = |file: String, amount: &'static str| {
+            let (ada, mapping) = (ada.clone(), mapping(amount));
+            async move {
+                let body = json!({"type": job_type, "upload": {"id": file}, "mapping": mapping});
+                complete(&ada, &ada.post("/api/v1/jobs", body).await.expect(201)).await
+            }
+        };
+        let file = upload(&ada, "a.csv", "Betrag;Kunde;Notiz\n1,5;Ada;x\n12,5 CHF;Ben;y\n").await;
+        let first = import(file, "Betrag").await;
+        assert_eq!(first["counts"]["dead"], 1, "{first}");
+        let first_id = first["id"].as_str().expect("an id");
+        // What was remembered since is another mapping.
+        let other = upload(&ada, "b.csv", "Total;Betrag;Kunde\n3;4;Cy\n").await;
+        import(other, "Total").await;
+
+        let list = ada.get(&format!("/api/v1/jobs/{first_id}/failures?format=csv")).await.text;
+        let fixed = upload(&ada, "fixed.csv", list.replace("12,5 CHF", "12,5")).await;
+        let page = ada.get(&format!("/imports/new?upload_id={fixed}&corrects={first_id}")).await;
+        let second = done(&ada, &id_of(&Fields::of(&page).send(&ada, None).await)).await;
+        assert_eq!(second["outcome"], "succeeded", "{second}");
+        let results = lines(&ada, &second, "results").await;
+        let expected = (json!({"amount": 12.5, "customer": "Ben"}), json!(3));
+        assert_eq!((&results[0]["payload"], &results[0]["row"]), (&expected.0, &expected.1));
+    }
+    // A list of failures is not remembered: the next file leaves out the same columns as the one before.
+    let next = upload(&ada, "c.csv", "Total;Betrag;Kunde\n3;4;Cy\n").await;
+    let suggested = ada.get(&format!("/api/v1/uploads/{next}/mapping?type=amounts")).await.expect(200);
+    let column = &suggested["columns"][1];
+    assert_eq!((&column["to"], &column["matched"]), (&Value::Null, &json!("remembered")), "{suggested}");
     server.stop().await;
 }

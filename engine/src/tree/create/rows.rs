@@ -107,9 +107,10 @@ fn job_row(sealer: &Sealer, tree: &Tree, node: &Node) -> NewJobRow {
     }
 }
 
-/// Mapping of a job's file, with the columns that it leaves out.
+/// Mapping of a job's file, with the columns that it leaves out. A list of failures lacks those that its import left out.
 fn remembered(node: &Node) -> Option<String> {
-    let columns = node.head.as_ref().and_then(|(_, head)| head.data_columns()).unwrap_or_default();
+    let (_, head) = node.head.as_ref().filter(|(_, head)| !head.is_returned())?;
+    let columns = head.data_columns().unwrap_or_default();
     let mapping = RememberedMapping::of(node.new.mapping.as_ref()?, columns);
     Some(Document::of(&mapping).text().to_owned())
 }

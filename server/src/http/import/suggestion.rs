@@ -51,5 +51,5 @@ pub async fn suggest_mapping(
     Query(Suggesting { job_type, format, header_row, delimiter, encoding, sheet }): Query<Suggesting>,
 ) -> Result<Answer<MappingSuggestion>> {
     let wanted = JobUpload { id, format, header: None, header_row, delimiter, encoding, sheet };
-    Ok(Answer(uploads::suggest(&app, &caller, &wanted, &job_type).await.map_err(of_query)?))
+    Ok(Answer(uploads::suggest(&app, &caller, &wanted, &job_type, None).await.map_err(of_query)?))
 }

@@ -15,7 +15,7 @@ use domain::{
 
 use super::typed_rows::keep_known;
 use crate::{
-    App,
+    App, corrections,
     uploads::{self, Beside},
 };
 use engine::{
@@ -124,19 +124,30 @@ async fn read_first_rows(app: &App, caller: &Caller, form: &mut ImportForm, uplo
 }
 
 /// Suggested properties of the columns. `None` if the type names none, or the file has no header or too many columns.
+/// Corrected rows have the columns of their import and keep its mapping.
 pub(super) async fn suggestion(
     app: &App,
     caller: &Caller,
     form: &ImportForm,
     upload: &Upload,
 ) -> Result<Option<MappingSuggestion>> {
-    // Corrected rows have the names of the properties already.
-    if form.corrects.is_some() || !form.header || !form.job_types.contains(&form.job_type) {
+    if !form.header || !form.job_types.contains(&form.job_type) {
         return Ok(None);
     }
-    match uploads::suggest(app, caller, &reading(form, upload), &form.job_type).await {
+    let of_import = match &form.corrects {
+        Some(first) => {
+            let mapping = corrections::mapping(app, caller, first.id).await?;
+            // Without a mapping, the columns have the names of the properties already.
+            let Some(mapping) = mapping else { return Ok(None) };
+            Some(mapping)
+        }
+        None => None,
+    };
+    let has_names = of_import.is_some();
+    match uploads::suggest(app, caller, &reading(form, upload), &form.job_type, of_import).await {
         Ok(found) => {
-            let fits = !found.properties.is_empty() && (1..=MOST_COLUMNS).contains(&found.columns.len());
+            let has_names = has_names || !found.properties.is_empty();
+            let fits = has_names && (1..=MOST_COLUMNS).contains(&found.columns.len());
             Ok(fits.then_some(found))
         }
         Err(Error::Problem(problem)) if problem.status == 422 => Ok(None),
