@@ -170,7 +170,7 @@ impl ActiveAssignment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::{Document, Time, api::AssignedItem, id::Uuid, item::MaxFailures};
+    use domain::{Document, Time, api::AssignedItem, id::Uuid, item::MaxFailures, job_type::Delivery};
 
     fn assignment(heartbeat_seconds: f64) -> Assignment {
         let now = Time::parse("2026-11-20T14:03:07Z").expect("a time");
@@ -185,6 +185,7 @@ mod tests {
             attempts: 1,
             failures: 0,
             max_failures: MaxFailures::AtMost(3),
+            delivery: Delivery::default(),
             payload: Document::null(),
             metadata: Document::empty_object(),
             step: None,

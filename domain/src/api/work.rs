@@ -13,6 +13,7 @@ use crate::{
     event_wait::ReceivedEvent,
     id::Uuid,
     item::{EndedAs, ItemProgress, MaxFailures, Step},
+    job_type::Delivery,
     problem::{Code, FieldProblem, Problem},
 };
 
@@ -113,6 +114,9 @@ pub struct AssignedItem {
     pub attempts: i32,
     pub failures: i32,
     pub max_failures: MaxFailures,
+    /// Delivery of the job: with `at_most_once`, work that has begun must not be released
+    #[serde(default)]
+    pub delivery: Delivery,
     pub payload: Document,
     pub metadata: Document,
     pub step: Option<Step>,

@@ -340,6 +340,7 @@ pub(crate) fn assignments(core: &Core, context: ClaimContext, rows: Vec<Vec<Clai
                 row: row.row,
                 attempts: row.attempt,
                 failures: row.failures,
+                delivery: job.delivery,
                 max_failures: job.max_failures,
                 payload: Document::trusted(row.payload),
                 metadata: row.metadata.map_or_else(Document::empty_object, Document::trusted),
