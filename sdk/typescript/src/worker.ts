@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 
 import { Client, messageOf } from './client.js';
 import { ApiError, TreelineError } from './errors.js';
+import { errorOf, pauseOf, withoutDetail, type ReportedError } from './failures.js';
 import { listen, type Wakes } from './rabbitmq.js';
 import { backoff, deferred, isTransient, isTransientStatus, sleep, within } from './retry.js';
 import type * as t from './schema.js';
@@ -208,7 +209,7 @@ interface Held {
   isBare: boolean;
 }
 
-type Ending = Record<string, unknown> & { assignment_id: string };
+type Ending = Record<string, unknown> & { assignment_id: string; error?: ReportedError };
 
 const now = (): number => performance.now() / 1_000;
 
@@ -350,17 +351,17 @@ export class Worker<Payload = unknown> {
 
   #describe(ending: Ending, cause: unknown, signal: AbortSignal): void {
     if (cause instanceof Release || (signal.aborted && cause === signal.reason)) {
-      ending['release'] = cause instanceof Release ? cause.retryAfterSeconds : undefined;
+      ending['release'] = cause instanceof Release ? pauseOf(cause.retryAfterSeconds) : undefined;
     } else if (cause instanceof Wait) {
       const { timeoutSeconds, form } = cause.options;
       ending['wait'] = { name: cause.event, timeout_seconds: timeoutSeconds, form };
     } else if (cause instanceof Failure) {
       const { kind, detail, retryable = true, retryAfterSeconds, cancelTree = false } = cause.options;
-      ending['error'] = { message: cause.message, kind, detail };
-      Object.assign(ending, { retryable, cancel_tree: cancelTree, retry_after_seconds: retryAfterSeconds });
+      ending.error = errorOf(cause.message, kind, detail);
+      Object.assign(ending, { retryable, cancel_tree: cancelTree, retry_after_seconds: pauseOf(retryAfterSeconds) });
     } else {
       const kind = cause instanceof Error ? cause.name : 'Error';
-      ending['error'] = { message: messageOf(cause) || kind, kind };
+      ending.error = errorOf(messageOf(cause) || kind, kind);
     }
   }
 
@@ -393,7 +394,7 @@ export class Worker<Payload = unknown> {
         if (!isTransient(cause)) {
           // A wait that the server does not take, such as one with a wrong form, fails the same way every time.
           const message = `The wait was refused: ${messageOf(cause)}`.slice(0, 1_000);
-          return this.#finish({ assignment_id, error: { message }, retryable: false });
+          return this.#finish({ assignment_id, error: errorOf(message), retryable: false });
         }
         failures += 1;
         this.#options.warn(messageOf(cause));
@@ -447,16 +448,23 @@ export class Worker<Payload = unknown> {
     }
   }
 
-  /** Makes a result that the server does not take a failure, which no retry heals. False: it was one already. */
+  /**
+   * Makes a result that the server does not take a failure, which no retry heals, and takes the detail from a failure.
+   * False: there is nothing else to send.
+   */
   #refuse(ending: Ending, why: string): boolean {
-    this.#options.warn(`a result was refused: ${why}`);
-    if (!('result' in ending)) {
-      this.summary.lost += 1;
-      return false;
+    this.#options.warn(`the ending of assignment ${ending.assignment_id} was refused: ${why}`);
+    if (ending.error === undefined) {
+      delete ending['result'];
+      Object.assign(ending, { error: errorOf(`The result was refused: ${why}`.slice(0, 1_000)), retryable: false });
+      return true;
     }
-    delete ending['result'];
-    Object.assign(ending, { error: { message: `The result was refused: ${why}`.slice(0, 1_000) }, retryable: false });
-    return true;
+    if ('detail' in ending.error) {
+      ending.error = withoutDetail(ending.error, why);
+      return true;
+    }
+    this.summary.lost += 1;
+    return false;
   }
 
   async #beat(over: AbortSignal): Promise<void> {

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from . import types as t
 from ._changes import Changes
+from ._failures import error_of, pause_of, without_detail
 from ._retry import backoff, is_transient, is_transient_status
 from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
@@ -414,21 +415,20 @@ class Worker:
                     result = await result
             ending["result"] = {} if result is None else result
         except Release as release:
-            ending["release"] = release.retry_after_seconds
+            ending["release"] = pause_of(release.retry_after_seconds)
         except Wait as wait:
             body = {"timeout_seconds": wait.timeout_seconds, "form": wait.form}
             ending["wait"] = {"name": wait.name, **{name: value for name, value in body.items() if value is not None}}
         except (Cancelled, asyncio.CancelledError):
             ending["release"] = None
         except Failure as failure:
-            said = {"message": str(failure), "kind": failure.kind, "detail": failure.detail}
-            ending["error"] = {name: value for name, value in said.items() if value is not None}
-            ending |= {"retryable": failure.retryable, "cancel_tree": failure.cancel_tree}
-            if failure.retry_after_seconds is not None:
-                ending["retry_after_seconds"] = failure.retry_after_seconds
+            ending["error"] = error_of(str(failure), failure.kind, failure.detail)
+            ending |= {"retryable": bool(failure.retryable), "cancel_tree": bool(failure.cancel_tree)}
+            if (pause := pause_of(failure.retry_after_seconds)) is not None:
+                ending["retry_after_seconds"] = pause
         except Exception as error:
             log.exception("item %s failed", task.item_id)
-            ending["error"] = {"message": str(error) or repr(error), "kind": type(error).__name__}
+            ending["error"] = error_of(str(error) or repr(error), type(error).__name__)
         if held.is_lost:
             self.summary.lost += 1
             self._forget(ending["assignment_id"])
@@ -483,12 +483,11 @@ class Worker:
         try:
             await self._until_answered(lambda: self.client.wait_for_event(ending["assignment_id"], **ending["wait"]))
             self.summary.released += 1
-        except (ApiError, ValueError, TypeError) as error:
+        except (ApiError, ValueError, TypeError, RecursionError) as error:
             if not (isinstance(error, ApiError) and error.status in (404, 409, 410)):
                 # A wait that the server does not take, such as one with a wrong form, fails the same way every time.
-                message = f"The wait was refused: {error}"[:1_000]
-                failed = {"assignment_id": ending["assignment_id"], "error": {"message": message}, "retryable": False}
-                await self._finish([failed])
+                failed = error_of(f"The wait was refused: {error}"[:1_000])
+                await self._finish([{"assignment_id": ending["assignment_id"], "error": failed, "retryable": False}])
                 return
             log.warning("assignment %s was over: %s", ending["assignment_id"], error)
             self.summary.lost += 1
@@ -497,7 +496,7 @@ class Worker:
     async def _finish(self, endings: list[dict[str, Any]]) -> None:
         try:
             answers = await self._until_answered(lambda: self.client.finish(endings))
-        except (ApiError, ValueError, TypeError) as error:
+        except (ApiError, ValueError, TypeError, RecursionError) as error:
             # One result that cannot be sent must not hold up the others.
             if len(endings) > 1:
                 for ending in endings:
@@ -525,15 +524,21 @@ class Worker:
             self._forget(ending["assignment_id"])
 
     async def _finish_refused(self, ending: dict[str, Any], why: str) -> None:
-        """Makes a result that the server does not take a failure: it would be refused every time."""
-        log.error("a result was refused: %s", why)
-        if "error" in ending:
+        """Makes a result that the server does not take a failure, and sends a failure without its detail.
+
+        The same ending would be refused every time.
+        """
+        log.error("the ending of assignment %s was refused: %s", ending["assignment_id"], why)
+        if "error" not in ending:
+            failed = error_of(f"The result was refused: {why}"[:1_000])
+            ending = {"assignment_id": ending["assignment_id"], "error": failed, "retryable": False}
+        elif "detail" in ending["error"]:
+            ending = ending | {"error": without_detail(ending["error"], why)}
+        else:
             self.summary.lost += 1
             self._forget(ending["assignment_id"])
             return
-        message = f"The result was refused: {why}"[:1_000]
-        failed = {"assignment_id": ending["assignment_id"], "error": {"message": message}, "retryable": False}
-        await self._finish([failed])
+        await self._finish([ending])
 
     # Heartbeats
 
