@@ -12,7 +12,7 @@ use crate::{
     store::access::credentials::{self, CredentialKind, CredentialRow},
 };
 
-/// Current rights of a token or session.
+/// Current rights of a token, session, link, or account.
 #[derive(Clone, Debug)]
 pub struct Rights {
     pub kind: CredentialKind,

@@ -52,7 +52,7 @@ impl Engine {
         // `admin` includes the other scopes; limited to the owner's work, only reading remains here.
         let limited = |scope| if scope == Scope::Admin && !sees_all { Scope::JobsRead } else { scope };
         let scopes = rights.scopes.iter().copied().map(limited).collect();
-        let is_person = rights.kind == CredentialKind::Session;
+        let is_person = matches!(rights.kind, CredentialKind::Session | CredentialKind::Account);
         Ok(Requester {
             caller: Caller {
                 owner_id,

@@ -156,3 +156,37 @@ async fn export_fails_when_its_requester_loses_access() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn scheduled_export_outlives_the_session_of_its_maker() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await;
+    let (pat, sam) = (server.person("pat", "user").await, server.person("sam", "support").await);
+    let job = json!({"type": "a", "items": [{"payload": "own"}]});
+    let job = id(&pat.post("/api/v1/jobs", job).await.expect(201));
+    let mut new_schedule = json!({"name": "nightly", "cron": "@yearly",
+        "job": {"type": "export", "sealed": true, "items": [order(&job)]}});
+    let path =
+        format!("/api/v1/schedules/{}/run", id(&pat.post("/api/v1/schedules", new_schedule.clone()).await.expect(201)));
+    pat.delete("/api/v1/session").await.expect(204);
+    let run = async |path: &str, caller: &Api| {
+        let ran = caller.post(path, json!({"reason": "at once"})).await.expect(200);
+        ended(&server, ran["last_run"]["job_id"].as_str().expect("an id")).await
+    };
+    let exported = run(&path, &server).await;
+    assert_eq!(exported["state"], "succeeded", "{exported}");
+    let audited = server.get("/api/v1/audit?action=job.export").await.expect(200);
+    assert_eq!(audited["data"][0]["actor"]["name"], "pat", "{audited}");
+
+    // It has the current rights of the account, as its trees do.
+    let others = json!([order(&victim(&server, &server.service("theirs", &["jobs:read", "jobs:write"]).await).await)]);
+    new_schedule["job"]["items"] = others;
+    let path = format!("/api/v1/schedules/{}/run", id(&sam.post("/api/v1/schedules", new_schedule).await.expect(201)));
+    sam.delete("/api/v1/session").await.expect(204);
+    assert_eq!(run(&path, &server).await["state"], "succeeded");
+    let people = server.get("/api/v1/users").await.expect(200)["data"].clone();
+    let account = people.as_array().expect("people").iter().find(|person| person["name"] == "sam").map(id);
+    server.patch(&format!("/api/v1/users/{}", account.expect("sam")), json!({"role": "user"})).await.expect(200);
+    refused(&run(&path, &server).await, "not_found", "job");
+    server.stop().await;
+}

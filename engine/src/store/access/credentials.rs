@@ -1,4 +1,4 @@
-//! Current state of tokens, sessions and links by id, to decide whether work under them may continue.
+//! Current state of tokens, sessions, links, and accounts by id, to decide whether work under them may continue.
 //!
 //! Separate from `identity`, which looks credentials up by secret and finds only valid ones.
 
@@ -13,6 +13,8 @@ pub enum CredentialKind {
     Session,
     /// A link that shows one tree.
     Share,
+    /// A person's account, for which schedules act: nobody signs in with it.
+    Account,
 }
 
 /// Current state of a credential, valid or not.
@@ -46,7 +48,10 @@ pub async fn by_ids(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<CredentialR
            select s.id, 'share', null, '{}', s.revoked_at is not null, s.expires_at <= clock_timestamp(),
              s.expires_at,
              exists (select 1 from owner o where o.id in (s.owner_id, s.made_by_id) and o.disabled_at is not null)
-           from share s where s.id = any($1::uuid[])"#,
+           from share s where s.id = any($1::uuid[])
+           union all
+           select o.id, 'account', o.role, '{}', false, false, null, o.disabled_at is not null
+           from owner o where o.id = any($1::uuid[]) and o.kind = 'user'"#,
         ids
     )
     .fetch_all(pool)
@@ -54,6 +59,7 @@ pub async fn by_ids(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<CredentialR
     let kind = |word: &str| match word {
         "token" => CredentialKind::Token,
         "session" => CredentialKind::Session,
+        "account" => CredentialKind::Account,
         _ => CredentialKind::Share,
     };
     Ok(rows

@@ -112,14 +112,16 @@ pub struct CredentialOwnerRow {
     pub kind: String,
 }
 
-/// Person or service that a session or token belongs to.
+/// Person or service that a session or token belongs to, or the person whose account it is.
 pub async fn credential_owner(pool: &PgPool, credential_id: Uuid) -> Result<Option<CredentialOwnerRow>, sqlx::Error> {
     sqlx::query_as!(
         CredentialOwnerRow,
         "select o.id, o.name, o.kind from owner o
          where o.id in (select owner_id from token where id = $1
                         union all
-                        select owner_id from session where id = $1)",
+                        select owner_id from session where id = $1
+                        union all
+                        select id from owner where id = $1)",
         credential_id
     )
     .fetch_optional(pool)

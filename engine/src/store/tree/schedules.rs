@@ -374,11 +374,3 @@ pub async fn delete(tx: &mut Tx, id: Uuid) -> sqlx::Result<bool> {
     let done = sqlx::query!("delete from schedule where id = $1", id).execute(&mut **tx).await?;
     Ok(done.rows_affected() > 0)
 }
-
-/// A person's role, and whether the account is disabled.
-pub async fn person(pool: &PgPool, owner_id: Uuid) -> sqlx::Result<Option<(Option<String>, bool)>> {
-    let row = sqlx::query!(r#"select role, disabled_at is not null as "disabled!" from owner where id = $1"#, owner_id)
-        .fetch_optional(pool)
-        .await?;
-    Ok(row.map(|row| (row.role, row.disabled)))
-}

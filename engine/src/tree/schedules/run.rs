@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::{
     Creation, Engine,
     access::{
-        caller::{Caller, Role, Scope},
+        caller::{Caller, Scope},
         rights::rights_of,
     },
     error::{Error, Result},
@@ -336,25 +336,15 @@ impl Engine {
     /// The caller on whose behalf a schedule acts, with current rights. 401 if the token or the account is not valid
     /// anymore.
     async fn schedule_caller(&self, row: &ScheduleRow) -> Result<Caller> {
-        let pool = &self.0.core.pools.read;
-        let (role, scopes) = if row.made_by_person {
-            let none = |detail: &str| Error::refuse(Code::Unauthenticated, detail);
-            match schedules::person(pool, row.owner_id).await? {
-                None => return Err(none("The account does not exist any more.")),
-                Some((_, true)) => return Err(none("The account was disabled.")),
-                Some((role, false)) => (role.as_deref().and_then(Role::parse), Vec::new()),
-            }
-        } else {
-            let rights = rights_of(pool, row.made_by).await?;
-            (rights.role, rights.scopes)
-        };
+        let credential_id = if row.made_by_person { row.owner_id } else { row.made_by };
+        let rights = rights_of(&self.0.core.pools.read, credential_id).await?;
         Ok(Caller {
             owner_id: row.owner_id,
             kind: if row.owner_kind == "user" { OwnerKind::User } else { OwnerKind::Service },
             name: row.owner_name.clone(),
-            role,
-            scopes,
-            credential_id: row.made_by,
+            role: rights.role,
+            scopes: rights.scopes,
+            credential_id,
             work_types: None,
             must_change_password: false,
             enrolls: false,
