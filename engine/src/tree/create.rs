@@ -24,7 +24,7 @@ use crate::{
     access::caller::{Caller, Role, Scope},
     error::{Error, Result},
     notify::audit,
-    store::{access::quotas::Usage, enqueue::idempotency::KeyName, notify::audit::AuditRow},
+    store::{access::quotas::Usage, enqueue::idempotency::KeyName, import::uploads, notify::audit::AuditRow},
 };
 
 use layout::Node;
@@ -83,8 +83,8 @@ pub(crate) struct Tree {
     /// Requesting credential, and true if it may see all owners' work.
     requester: (Uuid, bool),
     traceparent: Option<Traceparent>,
-    /// Audit log entry, present if staff create the tree.
-    audit_row: Option<AuditRow>,
+    /// Audit log entries: one if staff create the tree, and one for each file of another owner.
+    audit_rows: Vec<AuditRow>,
 }
 
 impl Tree {
@@ -182,7 +182,7 @@ impl Engine {
         let nodes = self.layout(caller, new).await?;
         let tree = Arc::new(Tree {
             owner_id: caller.owner_id,
-            audit_row: audit_row(caller, &nodes),
+            audit_rows: self.audit_rows(caller, &nodes).await?,
             nodes,
             body_hash: body_hash.map(|hash| hash.to_vec()),
             may_need_key,
@@ -226,7 +226,7 @@ impl Engine {
             may_need_key: false,
             traceparent: None,
             requester: (caller.credential_id, caller.sees_all()),
-            audit_row: None,
+            audit_rows: Vec::new(),
         });
         write::check(&self.0.core, CreateCommand { tree, key: None }).await
     }
@@ -249,6 +249,21 @@ impl Engine {
             }
         }
         Ok(nodes)
+    }
+
+    /// Audit log entries for the creation of a tree. A caller who sees all work can create it from another owner's file,
+    /// all of whose rows are then in the caller's own job.
+    async fn audit_rows(&self, caller: &Caller, nodes: &[Node]) -> Result<Vec<AuditRow>> {
+        let mut rows: Vec<AuditRow> = audit_row(caller, nodes).into_iter().collect();
+        let files = nodes.iter().filter_map(|node| Some((node.id, node.head.as_ref()?.0.id)));
+        for (job_id, file) in files.filter(|_| caller.sees_all()) {
+            let owner_id = uploads::owner(&self.0.core.pools.read, file).await?;
+            if let Some(owner_id) = owner_id.filter(|owner_id| *owner_id != caller.owner_id) {
+                let row = AuditRow { owner_id: Some(owner_id), ..AuditRow::by(caller, "upload.read") };
+                rows.push(row.with_detail(format!("upload {file}, for the job {job_id}")));
+            }
+        }
+        Ok(rows)
     }
 
     /// First type in a tree that is not in this server's cache.

@@ -57,16 +57,17 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
     let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
         return next.run(request).await;
     };
-    // Requests of workers are covered by their lease and arrive thousands of times a second.
-    if path.starts_with("/api/v1/assignments") {
-        return next.run(request).await;
-    }
     let slot = CallerSlot::default();
     request.extensions_mut().insert(slot.clone());
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let response = next.run(request).await;
-    let Some(caller) = slot.take() else { return response };
     let status = response.status();
+    // Requests of workers are covered by their lease and arrive thousands of times a second. Only refusals of callers who
+    // are no workers are recorded.
+    if path.starts_with("/api/v1/assignments") && status != StatusCode::FORBIDDEN {
+        return response;
+    }
+    let Some(caller) = slot.take() else { return response };
     if matches!(status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
         let code = response.extensions().get::<Problem>().map_or("", |problem| problem.code.as_str());
         let what = format!("{method} {path}: {} {code}", status.as_u16());

@@ -122,9 +122,44 @@ async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
         eve.get("/api/v1/users").await.expect_problem(403, "forbidden");
         eve.get(&format!("/api/v1/jobs/{}", uuid::Uuid::now_v7())).await.expect_problem(404, "not_found");
     }
-    until(async || entries(&sue, "action=access.refuse&actor=eve").await.len() == 2).await;
+    eve.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect_problem(403, "forbidden");
+    until(async || entries(&sue, "action=access.refuse&actor=eve").await.len() == 3).await;
     let about = only(&sue, &format!("action=access.refuse&job={job}")).await;
     assert_eq!(about["detail"], "GET /api/v1/jobs/{id}: 404 not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn imports_of_foreign_files_are_in_the_audit_log() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let payroll = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let (sue, sam) = (server.person("sue", "support").await, server.person("sam", "support").await);
+    let upload = Answer::of(payroll.request(Method::POST, "/api/v1/uploads?filename=a.csv&format=csv").body("n\n1\n"));
+    let upload = upload.await.expect(201)["id"].as_str().expect("an id").to_owned();
+    // The pages that show the rows: once an hour, by each credential.
+    for _ in 0..2 {
+        sue.get(&format!("/imports/new?upload_id={upload}&type=a")).await.expect(200);
+        let fields = [("upload_id", upload.as_str()), ("type", "a"), ("do", "check")];
+        assert!(sam.form("/imports", &fields).await.status.is_success());
+    }
+    for name in ["sue", "sam"] {
+        let entry = only(&payroll, &format!("action=upload.read&actor={name}")).await;
+        assert_eq!(entry["owner"]["name"], "payroll", "{entry}");
+        assert_eq!(entry["detail"], format!("upload {upload}"), "{entry}");
+    }
+    // A job of one's own that has all rows of the file, whoever creates it.
+    let admin = server.service("ci", &["admin"]).await;
+    for (caller, name, earlier) in [(&sue, "sue", 1), (&admin, "ci", 0)] {
+        let body = json!({"type": "a", "upload": {"id": upload}});
+        let job = caller.post("/api/v1/jobs", body).await.expect(201)["id"].clone();
+        let found = entries(&payroll, &format!("action=upload.read&actor={name}")).await;
+        assert_eq!((found.len(), &found[0]["owner"]["name"]), (earlier + 1, &json!("payroll")), "{found:?}");
+        let detail = format!("upload {upload}, for the job {}", job.as_str().expect("an id"));
+        assert_eq!(found[0]["detail"], detail);
+    }
+    payroll.post("/api/v1/jobs", json!({"type": "a", "upload": {"id": upload}})).await.expect(201);
+    assert_eq!(entries(&payroll, "action=upload.read&actor=payroll").await, Vec::<Value>::new());
     server.stop().await;
 }
 

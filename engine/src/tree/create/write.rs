@@ -233,7 +233,7 @@ async fn write(core: &Arc<Core>, tx: &mut Tx, commands: &[&CreateCommand]) -> Re
     if !rows.imports.is_empty() {
         notices::watch_imports(tx, &rows.imports).await?;
     }
-    let audit_rows: Vec<AuditRow> = commands.iter().filter_map(|command| command.tree.audit_row.clone()).collect();
+    let audit_rows: Vec<AuditRow> = commands.iter().flat_map(|command| command.tree.audit_rows.clone()).collect();
     audit::record_all(tx, &audit_rows).await?;
     let nodes = commands.iter().flat_map(|command| command.tree.nodes.iter().map(move |node| (command, node)));
     let info = |(row, (command, node)): (&NewJobRow, (&&CreateCommand, &Node))| {

@@ -35,6 +35,7 @@ use super::imports::named;
 use crate::http::ui::{Signed, address, pairs, see_other, status};
 use crate::{
     App,
+    audit::{self, AuditedRead, Object},
     http::{import::file_check::problem_file, trace::Trace},
     import_template::ImportTemplate,
     job_types, uploads,
@@ -303,12 +304,18 @@ fn refusal(problem: &Problem) -> Problem {
     Problem { status: 422, ..problem.clone() }
 }
 
+/// Stored file of a form. Its rows are shown, so that staff who choose another owner's file are in the audit log.
 async fn stored(app: &App, caller: &Caller, id: &str) -> Result<Upload> {
     let gone = || {
         Problem::invalid_body([("/upload_id".to_owned(), "the file is no longer stored; choose it again".to_owned())])
     };
     let id = Uuid::parse_str(id).map_err(|_| gone())?;
-    uploads::find(&app.pool, caller, id).await
+    let upload = uploads::find(&app.pool, caller, id).await?;
+    if caller.sees_all() {
+        let read = AuditedRead { action: "upload.read", object: Object::Upload(id) };
+        audit::record_read(app, caller, read).await?;
+    }
+    Ok(upload)
 }
 
 /// File of the form.
