@@ -1,6 +1,6 @@
 //! Links that show one tree to anyone who has them: creation, use, list, revocation.
 //!
-//! Anyone who may write to a tree can create a link to the whole tree; for another owner's tree that takes a reason,
+//! Anyone who may read and write a tree can create a link to the whole tree; for another owner's tree that takes a reason,
 //! like every other action. A link gives the owner's read access to its tree, and the HTTP layer decides on which routes.
 //! Deleting a tree needs no cleanup here, because every use of a link looks the tree up.
 
@@ -89,7 +89,7 @@ impl Engine {
 
     /// Checks that the caller may share a tree. Returns 404, 410 and 409 `not_root` as for every action on a root.
     pub async fn may_share(&self, caller: &Caller, id: Uuid) -> Result<()> {
-        caller.require(Scope::JobsWrite)?;
+        may_write_and_read(caller)?;
         self.visible_root(caller, id, "shared").await.map(drop)
     }
 
@@ -103,7 +103,7 @@ impl Engine {
         base: &str,
         response_slot: ResponseSlot,
     ) -> Result<ShareMade> {
-        caller.require(Scope::JobsWrite)?;
+        may_write_and_read(caller)?;
         let location = self.visible_root(caller, id, "shared").await?;
         let expires_at = expiry(body.expires_at)?;
         let reason = audit::reason_for(caller, location.owner_id, body.reason.as_deref())?;
@@ -184,6 +184,12 @@ impl Engine {
         }
         Ok(share)
     }
+}
+
+/// Refuses callers who may not read, because a link shows its tree to them, too.
+fn may_write_and_read(caller: &Caller) -> Result<(), Problem> {
+    caller.require(Scope::JobsWrite)?;
+    caller.require(Scope::JobsRead)
 }
 
 /// Time when a link expires: as requested, else the default. 422 unless it is in the future and not too far ahead.

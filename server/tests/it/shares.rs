@@ -171,7 +171,10 @@ async fn share_link_creation_requires_write_access() {
     let make = format!("/api/v1/jobs/{job}/share");
     eve.post(&make, json!({})).await.expect_problem(404, "not_found");
     eve.get(&format!("{make}s")).await.expect_problem(404, "not_found");
-    server.service("reader", &["jobs:read"]).await.post(&make, json!({})).await.expect_problem(403, "forbidden");
+    // A link shows results, so that who creates one must be allowed to read them.
+    for scope in ["jobs:read", "jobs:write"] {
+        server.service("narrow", &[scope]).await.post(&make, json!({})).await.expect_problem(403, "forbidden");
+    }
     sam.post(&make, json!({})).await.expect_problem(422, "reason_required");
     let created = sam.post(&make, json!({"reason": "the customer asked"})).await.expect(201);
     let revoke = format!("/api/v1/shares/{}", created["id"].as_str().expect("an id"));
@@ -202,6 +205,39 @@ async fn share_link_creation_requires_write_access() {
         Answer::of(request.json(&json!({})))
     };
     assert_eq!(again().await.expect(201), again().await.expect(201));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn share_link_has_limits_of_its_own() {
+    let server = Server::start_with(|config| {
+        config.limits.quotas.streams = 2;
+        config.limits.quotas.requests_per_minute = 30;
+    })
+    .await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let ada = server.person("ada", "user").await;
+    let job = secret_tree(&ada).await;
+    let (_, path) = share(&server, &ada, &job).await;
+    let (_, guest) = open(&server, &path).await;
+    let events = format!("/api/v1/jobs/{job}/events");
+    let watch = async |api: &Api| api.request(Method::GET, &events).send().await.expect("an answer");
+    let mut streams = vec![watch(&guest).await, watch(&guest).await];
+    assert!(streams.iter().all(|stream| stream.status() == 200), "{streams:?}");
+    guest.get(&events).await.expect_problem(429, "quota_exceeded");
+    // The owner's are not used up.
+    streams.push(watch(&ada).await);
+    assert_eq!(streams[2].status(), 200, "{:?}", streams[2]);
+
+    let results = format!("/api/v1/jobs/{job}/results");
+    let mut last = guest.get(&results).await;
+    assert_eq!(last.headers["ratelimit-policy"], "\"api\";q=30;w=60");
+    for _ in 0..30 {
+        last = guest.get(&results).await;
+    }
+    last.expect_problem(429, "too_many_requests");
+    assert_eq!(guest.get(&path).await.status, 429, "the page, too");
+    ada.get(&results).await.expect(200);
     server.stop().await;
 }
 

@@ -37,7 +37,7 @@ permitted! {
     Reader = |caller| caller.require(Scope::JobsRead);
     /// Caller that may create and change jobs.
     Writer = |caller| caller.require(Scope::JobsWrite);
-    /// Caller that may change the jobs that it finds by a filter.
+    /// Caller that may change the jobs that it finds by a filter, or share one.
     BulkWriter = |caller| caller.require(Scope::JobsWrite).and_then(|()| caller.require(Scope::JobsRead));
     /// Caller that may process items: a service with a token of scope `work`.
     Worker = |caller| caller.require(Scope::Work);

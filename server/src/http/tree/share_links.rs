@@ -10,7 +10,7 @@ use domain::{
 use uuid::Uuid;
 
 use crate::http::{
-    callers::{Reader, Writer},
+    callers::{BulkWriter, Reader, Writer},
     enqueue::idempotency::{self, Key, ResponseStorage, once},
     extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
     query::{
@@ -32,7 +32,7 @@ plain_list!(AllShares, PlainList, "all shares");
     request_body = Option<ShareBody>, responses((status = 201, body = ShareMade)))]
 pub async fn share_job(
     State(app): State<App>,
-    Writer(caller): Writer,
+    BulkWriter(caller): BulkWriter,
     Path(id): Path<Uuid>,
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ShareBody>,

@@ -223,7 +223,7 @@ pub(super) fn table() -> Vec<Expectation> {
         get("GET /jobs/{id}/watch", "/jobs/{job}/watch", WATCH),
         line("POST /jobs/{id}/watch", "/jobs/{job}/watch", none(), WATCH),
         line("DELETE /jobs/{id}/watch", "/jobs/{job}/watch", none(), WATCH),
-        line("POST /jobs/{id}/share", "/jobs/{job}/share", why(), WRITE),
+        line("POST /jobs/{id}/share", "/jobs/{job}/share", why(), WRITE).but(CallerKind::Write, FORBIDDEN),
         get("GET /jobs/{id}/shares", "/jobs/{job}/shares", READ),
         get("GET /shares", "/shares", LIST),
         line("DELETE /shares/{id}", "/shares/{share}?reason=asked", none(), WRITE),
