@@ -19,6 +19,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
+    access,
     addresses::network_of,
     error::Result,
     settings::quotas::QuotaSettings,
@@ -37,6 +38,9 @@ const CACHE_SIZE: usize = 20_000;
 
 /// Concurrent heavy searches of one credential.
 const MAX_SEARCHES: u32 = 4;
+
+/// Open event streams of one share link.
+const MAX_SHARE_STREAMS: u32 = 100;
 
 /// Quotas of a server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -137,7 +141,8 @@ pub struct Taken {
 #[derive(Debug)]
 pub struct OpenStream {
     quotas: Quotas,
-    owner_id: Uuid,
+    /// The owner, or the share link.
+    counted_id: Uuid,
 }
 
 impl Quotas {
@@ -330,19 +335,24 @@ impl Quotas {
     }
 
     /// Counts an event stream while it is open. A service may have ten times as many as a person, because it shows its
-    /// trees to its own users.
-    pub fn stream(&self, owner_id: Uuid, kind: OwnerKind) -> Result<OpenStream, Problem> {
+    /// trees to its own users. The holders of a share link have few of their own, whoever they are, and none of the
+    /// owner's.
+    pub fn stream(&self, caller: &access::caller::Caller) -> Result<OpenStream, Problem> {
         let streams = self.0.settings.streams;
-        let most = if kind == OwnerKind::Service { streams.saturating_mul(10) } else { streams };
+        let (counted_id, most) = match caller.kind {
+            _ if caller.is_share() => (caller.credential_id, streams.min(MAX_SHARE_STREAMS)),
+            OwnerKind::Service => (caller.owner_id, streams.saturating_mul(10)),
+            OwnerKind::User => (caller.owner_id, streams),
+        };
         let mut owners = self.owners();
-        let owner = owners.entry(owner_id).or_default();
+        let owner = owners.entry(counted_id).or_default();
         if owner.streams >= most {
             let problem = exceeded(&format!("{} event streams are open, and at most {most} may be", owner.streams));
             return Err(Problem { retry_after_seconds: Some(10), ..problem });
         }
         owner.streams += 1;
         drop(owners);
-        Ok(OpenStream { quotas: self.clone(), owner_id })
+        Ok(OpenStream { quotas: self.clone(), counted_id })
     }
 }
 
@@ -369,7 +379,7 @@ impl Drop for CountedRequest {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        if let Some(owner) = self.quotas.owners().get_mut(&self.owner_id) {
+        if let Some(owner) = self.quotas.owners().get_mut(&self.counted_id) {
             owner.streams = owner.streams.saturating_sub(1);
         }
     }

@@ -96,6 +96,11 @@ impl Caller {
         self.role == Some(Role::Admin) || self.scopes.contains(&Scope::Admin)
     }
 
+    /// Returns true for the holder of a share link, who is neither a person nor a service.
+    pub fn is_share(&self) -> bool {
+        self.kind == OwnerKind::User && self.role.is_none()
+    }
+
     /// Owner whose jobs are visible; `None` means all owners.
     pub fn visible_owner(&self) -> Option<Uuid> {
         (!self.sees_all()).then_some(self.owner_id)

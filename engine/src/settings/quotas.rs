@@ -33,7 +33,7 @@ pub struct QuotaSettings {
     )]
     pub waiting_items: u64,
 
-    /// Open event streams of one person, share links included; a service may have ten times as many
+    /// Open event streams of one person; a service may have ten times as many, a share link at most 100
     #[arg(id = "quota_streams", long = "quota-streams", env = "TREELINE_QUOTA_STREAMS", default_value_t = 1_000)]
     pub streams: u32,
 

@@ -1,8 +1,9 @@
 //! Counters of a request, from its first byte to the beginning of its response.
 //!
 //! [`identify`](super::layers::identify) creates them for every request. The caller is known once a handler extracts
-//! it; from then on the request counts toward that caller. Requests of workers count toward nobody. A refused request
-//! under `/api` whose caller never becomes known counts toward its client address.
+//! it; from then on the request counts toward that caller. Requests of workers count toward nobody, and those
+//! with a share link toward the link. A refused request under `/api` whose caller never becomes known counts toward its
+//! client address.
 
 use std::{
     net::IpAddr,
@@ -13,12 +14,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use domain::Problem;
 use uuid::Uuid;
 
-use engine::quotas::{CountedRequest, Kind, Quotas, RateStatus};
+use engine::{
+    access::caller::{Caller, Scope},
+    quotas::{CountedRequest, Kind, Quotas, RateStatus},
+};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Path of the requests of workers.
+/// Path of the requests of workers: those with the scope `work`.
 const OF_WORKERS: &str = "/api/v1/assignments";
 
 /// Request in progress, stored in its extensions.
@@ -60,10 +64,19 @@ impl Admission {
     }
 
     /// Counts the request toward a caller, once. Fails with 429 over the limits.
-    pub fn admit(&self, owner_id: Uuid, credential_id: Uuid) -> Result<(), Problem> {
-        if self.0.is_of_worker {
+    pub fn admit(&self, caller: &Caller) -> Result<(), Problem> {
+        if self.0.is_of_worker && caller.scopes.contains(&Scope::Work) {
             return Ok(());
         }
+        self.count(caller.owner_id, caller.credential_id)
+    }
+
+    /// Counts the request toward a share link, whose holders have no part of the owner's limits.
+    pub fn admit_share(&self, share_id: Uuid) -> Result<(), Problem> {
+        self.count(share_id, share_id)
+    }
+
+    fn count(&self, owner_id: Uuid, credential_id: Uuid) -> Result<(), Problem> {
         let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.as_ref().is_some_and(|counted| counted.request.is_some()) {
             return Ok(());

@@ -131,6 +131,13 @@ async fn request_rate_limit_exempts_workers() {
     for _ in 0..50 {
         worker.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
     }
+    // Others are, whatever they ask for.
+    let reader = server.service("reader", &["jobs:read"]).await;
+    let mut last = 403;
+    for _ in 0..21 {
+        last = reader.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.status.as_u16();
+    }
+    assert_eq!(last, 429, "no worker");
     // Whoever guesses tokens is not listened to for a while; pages are shown all the same.
     let stranger = server.stranger();
     for _ in 0..5 {

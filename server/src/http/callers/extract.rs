@@ -93,7 +93,7 @@ impl FromRequestParts<App> for Caller {
             slot.fill(&caller);
         }
         if let Some(admission) = parts.extensions.get::<Admission>() {
-            admission.admit(caller.owner_id, caller.credential_id)?;
+            admission.admit(&caller)?;
         }
         if let Some(seen) = parts.extensions.get::<SeenCaller>() {
             seen.0.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use axum::{
 use domain::{Code, Problem};
 use uuid::Uuid;
 
-use crate::{App, audit, auth::ClientAddress};
+use crate::{App, audit, auth::ClientAddress, http::admission::Admission};
 use engine::{
     access::caller::{Caller, Scope},
     error::{Error, Result},
@@ -37,9 +37,13 @@ impl FromRequestParts<App> for Viewer {
                 Ok(Self { caller: Some(caller), share, address })
             }
             Err(crate::http::error::Error(Error::Problem(problem)))
-                if share.is_some() && problem.code == Code::Unauthenticated =>
+                if problem.code == Code::Unauthenticated
+                    && let Some(share) = share =>
             {
-                Ok(Self { caller: None, share, address })
+                if let Some(admission) = parts.extensions.get::<Admission>() {
+                    admission.admit_share(share.id)?;
+                }
+                Ok(Self { caller: None, share: Some(share), address })
             }
             Err(error) => Err(error),
         }

@@ -46,7 +46,7 @@ pub(super) struct OpenStream {
 /// Opens a stream of a caller; `None` beyond the limit ([`busy`]).
 pub(super) fn open(app: &App, caller: &Caller) -> Result<Option<OpenStream>> {
     caller.require(Scope::JobsRead)?;
-    let counted = app.quotas.stream(caller.owner_id, caller.kind)?;
+    let counted = app.quotas.stream(caller)?;
     let Some(open) = app.hub.open_stream(STREAMS) else { return Ok(None) };
     Ok(Some(OpenStream { app: app.clone(), ongoing: Ongoing::of(app, caller), counted: (open, counted) }))
 }

@@ -5,6 +5,7 @@
 
 use app::pages::{self, identity::share::SharePanel, import::progress::Actions};
 use axum::{
+    Extension,
     extract::{Path as RawPath, State},
     http::{HeaderName, HeaderValue, StatusCode},
     response::Response,
@@ -26,6 +27,7 @@ use crate::{
     App,
     auth::{ClientAddress, look_for_changes},
     http::{
+        admission::Admission,
         callers::record_share_use,
         extract::{Path, TriedPath},
     },
@@ -37,10 +39,14 @@ pub(crate) async fn show(
     State(app): State<App>,
     visit: Visit,
     address: ClientAddress,
+    admission: Option<Extension<Admission>>,
     RawPath(token): RawPath<String>,
 ) -> Response {
     let looked = async {
         let share = app.engine.shared_tree(&token).await?;
+        if let Some(Extension(admission)) = admission {
+            admission.admit_share(share.id)?;
+        }
         let eyes = share.caller();
         let job = app.engine.job(&eyes, share.root_id, true).await?;
         let groups = app.engine.error_groups(&eyes, share.root_id).await?;
