@@ -215,6 +215,12 @@ async fn required_second_factor_blocks_all_actions_until_enrolled() {
     let page = sue.get("/jobs").await;
     assert_eq!((page.status.as_u16(), page.headers["location"].to_str().ok()), (303, Some("/account#factors")));
     sue.get("/api/v1/me").await.expect(200);
+    sue.get("/api/v1/me/sessions").await.expect(200);
+    for other in ["notices", "notice-settings", "connections"] {
+        sue.get(&format!("/api/v1/me/{other}")).await.expect_problem(403, "mfa_enrollment_required");
+    }
+    let notices = sue.form("/account/notices", &[]).await;
+    assert_eq!(notices.headers["location"], "/account#factors", "{}", notices.text);
     let account = sue.get("/account").await;
     assert!(account.status == 200 && account.text.contains("Your role needs a second factor"), "{}", account.text);
     let (_, codes) = set_up(&sue).await;

@@ -117,24 +117,17 @@ impl FromRequestParts<App> for MaybeCaller {
     }
 }
 
-/// Returns true for paths open to a session that must still add a second factor: pages and calls that add one, and
-/// sign-out.
+/// Returns true for paths open to a session that must still add a second factor: pages and calls that add one, the
+/// password, sessions, and sign-out. Excluded are notices, and providers that can sign in without the factor.
 fn is_open_to_enrollment(parts: &Parts) -> bool {
     let path = path(parts);
-    let below = |root: &str| path == root || path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-    [
-        "/api/v1/me",
-        "/api/v1/session",
-        "/account",
-        "/step-up",
-        "/sign-out",
-        "/sign-in",
-        "/theme",
-        "/sidebar",
-        "/language",
-    ]
-    .into_iter()
-    .any(below)
+    let alone = ["/api/v1/me", "/account"];
+    let calls = ["factors", "totp", "passkeys", "recovery-codes", "step-up", "password", "sessions"];
+    let others = ["/api/v1/session", "/step-up", "/sign-out", "/sign-in", "/theme", "/sidebar", "/language"];
+    let is_below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let below = path.strip_prefix("/api/v1/me/").or_else(|| path.strip_prefix("/account/"));
+    let name = below.map(|rest| rest.split('/').next().unwrap_or(rest));
+    alone.contains(&path) || name.is_some_and(|name| calls.contains(&name)) || others.into_iter().any(is_below)
 }
 
 /// Returns true for paths open to a session that must still choose a password: password, sessions, and sign-out.
