@@ -46,7 +46,6 @@ def synchronous(name: str) -> str:
         "AsyncManagement": "Management",
         "_aio_management": "_management",
         "aclose": "close",
-        "aiter_lines": "iter_lines",
         "aiter_bytes": "iter_bytes",
         "aread": "read",
         "asyncio": "time",

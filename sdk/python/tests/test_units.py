@@ -6,11 +6,15 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import json
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import httpx
 import pytest
 
-from treeline import InvalidWebhook, webhooks
+from treeline import Client, InvalidWebhook, webhooks
 from treeline._changes import Changes
 from treeline._retry import may_repeat, retry_after
 from treeline._sse import Event, Parser
@@ -96,3 +100,38 @@ def test_a_waiter_is_canceled_even_if_a_change_comes_with_it() -> None:
             await waiter
 
     asyncio.run(scenario())
+
+
+def client_of(answer: Callable[[httpx.Request], httpx.Response], **options: Any) -> Client:
+    """A client whose requests are answered by the test."""
+    return Client("http://fake", "token", http=httpx.Client(transport=httpx.MockTransport(answer)), **options)
+
+
+def pieces_of(text: str) -> Iterator[bytes]:
+    for at in range(0, len(data := text.encode()), 7):
+        yield data[at : at + 7]
+
+
+def test_lines_end_at_line_feeds_only() -> None:
+    names = ["Stra\u2028ße", "a\u2029b", "a\x85b", "a\x0bb\x0cc\x1cd"]
+    rows = [{"item_id": str(at), "payload": name} for at, name in enumerate(names)]
+    text = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    requests: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, content=pieces_of(text))
+
+    assert list(client_of(answer).results("J")) == rows
+    assert len(requests) == 1
+
+
+def test_events_end_at_line_feeds_only() -> None:
+    event = 'event: change\ndata: {"name": "a\u2028\u2028b"}\n\n'
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/events"):
+            return httpx.Response(200, content=pieces_of(event))
+        return httpx.Response(200, json={"version": 1, "tree": {"status": "completed"}})
+
+    assert [job["version"] for job in client_of(answer).watch("J")] == [1]

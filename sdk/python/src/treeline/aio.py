@@ -16,6 +16,7 @@ import httpx
 
 from . import types as t
 from ._aio_management import AsyncManagement, Json
+from ._lines import Lines
 from ._retry import backoff, may_repeat, retry_after
 from ._sse import Parser
 from .errors import ApiError, ConnectionFailed
@@ -152,11 +153,14 @@ class AsyncClient(AsyncManagement):
                     if response.status_code >= 400:
                         await response.aread()
                         raise _api_error(f"GET {path}", response)
-                    async for text in response.aiter_lines():
-                        if text:
+                    split = Lines()
+                    async for piece in response.aiter_bytes():
+                        for text in filter(None, split.feed(piece)):
                             line = json.loads(text)
                             after, failures = line["item_id"], 0
                             yield line
+                    if text := split.end():
+                        yield json.loads(text)
                     return
             except (httpx.TransportError, json.JSONDecodeError) as error:
                 failures += 1
@@ -267,9 +271,9 @@ class AsyncClient(AsyncManagement):
                         if not may_repeat(failed.status, True):
                             raise failed
                         failures += 1
-                    parser = Parser()
-                    async for line in response.aiter_lines():
-                        for event in parser.feed(line):
+                    split, parser = Lines(), Parser()
+                    async for piece in response.aiter_bytes():
+                        for event in (event for line in split.feed(piece) for event in parser.feed(line)):
                             if event.name == "removed":
                                 return
                             failures = 0

@@ -15,6 +15,7 @@ import httpx
 
 from . import types as t
 from ._management import Management, Json
+from ._lines import Lines
 from ._retry import backoff, may_repeat, retry_after
 from ._sse import Parser
 from .errors import ApiError, ConnectionFailed
@@ -151,11 +152,14 @@ class Client(Management):
                     if response.status_code >= 400:
                         response.read()
                         raise _api_error(f"GET {path}", response)
-                    for text in response.iter_lines():
-                        if text:
+                    split = Lines()
+                    for piece in response.iter_bytes():
+                        for text in filter(None, split.feed(piece)):
                             line = json.loads(text)
                             after, failures = line["item_id"], 0
                             yield line
+                    if text := split.end():
+                        yield json.loads(text)
                     return
             except (httpx.TransportError, json.JSONDecodeError) as error:
                 failures += 1
@@ -266,9 +270,9 @@ class Client(Management):
                         if not may_repeat(failed.status, True):
                             raise failed
                         failures += 1
-                    parser = Parser()
-                    for line in response.iter_lines():
-                        for event in parser.feed(line):
+                    split, parser = Lines(), Parser()
+                    for piece in response.iter_bytes():
+                        for event in (event for line in split.feed(piece) for event in parser.feed(line)):
                             if event.name == "removed":
                                 return
                             failures = 0
