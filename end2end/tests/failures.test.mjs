@@ -94,6 +94,44 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
   });
 }
 
+/** Refreshes the sections of the page, as a change does. */
+const refreshed = (page) =>
+  page.evaluate(
+    () =>
+      new Promise((done) => {
+        document.addEventListener('treeline:refreshed', () => done(), { once: true });
+        document.dispatchEvent(new CustomEvent('treeline:refresh'));
+      }),
+  );
+
+test('a refused form keeps its reason and what was typed while the page around it is refreshed', async (t) => {
+  const { server, page: path, worker } = await failing(t);
+  const page = await openPage(server, { path });
+  page.tolerate(/status of 422/);
+  const form = page.locator('#mute');
+  await form.locator('summary').click();
+  await page.locator('#mute-failures').fill('many');
+  await form.getByRole('button', { name: 'Ignore' }).click();
+  await form.locator('#refusal').waitFor();
+  await refreshed(page);
+  await page.getByRole('heading', { level: 1, name: MESSAGE }).waitFor();
+  assert.equal(await form.locator('#refusal').count(), 1);
+  assert.equal(await page.locator('#mute-failures').inputValue(), 'many');
+  // The URL of the form leads to the page of the error.
+  await page.goto(page.url());
+  await page.getByRole('heading', { level: 1, name: MESSAGE }).waitFor();
+
+  const { id } = await made(await server.api('POST', '/jobs', { type: 'story', name: 'April', items: [{ payload: 1 }] }), 201);
+  await worker.claim(1);
+  await page.goto(`/jobs/${id}?open=cancel`);
+  const cancel = page.locator('#page-actions');
+  await cancel.getByRole('textbox', { name: /Reason/ }).fill('  ');
+  await cancel.getByRole('button', { name: 'Cancel job', exact: true }).click();
+  await cancel.locator('#refusal').waitFor();
+  await refreshed(page);
+  assert.equal(await cancel.locator('#refusal').count(), 1);
+});
+
 test('an error is resolved, ignored and reopened by forms without scripts', async (t) => {
   const { server, page: path } = await failing(t);
   const page = await openPage(server, { path, javaScriptEnabled: false });

@@ -182,8 +182,8 @@
       for (const icon of fresh.querySelectorAll("symbol")) if (!document.getElementById(icon.id)) document.querySelector(".sprite defs").append(icon);
       for (const old of asked.within.querySelectorAll(sections)) {
         const replacement = fresh.getElementById(old.id);
-        // Selected rows stay as they are until an action is taken.
-        if (replacement && !old.querySelector(".pick input:checked")) morph(old, replacement);
+        // Selected rows stay as they are until an action is taken, a refused form with its reason until it is sent again.
+        if (replacement && !old.querySelector(".pick input:checked, #refusal")) morph(old, replacement);
       }
       writeTimes();
       failed = false;

@@ -1,4 +1,4 @@
-//! `POST /dead/groups/{type}/{fingerprint}`: resolves, ignores or reopens an error group.
+//! `/dead/groups/{type}/{fingerprint}`: the form that resolves, ignores or reopens an error group.
 
 use app::pages::operator::dead_letters::{GroupTab, MUTE_HOURS, RefusedState};
 use axum::{extract::State, response::Response};
@@ -22,6 +22,18 @@ use crate::{
 };
 use engine::error::Error;
 
+/// `GET /dead/groups/{type}/{fingerprint}`, the URL of a refused form: redirects to the page of the group.
+pub(super) async fn show(_: Signed, id: TriedPath<(String, String)>) -> Response {
+    see_other(&match id {
+        Ok(Path((job_type, fingerprint))) => group_page(&job_type, &fingerprint, ""),
+        Err(_) => "/dead".to_owned(),
+    })
+}
+
+fn group_page(job_type: &str, fingerprint: &str, did: &str) -> String {
+    address("/dead", &[("error", fingerprint), ("type", job_type), ("did", did)])
+}
+
 /// `POST /dead/groups/{type}/{fingerprint}`
 pub(super) async fn change(
     State(app): State<App>,
@@ -42,7 +54,7 @@ pub(super) async fn change(
     let page = |did: &str| {
         let q = fields.text("q");
         if q.is_empty() {
-            address("/dead", &[("error", &fingerprint), ("type", &job_type), ("did", did)])
+            group_page(&job_type, &fingerprint, did)
         } else {
             address("/dead", &[("q", q), ("did", did)])
         }

@@ -145,7 +145,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/jobs/{id}/unpin", post(jobs::unpin))
         .route("/jobs/{id}/delete", post(jobs::delete))
         .route("/deliveries/{id}/resend", post(deliveries::resend))
-        .route("/dead/groups/{type}/{fingerprint}", post(error_groups::change))
+        .route("/dead/groups/{type}/{fingerprint}", get(error_groups::show).post(erased(error_groups::change)))
         .route("/items/{id}/retry", post(items::retry))
         .route("/items/{id}/cancel", post(items::cancel))
         .route("/items/{id}/replay", post(items::replay))
