@@ -50,6 +50,7 @@ shell-language = Sprache
 shell-sign-out = Abmelden
 shell-sections = Bereiche
 shell-breadcrumb = Pfad
+shell-stale-since = Veraltet seit { $time }
 role-admin = Verwaltung
 role-support = Support
 role-user = Benutzer

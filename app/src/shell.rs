@@ -11,6 +11,7 @@ use crate::{
         logo,
     },
     frame::{Frame, NavSection, Person, Theme},
+    live::liveness::topics_pill,
     notice_bell, t,
 };
 
@@ -134,6 +135,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> im
             {trail}
             {section}
             {search()}
+            {topics_pill(frame)}
             <a
                 class="btn btn-quiet btn-icon btn-sm help-link"
                 href="/shortcuts"

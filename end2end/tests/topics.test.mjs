@@ -2,7 +2,7 @@
 // and a browser holds one stream however many tabs it has.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { iconsAreThere, openPage, startServer, whenLive } from '../harness.mjs';
+import { accessible, iconsAreThere, openPage, startServer, whenLive } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
 /** The promise is one second; a machine that builds and tests in parallel gets three. */
@@ -95,6 +95,51 @@ test('an item says how far it is, ends and is retried before one’s eyes', asyn
   await shows(both, end, text('#state', 'failed'));
   await text('#attempts', 'no account')(page);
   await shows(both, () => server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' }), gone('#state .s-dead'));
+});
+
+test('the indicator says whether the page is live, stale, signed out or removed', async (t) => {
+  const { server } = await story(t);
+  const { id } = await job(server);
+  const { data } = await made(await server.api('GET', `/items?job=${id}`), 200);
+  const page = await openPage(server);
+  page.tolerate(/ERR_|status of 4/);
+  await page.clock.install();
+  await page.goto(`/items/${data[0].id}`);
+  const pill = (state) => page.locator(`#stream .pill-${state}`);
+  await pill('live').waitFor();
+  await accessible(page);
+
+  // Away: the page says so after 3 s, and after 15 s since when.
+  await server.kill();
+  const until = async (state) => {
+    for (let tries = 0; !(await pill(state).isVisible()); tries += 1) {
+      assert.ok(tries < 200, `it is not ${state}`);
+      await page.clock.runFor(500);
+    }
+  };
+  await until('reconnecting');
+  await until('stale');
+  assert.match(await pill('stale').innerText(), /^\s*Stale since \d+:\d\d/);
+  await page.locator('#stream [role="status"]', { hasText: 'Stale' }).waitFor({ state: 'attached' });
+  await accessible(page);
+  await server.start();
+  await until('live');
+
+  // Deleted: what can be done is not offered any more.
+  await page.locator('#page-actions').waitFor();
+  await made(await server.api('POST', `/jobs/${id}/cancel`, { reason: 'test' }), 200);
+  assert.equal((await server.api('DELETE', `/jobs/${id}`, { reason: 'test' })).status, 204);
+  await until('removed');
+  await page.locator('#page-actions').waitFor({ state: 'hidden' });
+
+  await page.goto('/types');
+  await pill('live').waitFor();
+  await server.query('delete from session');
+  await server.kill();
+  await server.start();
+  await until('signed-out');
+  assert.equal(await pill('signed-out').getAttribute('href'), '/sign-in?back=%2Ftypes');
+  await accessible(page);
 });
 
 test('uploads, operations, job types, workers and the overview are as they are now', async (t) => {

@@ -2,6 +2,8 @@
 
 use leptos::prelude::*;
 
+#[cfg(feature = "ssr")]
+use crate::{address::address, components::timestamp::time_of_day, frame::Frame, t_view};
 use crate::{components::state::icon, t};
 
 /// Degree to which the page is current.
@@ -111,6 +113,46 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
             <a class="pill-link" href="/sign-in" hidden=move || liveness.get() != Liveness::SignedOut>
                 {t!("live-sign-in")}
             </a>
+        </div>
+    }
+}
+
+/// Indicator in the top bar of a page whose sections are refreshed by topics. `topics.js` shows the word of the current
+/// state; CSS hides all of it on other pages and without scripts.
+#[cfg(feature = "ssr")]
+pub(crate) fn topics_pill(frame: &Frame) -> impl IntoView + use<> {
+    let (now, sign_in) = (frame.now, address("/sign-in", &[("back", &frame.address)]));
+    let shown = |liveness: Liveness| {
+        let word = match liveness {
+            Liveness::Stale => t_view!("shell-stale-since", time = time_of_day(now)).into_any(),
+            _ => liveness.words().into_any(),
+        };
+        // A link where the reader has something to do.
+        let href = match liveness {
+            Liveness::Stale | Liveness::Removed => Some(String::new()),
+            Liveness::SignedOut => Some(sign_in.clone()),
+            _ => None,
+        };
+        let class = format!("pill pill-{}", liveness.as_str());
+        view! {
+            <a class=class href=href data-stream=liveness.as_str() hidden=liveness != Liveness::Connecting>
+                {icon(liveness.shape())}
+                <span>{word}</span>
+            </a>
+        }
+    };
+    let words = [
+        Liveness::Connecting,
+        Liveness::Live,
+        Liveness::Reconnecting,
+        Liveness::Stale,
+        Liveness::SignedOut,
+        Liveness::Removed,
+    ];
+    view! {
+        <div class="stream" id="stream">
+            {words.map(shown).into_iter().collect_view()}
+            <span class="vh" role="status"></span>
         </div>
     }
 }

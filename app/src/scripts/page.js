@@ -176,7 +176,9 @@
     let failed = true;
     try {
       const answer = await fetch(asked.url, { ...asked.init, headers: { Accept: "text/html" } });
-      if (!answer.ok) return;
+      const gone = new URL(answer.url).pathname === "/sign-in" ? "signed-out" : [404, 410].includes(answer.status) && "removed";
+      if (gone) document.dispatchEvent(new CustomEvent("treeline:gone", { detail: gone }));
+      if (gone || !answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       // The new sections may have icons that this page had none of.
       for (const icon of fresh.querySelectorAll("symbol")) if (!document.getElementById(icon.id)) document.querySelector(".sprite defs").append(icon);

@@ -1,12 +1,16 @@
 // Sections with `data-topics` are refreshed when a message of one of these topics arrives, in place: focus, typed text,
 // selection and open details stay. At most four times a second, and only while the page is visible. Values in the
-// message itself are written at once. Runs on every page; pages are complete without it.
+// message itself are written at once. The indicator in the top bar shows how current the page is. Runs on every page;
+// pages are complete without it.
 (() => {
   const SHORTEST = 250;
   const ALL = "[data-refresh]";
   // Topics that change all the time are refreshed less often.
   const PACES = { overview: 2_000, roots: 1_000 };
   const LATER = [1_000, 2_000, 5_000, 10_000, 30_000];
+  // Shorter outages are not shown, and longer ones make the page stale.
+  const OUTAGE = 3_000;
+  const STALE_AFTER = 15_000;
   const root = document.documentElement;
   const watched = () => {
     const topics = [...document.querySelectorAll("[data-topics]")].flatMap((section) => section.dataset.topics.split(" "));
@@ -23,6 +27,35 @@
   let refreshing = 0;
   // Last state of the item, without its progress.
   let lastItem = "";
+
+  const pill = document.getElementById("stream");
+  const show = (state) => {
+    if (root.dataset.stream === state) return;
+    root.dataset.stream = state;
+    let said = "";
+    for (const word of pill?.querySelectorAll("[data-stream]") ?? []) {
+      word.hidden = word.dataset.stream !== state;
+      if (!word.hidden && word.localName === "a" && word.hasAttribute("href")) said = word.textContent;
+    }
+    // Read out only if there is something to do.
+    if (pill) pill.lastElementChild.textContent = said;
+  };
+  // Timers of an outage.
+  let outage = [];
+  const connected = () => {
+    for (const timer of outage) clearTimeout(timer);
+    outage = [];
+  };
+  const lost = () => {
+    if (outage.length) return;
+    const since = new Date().toISOString();
+    const stale = () => {
+      at(pill?.querySelector("time"), since);
+      document.dispatchEvent(new Event("treeline:drawn"));
+      show("stale");
+    };
+    outage = [setTimeout(show, OUTAGE, "reconnecting"), setTimeout(stale, STALE_AFTER)];
+  };
 
   // Sections to be refreshed: a notice concerns the bell alone.
   let outdated = "";
@@ -93,7 +126,8 @@
 
   const receive = (topic, kind, text) => {
     tries = 0;
-    root.dataset.stream = "live";
+    connected();
+    show("live");
     const data = JSON.parse(text);
     const writeTopic = writers[topic.split(":")[0]];
     const done = writeTopic?.(data, kind) ?? false;
@@ -104,8 +138,8 @@
     refresh(PACES[topic], topic === "notices" ? "#notices-menu" : ALL);
   };
   const broken = () => {
-    root.dataset.stream = "away";
     stop();
+    lost();
     clearTimeout(timer);
     const wait = LATER[Math.min(tries, LATER.length - 1)] * (0.5 + Math.random());
     tries += 1;
@@ -115,12 +149,19 @@
     if (document.hidden) return;
     for (const topic of watched()) {
       if (sources.has(topic)) continue;
+      lost();
       const source = new TreelineSource(topic);
       for (const kind of ["snapshot", "change"]) source.addEventListener(kind, (event) => receive(topic, kind, event.data));
       // Deleted: the server renders what remains.
       source.addEventListener("removed", () => refresh());
       for (const kind of ["bye", "busy"]) source.addEventListener(kind, broken);
-      source.onerror = () => source.readyState === EventSource.CLOSED && broken();
+      source.onerror = () => {
+        lost();
+        if (source.readyState !== EventSource.CLOSED) return;
+        broken();
+        // The server refused: the page itself says whether the session has ended.
+        refresh();
+      };
       sources.set(topic, source);
     }
   };
@@ -128,15 +169,26 @@
     for (const source of sources.values()) source.close();
     sources.clear();
   };
+  // The session has ended, or what the page shows is gone.
+  document.addEventListener("treeline:gone", ({ detail }) => {
+    stop();
+    connected();
+    clearTimeout(timer);
+    show(detail);
+  });
   // A tab that is hidden briefly keeps its topics.
   let leaving = 0;
+  const leave = () => {
+    stop();
+    connected();
+  };
   document.addEventListener("visibilitychange", () => {
     clearTimeout(leaving);
     clearTimeout(timer);
-    if (document.hidden) leaving = setTimeout(stop, 5_000);
+    if (document.hidden) leaving = setTimeout(leave, 5_000);
     else start();
   });
-  addEventListener("pagehide", stop);
+  addEventListener("pagehide", leave);
   addEventListener("pageshow", start);
   // In its own task: this one also draws the page.
   setTimeout(start);
