@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from treeline import Client, InvalidWebhook, webhooks
+from treeline import ApiError, Client, InvalidWebhook, webhooks
 from treeline._changes import Changes
 from treeline._retry import may_repeat, retry_after
 from treeline._sse import Event, Parser
@@ -65,9 +65,17 @@ def test_events_are_read_across_lines() -> None:
 
 
 def test_only_safe_calls_are_sent_again() -> None:
-    assert may_repeat(503, False) and may_repeat(429, False)
-    assert not may_repeat(None, False) and may_repeat(None, True)
-    assert not may_repeat(500, True) and not may_repeat(404, True)
+    def of(status: int, code: str = "", pause: float | None = None) -> ApiError:
+        return ApiError("POST /x", status, {"code": code}, pause)
+
+    for error in (of(503, "busy"), of(503), of(429)):
+        assert may_repeat(error, idempotent=False)
+    for error in (of(502), of(504), of(503, "database_unavailable", 2)):
+        assert not may_repeat(error, idempotent=False) and may_repeat(error, idempotent=True)
+    for error in (of(500), of(404), of(409, "conflict", 1), of(409, "duplicate")):
+        assert not may_repeat(error, idempotent=True, keyed=True)
+    in_progress = of(409, "duplicate", 1)
+    assert may_repeat(in_progress, idempotent=True, keyed=True) and not may_repeat(in_progress, idempotent=True)
     assert retry_after("3") == 3.0 and retry_after("100000") == 60.0
     assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0 and retry_after("soon") is None
 
@@ -135,3 +143,31 @@ def test_events_end_at_line_feeds_only() -> None:
         return httpx.Response(200, json={"version": 1, "tree": {"status": "completed"}})
 
     assert [job["version"] for job in client_of(answer).watch("J")] == [1]
+
+
+def test_a_schedule_runs_once_although_the_database_was_away_and_the_first_request_is_still_being_answered() -> None:
+    answers = [
+        httpx.Response(503, json={"code": "database_unavailable"}, headers={"Retry-After": "0"}),
+        httpx.Response(409, json={"code": "duplicate"}, headers={"Retry-After": "0"}),
+        httpx.Response(200, json={"id": "S"}),
+    ]
+    keys: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["Idempotency-Key"])
+        return answers.pop(0)
+
+    assert client_of(answer).run_schedule("S")["id"] == "S"
+    assert len(keys) == 3 and len(set(keys)) == 1
+
+
+def test_a_call_that_the_server_may_have_run_is_not_sent_again() -> None:
+    requests: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request.url.path)
+        return httpx.Response(503, json={"code": "database_unavailable"}, headers={"Retry-After": "0"})
+
+    with pytest.raises(ApiError, match="database_unavailable"):
+        client_of(answer).retry("item")
+    assert len(requests) == 1

@@ -96,7 +96,7 @@ export class Client extends Management {
         if (response.ok || response.status === 304) return response;
         const failed = await apiError(`${method} ${path}`, response);
         pause = Math.max(pause, failed.retryAfter ?? 0);
-        if (!mayRepeat(failed.status, idempotent) || Date.now() + pause * 1_000 > deadline) throw failed;
+        if (!mayRepeat(failed, idempotent, keyed) || Date.now() + pause * 1_000 > deadline) throw failed;
       }
       await sleep(pause, options.signal);
     }

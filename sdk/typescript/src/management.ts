@@ -62,11 +62,11 @@ export abstract class Management {
   }
 
   /**
-   * Creates a tree of a schedule now, also while it is paused. The id of the tree is `last_run.job_id`. Not retried
-   * if the server may already have run it.
+   * Creates a tree of a schedule now, also while it is paused. The id of the tree is `last_run.job_id`. With `key`, the
+   * same call again creates no second tree.
    */
-  runSchedule(id: string, reason?: string): Promise<t.Schedule> {
-    return this.request('POST', `/schedules/${id}/run`, { body: reasonBody(reason) });
+  runSchedule(id: string, reason?: string, options: { readonly key?: string } = {}): Promise<t.Schedule> {
+    return this.request('POST', `/schedules/${id}/run`, { body: reasonBody(reason), headers: keyed(options.key) });
   }
 
   /** Deletes a schedule; its trees stay. */

@@ -14,10 +14,12 @@ export function retryAfter(value: string | null): number | undefined {
   return Number.isNaN(seconds) ? undefined : Math.min(LONGEST_PAUSE, Math.max(0, seconds));
 }
 
-/** True if a call may be sent again. `status` is undefined if there was no response. */
-export function mayRepeat(status: number | undefined, idempotent: boolean): boolean {
-  // 429 and 503: the server did nothing. 502 and 504 come from a proxy: it may have.
-  if (status === undefined || status === 502 || status === 504) return idempotent;
+/** True if a call may be sent again after this answer. `keyed` says that it has an `Idempotency-Key`. */
+export function mayRepeat({ status, code, retryAfter: pause }: ApiError, idempotent: boolean, keyed = false): boolean {
+  // 429 and 503: the server did nothing. 502 and 504 come from a proxy, and a server without its database: it may have.
+  if (status === 502 || status === 504 || code === 'database_unavailable') return idempotent;
+  // The key is that of another request, which is being answered.
+  if (status === 409) return keyed && code === 'duplicate' && pause !== undefined;
   return status === 429 || status === 503;
 }
 

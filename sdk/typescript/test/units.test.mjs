@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 
-import { InvalidWebhook, verifyWebhook } from '../dist/index.js';
+import { ApiError, Client, InvalidWebhook, verifyWebhook } from '../dist/index.js';
 import { mayRepeat, retryAfter } from '../dist/retry.js';
 import { eventsOf, linesOf } from '../dist/sse.js';
+import { problem } from './fake.mjs';
 
 const sign = (secret, body, at) => ({
   'Webhook-Id': 'msg_1',
@@ -61,10 +62,43 @@ async function collect(values) {
 }
 
 test('only safe calls are sent again', () => {
-  assert.ok(mayRepeat(503, false) && mayRepeat(429, false) && mayRepeat(undefined, true));
-  assert.ok(!mayRepeat(undefined, false) && !mayRepeat(500, true) && !mayRepeat(404, true));
+  const of = (status, code, pause) => new ApiError('POST /x', status, { code }, pause);
+  for (const error of [of(503, 'busy'), of(503), of(429)]) assert.ok(mayRepeat(error, false));
+  for (const error of [of(502), of(504), of(503, 'database_unavailable', 2)]) {
+    assert.ok(!mayRepeat(error, false) && mayRepeat(error, true));
+  }
+  for (const error of [of(500), of(404), of(409, 'conflict', 1), of(409, 'duplicate')]) assert.ok(!mayRepeat(error, true, true));
+  assert.ok(mayRepeat(of(409, 'duplicate', 1), true, true) && !mayRepeat(of(409, 'duplicate', 1), true));
   assert.equal(retryAfter('3'), 3);
   assert.equal(retryAfter('100000'), 60);
   assert.equal(retryAfter('Wed, 21 Oct 2015 07:28:00 GMT'), 0);
   assert.equal(retryAfter('soon'), undefined);
+});
+
+/** A client whose requests get these answers, and the requests. */
+function clientOf(...answers) {
+  const requests = [];
+  const answer = async (url, init) => {
+    requests.push({ url, ...init });
+    return answers.shift();
+  };
+  return [new Client({ url: 'http://fake', token: 'token', fetch: answer }), requests];
+}
+
+test('a schedule runs once although the database was away and the first request is still being answered', async () => {
+  const retry = { 'retry-after': '0' };
+  const [client, requests] = clientOf(
+    problem(503, { code: 'database_unavailable' }, retry),
+    problem(409, { code: 'duplicate' }, retry),
+    Response.json({ id: 'S' }),
+  );
+  assert.equal((await client.runSchedule('S')).id, 'S');
+  assert.equal(requests.length, 3);
+  assert.equal(new Set(requests.map(({ headers }) => headers['Idempotency-Key'])).size, 1);
+});
+
+test('a call that the server may have run is not sent again', async () => {
+  const [client, requests] = clientOf(problem(503, { code: 'database_unavailable' }, { 'retry-after': '0' }));
+  await assert.rejects(client.retry('item'), { status: 503, code: 'database_unavailable' });
+  assert.equal(requests.length, 1);
 });

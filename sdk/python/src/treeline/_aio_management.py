@@ -84,12 +84,13 @@ class AsyncManagement(ABC):
         path = f"/schedules/{schedule_id}/resume"
         return cast(t.Schedule, await self.request("POST", path, body=_reason_body(reason), idempotent=True))
 
-    async def run_schedule(self, schedule_id: str, *, reason: str | None = None) -> t.Schedule:
+    async def run_schedule(self, schedule_id: str, *, reason: str | None = None, key: str | None = None) -> t.Schedule:
         """Creates a tree of a schedule now, also while it is paused. The id of the tree is `last_run["job_id"]`.
 
-        Not retried if the server may already have run it.
+        With `key`, the same call again creates no second tree.
         """
-        return cast(t.Schedule, await self.request("POST", f"/schedules/{schedule_id}/run", body=_reason_body(reason)))
+        path, headers = f"/schedules/{schedule_id}/run", {"Idempotency-Key": key or str(uuid.uuid4())}
+        return cast(t.Schedule, await self.request("POST", path, body=_reason_body(reason), headers=headers))
 
     async def delete_schedule(self, schedule_id: str, *, reason: str | None = None) -> None:
         """Deletes a schedule; its trees stay."""

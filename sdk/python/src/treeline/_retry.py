@@ -12,6 +12,10 @@ from .errors import ApiError, ConnectionFailed
 NOT_DONE = frozenset({429, 503})
 #: Statuses of a proxy or a server that may have done it.
 UNCLEAR = frozenset({502, 504})
+#: Code of a 503 of a server that may have done it.
+UNCLEAR_CODE = "database_unavailable"
+#: Code of the 409 to a request whose `Idempotency-Key` is that of another one which is being answered.
+IN_PROGRESS_CODE = "duplicate"
 LONGEST_PAUSE = 60.0
 
 
@@ -45,8 +49,10 @@ def is_transient_status(status: int) -> bool:
     return status in (408, 429) or status >= 500
 
 
-def may_repeat(status: int | None, idempotent: bool) -> bool:
-    """True if a call may be sent again. `status` is `None` if there was no response."""
-    if status is None or status in UNCLEAR:
+def may_repeat(error: ApiError, *, idempotent: bool, keyed: bool = False) -> bool:
+    """True if a call may be sent again after this answer. `keyed` says that it has an `Idempotency-Key`."""
+    if error.status in UNCLEAR or error.code == UNCLEAR_CODE:
         return idempotent
-    return status in NOT_DONE
+    if error.status == 409:
+        return keyed and error.code == IN_PROGRESS_CODE and error.retry_after is not None
+    return error.status in NOT_DONE

@@ -100,8 +100,9 @@ class Client(Management):
         content: bytes | None = None,
     ) -> httpx.Response:
         sent = {**self._headers, **(headers or {})}
+        keyed = any(name.lower() == "idempotency-key" for name in sent)
         if idempotent is None:
-            idempotent = method in ("GET", "PUT", "DELETE", "HEAD") or "Idempotency-Key" in sent
+            idempotent = method in ("GET", "PUT", "DELETE", "HEAD") or keyed
         if body is not None:
             content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
             sent["Content-Type"] = "application/json"
@@ -124,7 +125,7 @@ class Client(Management):
                     return response
                 failed = _api_error(f"{method} {path}", response)
                 pause = max(failed.retry_after or 0.0, backoff(tries))
-                if not may_repeat(failed.status, idempotent) or time.monotonic() + pause > deadline:
+                if not may_repeat(failed, idempotent=idempotent, keyed=keyed) or time.monotonic() + pause > deadline:
                     raise failed
             time.sleep(pause)
 
@@ -267,7 +268,7 @@ class Client(Management):
                     if response.status_code >= 400:
                         response.read()
                         failed = _api_error(f"GET {path}", response)
-                        if not may_repeat(failed.status, True):
+                        if not may_repeat(failed, idempotent=True):
                             raise failed
                         failures += 1
                     split, parser = Lines(), Parser()
