@@ -56,8 +56,8 @@ impl Client {
     /// Stores a file under its own name. Calls `progress` with the number of bytes sent so far, which starts at 0
     /// again if the upload is restarted.
     ///
-    /// The upload is restarted only if the server certainly did not accept it. A lost response leaves at most an
-    /// unused upload, which the server removes after a day.
+    /// The upload is restarted if the server did not accept it, or its database was away. That or a lost response leaves
+    /// at most an unused upload, which the server removes after a day.
     pub async fn upload(&self, path: &Path, progress: impl Fn(u64) + Send + Sync + 'static) -> Result<Upload> {
         self.upload_as(path, None, progress).await
     }

@@ -1,10 +1,11 @@
 //! Retries of calls: conditions and backoff.
 //!
 //! Idempotent calls are retried with jittered backoff if there was no response. Other calls are retried only if the
-//! server certainly did not process them (no connection, 429, 503). `Retry-After` is honored.
+//! server certainly did not process them (no connection, 429, 503 unless its database was away). `Retry-After` is honored.
 
 use std::time::Duration;
 
+use domain::Code;
 use reqwest::StatusCode;
 use tokio::time::Instant;
 
@@ -18,7 +19,8 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 pub(crate) enum RetryPolicy {
     /// The call is idempotent.
     Always,
-    /// Retry only if the server certainly did not process the call: no connection, 429, 503.
+    /// Retry only if the server certainly did not process the call: no connection, 429, 503 unless its database was
+    /// away.
     IfNotProcessed,
 }
 
@@ -55,7 +57,7 @@ impl RetryState {
     pub(crate) async fn pause(&self, failed: FailedAttempt, retry: RetryPolicy) -> Result<()> {
         let FailedAttempt { error, retry_after } = failed;
         let pause = retry_after.unwrap_or_default().max(backoff(self.count)).min(MAX_RETRY_AFTER);
-        if !may_retry(&error, retry) || self.started_at.elapsed() + pause > self.retry_timeout {
+        if !may_retry(&error, retry_after, retry) || self.started_at.elapsed() + pause > self.retry_timeout {
             return Err(error);
         }
         tracing::debug!(%error, ?pause, "call failed; retrying");
@@ -91,10 +93,16 @@ where
     }
 }
 
-fn may_retry(error: &Error, retry: RetryPolicy) -> bool {
+fn may_retry(error: &Error, retry_after: Option<Duration>, retry: RetryPolicy) -> bool {
     let is_refused = |status| status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
     match error {
         Error::Transport { cause, .. } => cause.is_connect() || retry == RetryPolicy::Always,
+        // The server may have done it.
+        Error::Problem(problem) if problem.code == Code::DatabaseUnavailable => retry == RetryPolicy::Always,
+        // Another request with the same Idempotency-Key is being answered.
+        Error::Problem(problem) if problem.code == Code::Duplicate && retry_after.is_some() => {
+            retry == RetryPolicy::Always
+        }
         _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
             Some(status) if is_refused(status) => true,
             // The gateway lost its connection to the server.
@@ -112,7 +120,23 @@ pub(crate) fn backoff(tries: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use domain::Problem;
+
     use super::*;
+
+    #[test]
+    fn only_safe_calls_are_retried() {
+        let of = |code| Error::Problem(Box::new(Problem::new(code, "why")));
+        let pause = Some(Duration::from_secs(1));
+        for retry in [RetryPolicy::Always, RetryPolicy::IfNotProcessed] {
+            let is_idempotent = retry == RetryPolicy::Always;
+            assert!(may_retry(&of(Code::Busy), pause, retry));
+            assert_eq!(may_retry(&of(Code::DatabaseUnavailable), pause, retry), is_idempotent);
+            assert_eq!(may_retry(&of(Code::Duplicate), pause, retry), is_idempotent);
+            assert!(!may_retry(&of(Code::Duplicate), None, retry));
+            assert!(!may_retry(&of(Code::Internal), None, retry));
+        }
+    }
 
     #[test]
     fn pauses_grow_and_stay_bounded() {

@@ -42,10 +42,11 @@ impl Client {
         self.send(call).await.map(drop)
     }
 
-    /// Creates a tree of a schedule now; its id is `last_run.job_id`. Retried only if the server certainly did not
-    /// process it.
+    /// Creates a tree of a schedule now; its id is `last_run.job_id`.
     pub async fn run_schedule(&self, id: Uuid, reason: Option<&str>) -> Result<Schedule> {
-        self.fetch(self.post(&["schedules", &id.to_string(), "run"]).query_some("reason", reason)).await
+        let call = self.post(&["schedules", &id.to_string(), "run"]).query_some("reason", reason);
+        let call = call.header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
     /// Pauses a schedule: its ticks pass and are not made up for. Idempotent.

@@ -54,12 +54,7 @@ impl Loop {
             // A failure while the handler is being stopped was most likely caused by the stop.
             Some(Err(Unfinished::Failed(failure))) if stop_reason.is_none() || !failure.retryable => {
                 tracing::warn!(item = %active.label, error = %failure.error.message, "failed");
-                self.endings.push_back(Ending {
-                    retryable: failure.retryable,
-                    retry_after_seconds: failure.retry_after_seconds,
-                    cancel_tree: failure.cancel_tree,
-                    ..report::failure(id, failure.error)
-                });
+                self.endings.push_back(report::failed(id, failure));
             }
             Some(Err(Unfinished::Released(body))) => self.release(id, body),
             Some(Err(Unfinished::Waits(body))) => self.wait_for_event(id, body),
@@ -103,14 +98,12 @@ impl Loop {
                     self.endings.push_back(ending);
                     continue;
                 }
-                ReportOutcome::Refused(reason) if ending.error.is_none() => {
-                    tracing::warn!(item = %label, reason, "result refused");
-                    let error = report::error("bad_output", format!("Treeline refused the result: {reason}"));
-                    self.endings.push_back(report::failure(id, error));
-                    continue;
-                }
                 ReportOutcome::Refused(reason) => {
-                    tracing::error!(item = %label, reason, "failure refused; the lease will expire");
+                    tracing::error!(item = %label, reason, "ending refused");
+                    if let Some(ending) = report::after_refusal(ending, &reason) {
+                        self.endings.push_back(ending);
+                        continue;
+                    }
                     self.summary.unreported += 1;
                 }
             }

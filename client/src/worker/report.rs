@@ -7,9 +7,10 @@ use std::{collections::HashMap, time::Duration};
 
 use domain::{
     Code, Document,
-    api::{Assignment, Claim, Ending, EndingAnswer, FinishBody, Finished, ReleaseBody, WorkError},
+    api::{Assignment, Claim, Ending, EndingAnswer, FailureBody, FinishBody, Finished, ReleaseBody, WorkError},
     event_wait::WaitBody,
     id::Uuid,
+    limits::{LONGEST_ERROR_KIND, LONGEST_ERROR_MESSAGE, LONGEST_RETRY_AFTER_SECONDS},
 };
 use tokio::time::Instant;
 
@@ -19,7 +20,7 @@ use crate::{
     retry::retry_until_answered,
 };
 
-/// Maximum number of endings, and of bytes of results, in one report.
+/// Maximum number of endings, and of bytes of results and errors, in one report.
 const MAX_ENDINGS: usize = 500;
 const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
@@ -65,12 +66,53 @@ pub(super) fn error(kind: &str, message: String) -> WorkError {
     WorkError { message, kind: Some(kind.to_owned()), detail: None }
 }
 
+/// Ending with a failure of a handler, cut to what the server takes: one that it refuses would be lost.
+pub(super) fn failed(id: Uuid, failed: FailureBody) -> Ending {
+    let FailureBody { error, retryable, retry_after_seconds, cancel_tree } = failed;
+    let mut message = storable(&error.message, LONGEST_ERROR_MESSAGE);
+    if message.is_empty() {
+        "The handler failed without a message.".clone_into(&mut message);
+    }
+    let kind = error.kind.map(|kind| storable(&kind, LONGEST_ERROR_KIND)).filter(|kind| !kind.is_empty());
+    let pause = retry_after_seconds.filter(|seconds| !seconds.is_nan());
+    Ending {
+        retryable,
+        retry_after_seconds: pause.map(|seconds| seconds.clamp(0.0, LONGEST_RETRY_AFTER_SECONDS)),
+        cancel_tree,
+        ..failure(id, WorkError { message, kind, detail: error.detail })
+    }
+}
+
+/// The ending to report after the server has refused this one: a failure for a result, a failure without detail for one
+/// that has it. `None` if there is nothing else to report.
+pub(super) fn after_refusal(ending: Ending, reason: &str) -> Option<Ending> {
+    match ending.error {
+        None => {
+            let error = error("bad_output", format!("Treeline refused the result: {reason}"));
+            Some(failure(ending.assignment_id.id, error))
+        }
+        Some(WorkError { message, kind, detail: Some(_) }) => {
+            let message = format!("{} (the detail was refused: {reason})", storable(&message, 1_000));
+            Some(Ending { error: Some(WorkError { message, kind, detail: None }), ..ending })
+        }
+        Some(_) => None,
+    }
+}
+
+/// At most `chars` characters, without NUL, which the server cannot store.
+fn storable(text: &str, chars: usize) -> String {
+    text.chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).take(chars).collect()
+}
+
 /// Number of endings from the front of the queue that fit into one report; at least one.
 pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> usize {
     let mut bytes = 0;
     let fits = endings.into_iter().take(MAX_ENDINGS).take_while(|ending| {
         let first = bytes == 0;
-        bytes += 200 + ending.result.as_ref().map_or(0, |result| result.text().len());
+        let error = ending.error.as_ref();
+        let detail = error.and_then(|error| error.detail.as_ref());
+        bytes += 200 + error.map_or(0, |error| error.message.len());
+        bytes += ending.result.as_ref().or(detail).map_or(0, |document| document.text().len());
         first || bytes <= MAX_RESULT_BYTES
     });
     fits.count()
@@ -194,6 +236,46 @@ mod tests {
         assert_eq!(batch_len(&large), 3);
         assert_eq!(batch_len(&[ending(&"x".repeat(MAX_RESULT_BYTES + 1))]), 1);
         assert_eq!(batch_len(&[]), 0);
+    }
+
+    #[test]
+    fn a_failure_is_cut_to_what_the_server_takes() {
+        let of = |message: &str, kind: &str, pause| FailureBody {
+            error: WorkError { message: message.to_owned(), kind: Some(kind.to_owned()), detail: None },
+            retryable: false,
+            retry_after_seconds: Some(pause),
+            cancel_tree: true,
+        };
+        let long = failed(Uuid::nil(), of(&"\0é".repeat(40_000), &"k".repeat(300), -1.0));
+        let WorkError { message, kind, .. } = long.error.expect("an error");
+        assert_eq!((message, kind), ("\u{fffd}é".repeat(32_768), Some("k".repeat(255))));
+        assert_eq!((long.retryable, long.retry_after_seconds, long.cancel_tree), (false, Some(0.0), true));
+        let empty = failed(Uuid::nil(), of("", "", f64::NAN));
+        assert_eq!(
+            empty.error,
+            Some(WorkError { kind: None, ..error("", "The handler failed without a message.".to_owned()) })
+        );
+        assert_eq!(empty.retry_after_seconds, None);
+    }
+
+    #[test]
+    fn what_is_refused_is_reported_once_more_as_a_failure_without_detail() {
+        let refused = after_refusal(ending("x"), "too large").expect("a failure");
+        assert_eq!(refused.error.as_ref().map(|error| error.kind.as_deref()), Some(Some("bad_output")));
+        let detail = Some(Document::of(&"x"));
+        let body = FailureBody {
+            error: WorkError { detail, ..error("declined", "card declined".to_owned()) },
+            retryable: false,
+            retry_after_seconds: Some(5.0),
+            cancel_tree: false,
+        };
+        let again = after_refusal(failed(Uuid::nil(), body), "too large").expect("a failure without detail");
+        assert_eq!(
+            again.error,
+            Some(error("declined", "card declined (the detail was refused: too large)".to_owned()))
+        );
+        assert_eq!((again.retryable, again.retry_after_seconds), (false, Some(5.0)));
+        assert!(after_refusal(again, "closed").is_none());
     }
 
     #[test]
