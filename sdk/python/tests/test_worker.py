@@ -11,9 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from treeline import Failure, Release, Summary, Task
+from treeline import Failure, Release, Summary, Task, Worker
 
 from .fake import FakeServer
+
+SHORT: dict[str, Any] = {"drain_seconds": 0.05, "grace_seconds": 0.05}
 
 
 def test_functions_run_all_at_once_and_leave_the_event_loop_its_threads() -> None:
@@ -95,3 +97,89 @@ def test_a_result_that_is_too_deep_is_a_failure() -> None:
 
     server = FakeServer()
     assert asyncio.run(server.run(handle, lambda: bool(server.sent("/finish")))) == Summary(failed=1)
+
+
+@pytest.mark.parametrize("is_canceled", [True, False])
+def test_an_item_stays_with_the_worker_until_its_function_has_ended(is_canceled: bool) -> None:
+    began, finish = threading.Event(), threading.Event()
+
+    def answer(path: str, body: Any) -> dict[str, Any] | None:
+        if path.endswith("/heartbeat") and len(server.sent("/heartbeat")) > 6:  # long after the grace
+            finish.set()
+        beat = {"assignment_id": "assignment-0", "status": 200, "cancel": is_canceled}
+        return {"heartbeats": [beat]} if path.endswith("/heartbeat") else None
+
+    def handle(_: Task) -> str:
+        began.set()
+        assert finish.wait(10)
+        return "written"
+
+    server = FakeServer(heartbeat_seconds=0.1, answer=answer)
+    until = finish if is_canceled else began
+    assert asyncio.run(server.run(handle, until.is_set, **SHORT)) == Summary(succeeded=1)
+    assert [body["endings"][0]["result"] for body in server.sent("/finish")] == ["written"]
+    assert not server.sent("/release")
+
+
+def test_a_worker_that_must_leave_at_once_leaves_the_lease_of_a_function_to_its_end() -> None:
+    began, finish = threading.Event(), threading.Event()
+
+    def handle(_: Task) -> None:
+        began.set()
+        finish.wait(10)
+
+    async def run(server: FakeServer) -> Summary:
+        async with server.client() as client:
+            worker = Worker(client, ["t"], handle, **SHORT)
+            running = asyncio.create_task(worker.run_async())
+            await asyncio.to_thread(began.wait, 10)
+            worker.stop()
+            await asyncio.wait({running}, timeout=0.3)
+            assert not running.done()
+            worker.stop(at_once=True)
+            return await asyncio.wait_for(running, 5)
+
+    server = FakeServer()
+    try:
+        assert asyncio.run(run(server)) == Summary(lost=1)
+    finally:
+        finish.set()
+    assert not server.sent("/release") and not server.sent("/finish")
+
+
+def test_an_item_that_is_delivered_at_most_once_is_not_given_back_after_it_has_begun() -> None:
+    began = threading.Event()
+
+    async def stopped(task: Task) -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    async def checks(task: Task) -> None:
+        began.set()
+        await task.stopped()
+        task.check()
+
+    async def gives_back(_: Task) -> None:
+        began.set()
+        raise Release
+
+    def answer(path: str, _: Any) -> httpx.Response | None:
+        return httpx.Response(409, json={"code": "already_started"}) if path.endswith("/release") else None
+
+    for handle, releases in ((stopped, 0), (checks, 0), (gives_back, 1)):
+        began.clear()
+        server = FakeServer(answer=answer, delivery="at_most_once")
+        assert asyncio.run(server.run(handle, began.is_set, **SHORT)) == Summary(failed=1)
+        [body] = server.sent("/finish")
+        assert body["endings"][0]["error"]["kind"] == "worker_stopped"
+        assert len(server.sent("/release")) == releases
+
+
+def test_a_coroutine_that_has_stopped_is_given_back() -> None:
+    async def handle(_: Task) -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    began = threading.Event()
+    server = FakeServer(delivery="at_least_once")
+    assert asyncio.run(server.run(handle, began.is_set, **SHORT)) == Summary(released=1)

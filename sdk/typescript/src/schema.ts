@@ -186,6 +186,8 @@ export interface components {
             attempts: number;
             created_at: components["schemas"]["Timestamp"];
             dedupe_key?: string | null;
+            /** @description Delivery of the job: with `at_most_once`, work that has begun must not be released */
+            delivery?: components["schemas"]["DeliveryStrategy"];
             event?: components["schemas"]["ReceivedEvent"] | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
             /** Format: int32 */

@@ -2068,6 +2068,7 @@ class AssignedItem(TypedDict):
     attempts: int
     created_at: Timestamp
     dedupe_key: NotRequired[str | None]
+    delivery: NotRequired[DeliveryStrategy]
     event: NotRequired[ReceivedEvent | None]
     expires_at: NotRequired[Timestamp | None]
     failures: int

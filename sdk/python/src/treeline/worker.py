@@ -39,6 +39,8 @@ PROGRESS_EVERY = 1.0
 GREATEST_COUNT = 2**53 - 1
 #: Most characters of a progress message.
 LONGEST_MESSAGE = 1_000
+#: Message and kind of the failure of an item that must not be given back, because it is delivered at most once.
+STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
 #: Seconds between two claims of its own while RabbitMQ wakes the worker.
 LOOK_EVERY = 30.0
 
@@ -206,8 +208,8 @@ Handler = Callable[[Task], Any] | Callable[[Task], Awaitable[Any]]
 class Summary:
     """Numbers of items by how they ended.
 
-    `released`: given back without a failure, or waiting for an event. `lost`: another worker has them, or they were
-    canceled.
+    `released`: given back without a failure, or waiting for an event. `lost`: another worker has them, they were
+    canceled, or the worker has left before it could report them.
     """
 
     succeeded: int = 0
@@ -224,6 +226,8 @@ class _Held:
     sent_progress: dict[str, Any] | None = None
     runner: asyncio.Task[None] | None = None
     is_lost: bool = False
+    #: True while a function runs in a thread, which cannot be stopped.
+    in_thread: bool = False
     interval: float = field(default=1.0)
     #: True after a heartbeat was refused: the next one has no progress.
     is_bare: bool = False
@@ -235,8 +239,9 @@ class Worker:
     `handler` is a function or coroutine function: what it returns is the result, what it raises the failure
     (`Failure` chooses how; `Release` and `Wait` are none). Functions run in threads of the worker. Up to `concurrency`
     items are held at once. When the worker must leave (SIGTERM, SIGINT, or `stop`), it claims nothing more and waits up
-    to `drain_seconds` for its handlers; then it tells them to stop, waits up to `grace_seconds`, and gives their items
-    back.
+    to `drain_seconds` for its handlers; then it tells them to stop, waits up to `grace_seconds`, cancels coroutines, and
+    gives their items back, or makes them failures if they are delivered `at_most_once`. A function cannot be stopped
+    from outside: the worker keeps its item until it ends, or until a second signal, after which its lease ends.
     """
 
     def __init__(
@@ -260,6 +265,7 @@ class Worker:
         self._held: dict[str, _Held] = {}
         self._endings: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stop = asyncio.Event()
+        self._leaves_at_once = False
         self._changed = Changes()
         self._fatal: BaseException | None = None
         # Not the threads of the event loop: those are few, and heartbeats need one of them to look up a host name.
@@ -269,16 +275,21 @@ class Worker:
         """Works until a signal arrives. Returns the numbers of items."""
         return asyncio.run(self.run_async(signals=True))
 
-    def stop(self) -> None:
-        """Makes the worker leave, from its own event loop."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """Makes the worker leave, from its own event loop. `at_once`: it waits for no handler, whose leases then end."""
+        self._leaves_at_once = self._leaves_at_once or at_once
         self._stop.set()
+        self._changed.tell()
+
+    def _signaled(self) -> None:
+        self.stop(at_once=self._stop.is_set())
 
     async def run_async(self, *, signals: bool = False) -> Summary:
-        """Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives."""
+        """Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives; at a second one, it leaves at once."""
         loop = asyncio.get_running_loop()
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.stop)
+                loop.add_signal_handler(number, self._signaled)
         helpers = [asyncio.create_task(self._beat()), asyncio.create_task(self._report())]
         wake: asyncio.Queue[str] | None = None
         if self.amqp_url is not None:
@@ -400,6 +411,7 @@ class Worker:
         held = _Held(task, due=now + interval, answered=now, interval=interval)
         self._held[assignment["id"]] = held
         held.runner = asyncio.create_task(self._work(held))
+        held.runner.add_done_callback(lambda _: self._changed.tell())
         self._changed.tell()
 
     async def _work(self, held: _Held) -> None:
@@ -409,8 +421,7 @@ class Worker:
             if inspect.iscoroutinefunction(self.handler):
                 result = await self.handler(task)
             else:
-                context = contextvars.copy_context()
-                result = await asyncio.get_running_loop().run_in_executor(self._threads, context.run, self.handler, task)
+                result = await self._in_thread(held)
                 if inspect.isawaitable(result):
                     result = await result
             ending["result"] = {} if result is None else result
@@ -420,7 +431,10 @@ class Worker:
             body = {"timeout_seconds": wait.timeout_seconds, "form": wait.form}
             ending["wait"] = {"name": wait.name, **{name: value for name, value in body.items() if value is not None}}
         except (Cancelled, asyncio.CancelledError):
-            ending["release"] = None
+            if task.assignment["item"].get("delivery") == "at_most_once":
+                ending["error"] = error_of(*STOPPED)
+            else:
+                ending["release"] = None
         except Failure as failure:
             ending["error"] = error_of(str(failure), failure.kind, failure.detail)
             ending |= {"retryable": bool(failure.retryable), "cancel_tree": bool(failure.cancel_tree)}
@@ -434,6 +448,14 @@ class Worker:
             self._forget(ending["assignment_id"])
         else:
             await self._endings.put(ending)
+
+    async def _in_thread(self, held: _Held) -> Any:
+        context = contextvars.copy_context()
+        held.in_thread = True
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, self.handler, held.task)
+        finally:
+            held.in_thread = False
 
     def _forget(self, assignment_id: str) -> None:
         self._held.pop(assignment_id, None)
@@ -462,6 +484,9 @@ class Worker:
             await self.client.release(ending["assignment_id"], retry_after_seconds=ending["release"])
             self.summary.released += 1
         except TreelineError as error:
+            if isinstance(error, ApiError) and error.code == "already_started":
+                await self._finish([{"assignment_id": ending["assignment_id"], "error": error_of(*STOPPED)}])
+                return
             log.warning("an item could not be given back: %s", error)
             self.summary.lost += 1
         self._forget(ending["assignment_id"])
@@ -591,7 +616,7 @@ class Worker:
                 continue
             held.due, held.answered = now + held.interval, now
             held.sent_progress, held.is_bare = progress[name], False
-            if answer.get("cancel"):
+            if answer.get("cancel") and not held.task.is_stopped:
                 held.task._stopped.set()
                 self._stop_later(held)
 
@@ -613,9 +638,13 @@ class Worker:
 
     def _stop_later(self, held: _Held) -> None:
         """Cancels a coroutine that does not end by itself. Threads cannot be stopped: they must look at `is_stopped`."""
-        runner = held.runner
-        if runner is not None:
-            asyncio.get_running_loop().call_later(self.grace_seconds, runner.cancel)
+        asyncio.get_running_loop().call_later(self.grace_seconds, self._cancel, held)
+
+    @staticmethod
+    def _cancel(held: _Held) -> None:
+        # The thread of a function would go on without the task that waits for it.
+        if held.runner is not None and not held.in_thread:
+            held.runner.cancel()
 
     # Leaving
 
@@ -625,11 +654,20 @@ class Worker:
             held.task._stopped.set()
         await self._empty(self.grace_seconds)
         for held in list(self._held.values()):
-            if held.runner is not None:
-                held.runner.cancel()
+            self._cancel(held)
+        # The items of functions that still run stay with this worker: nobody else may begin them meanwhile.
+        if (functions := sum(held.in_thread for held in self._held.values())) and not self._leaves_at_once:
+            log.warning("%d functions have not stopped; the worker waits for them, until a second signal", functions)
+        while not self._leaves_at_once and any(map(self._is_running, self._held.values())):
+            await self._changed.after(self._changed.count)
         await self._empty(10.0)
+        self.summary.lost += len(self._held)
+
+    @staticmethod
+    def _is_running(held: _Held) -> bool:
+        return not held.is_lost and held.runner is not None and not held.runner.done()
 
     async def _empty(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self._held and time.monotonic() < deadline:
+        while self._held and not self._leaves_at_once and time.monotonic() < deadline:
             await self._changed.after(self._changed.count, max(0.0, deadline - time.monotonic()))
