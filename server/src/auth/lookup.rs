@@ -34,7 +34,7 @@ pub(crate) async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
 async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>> {
     let seen = *app.auth.changes.borrow();
     let Some(token) = identity::find_token(pool, &hash).await? else { return Ok(None) };
-    // A bootstrap token of an earlier start has no own row to revoke; it just differs from this server's token.
+    // The row of an earlier start's bootstrap token is revoked only later; it differs from this server's token.
     if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
         return Ok(None);
     }

@@ -40,6 +40,7 @@ pub mod tokens;
 
 pub use attempts::{Attempts, Key};
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
+pub(crate) use bootstrap::{keep_bootstrap_token, revoke_old_bootstrap_tokens};
 pub use client_address::ClientAddress;
 pub use cookies::SessionCookie;
 pub use passwords::{Passwords, Queue};

@@ -40,6 +40,34 @@ async fn bootstrap_token_of_earlier_start_is_refused() {
 }
 
 #[tokio::test]
+async fn work_of_earlier_bootstrap_token_ends_after_an_hour() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let new_schedule = json!({"name": "nightly", "cron": "@yearly", "job": {"type": "a", "sealed": true}});
+    let made = server.post("/api/v1/schedules", new_schedule).await.expect(201);
+    let run = format!("/api/v1/schedules/{}/run", made["id"].as_str().expect("an id"));
+    let other = "another-bootstrap-token-0123456789-0123456789";
+    let second = server.another_with(|config| config.bootstrap_token = Some(other.parse().expect("a secret"))).await;
+    let api = second.stranger().with_token(other);
+    // Servers that restart in turn do not end each other's work.
+    api.post(&run, json!({})).await.expect(200);
+    server.stop().await;
+
+    sqlx::query("update token set last_used_at = clock_timestamp() - interval '61 minutes'")
+        .execute(&second.running.app.pool)
+        .await
+        .expect("an earlier use");
+    let third = second.another_with(|config| config.bootstrap_token = Some(other.parse().expect("a secret"))).await;
+    crate::retention::until(async || api.post(&run, json!({})).await.status == 403).await;
+    let refused = api.post(&run, json!({})).await.expect_problem(403, "forbidden");
+    assert!(refused["detail"].as_str().is_some_and(|text| text.ends_with("The token was revoked.")), "{refused}");
+    let entry = &api.get("/api/v1/audit?action=token.revoke").await.expect(200)["data"][0];
+    assert_eq!(entry["owner"]["name"], "bootstrap", "{entry}");
+    third.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
 async fn token_is_shown_once_and_refused_after_revocation() {
     let server = Server::start().await;
     server.post("/api/v1/services", json!({"name": "payroll"})).await.expect(201);

@@ -34,6 +34,19 @@ pub async fn find_token(pool: &PgPool, hash: &[u8]) -> sqlx::Result<Option<Token
     .await
 }
 
+/// Records the use of the token with this hash, at most every ten minutes.
+pub async fn touch_token_with(pool: &PgPool, hash: &[u8]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update token set last_used_at = clock_timestamp()
+         where hash = $1 and revoked_at is null
+           and (last_used_at is null or last_used_at < clock_timestamp() - interval '10 minutes')",
+        hash
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
 /// Records the use of a token, at most once a minute.
 pub async fn touch_token(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
@@ -309,7 +322,7 @@ pub async fn insert_token(
     .await
 }
 
-/// Stores a token that may exist; a revoked one is restored with the current scopes.
+/// Stores a token that may exist; a revoked one is restored with the current scopes, and counts as used.
 pub async fn ensure_token(
     pool: &PgPool,
     id: Uuid,
@@ -320,7 +333,8 @@ pub async fn ensure_token(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into token (id, owner_id, name, hash, scopes) values ($1, $2, $3, $4, $5)
-         on conflict on constraint token_hash do update set revoked_at = null, scopes = excluded.scopes",
+         on conflict on constraint token_hash do update
+           set revoked_at = null, scopes = excluded.scopes, last_used_at = clock_timestamp()",
         id,
         owner_id,
         name,
@@ -330,6 +344,19 @@ pub async fn ensure_token(
     .execute(pool)
     .await?;
     Ok(())
+}
+
+/// Revokes the tokens of a service that were not used for an hour. Returns the service once for each.
+pub async fn revoke_unused_tokens(connection: &mut PgConnection, service: &str) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        "update token set revoked_at = clock_timestamp()
+         where owner_id = (select id from owner where kind = 'service' and name = $1) and revoked_at is null
+           and coalesce(last_used_at, created_at) < clock_timestamp() - interval '1 hour'
+         returning owner_id",
+        service
+    )
+    .fetch_all(connection)
+    .await
 }
 
 /// Revokes a token; idempotent. Returns whether it was open; `None` if it does not exist.
