@@ -102,7 +102,7 @@ impl Key {
 
     /// Counters of a password attempt from an unknown device.
     pub fn of_password(account: &str, address: Option<IpAddr>) -> Vec<Self> {
-        let (account, address) = (account.to_lowercase(), place(address));
+        let (account, address) = (account.to_ascii_lowercase(), place(address));
         vec![
             Self::new(Kind::Pair, &format!("{address} {account}")),
             Self::new(Kind::Address, &address),

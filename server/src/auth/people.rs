@@ -5,6 +5,8 @@
 
 mod change; // changes of one person, in a transaction
 
+use std::net::IpAddr;
+
 use domain::{
     Code, Problem, Time,
     identity::account::{LinkMade, NewPassword, NewUser, User, UserMade, UserPatch, email_problem, name_problem},
@@ -188,8 +190,7 @@ pub async fn sign_in(
     let signed_in = sign_in_by_password(app, email, password, second, visitor).await;
     match &signed_in {
         Err(Error::Problem(problem)) if problem.code == Code::Unauthenticated => {
-            let account = store::find_account(&app.pool, email.trim()).await?.map(|account| account.id);
-            audit::record_refused_sign_in(app, account, visitor.address, "by password: it does not fit").await;
+            record_wrong_password(app, email.trim().to_owned(), visitor.address);
         }
         Err(Error::Problem(problem)) if problem.code == Code::TooManyRequests => {
             audit::record_refused_sign_in(app, None, visitor.address, "by password: too many failed").await;
@@ -197,6 +198,20 @@ pub async fn sign_in(
         _ => {}
     }
     signed_in
+}
+
+/// Audits a wrong password off the request path: the response must take the same time if there is no such account.
+fn record_wrong_password(app: &App, email: String, address: Option<IpAddr>) {
+    let app = app.clone();
+    app.clone().tasks.spawn(async move {
+        match find_account(&app, &email).await {
+            Ok(account) => {
+                let account = account.map(|account| account.id);
+                audit::record_refused_sign_in(&app, account, address, "by password: it does not fit").await;
+            }
+            Err(error) => tracing::warn!(%error, "audit of a refused sign-in failed"),
+        }
+    });
 }
 
 /// Signs a person in. Returns the response cookies. 401 `unauthenticated` for any mismatch; 429 `too_many_requests`
@@ -231,16 +246,25 @@ async fn sign_in_by_password(
     second_stage::begin(app, first, second, visitor).await
 }
 
+/// Account of this address. An address is ASCII: PostgreSQL takes some other letters, such as the Kelvin sign, for those of
+/// an account's address, so that each spelling of it would have counters of its own.
+async fn find_account(app: &App, email: &str) -> Result<Option<Account>> {
+    if !email.is_ascii() {
+        return Ok(None);
+    }
+    Ok(store::find_account(&app.pool, email).await?)
+}
+
 /// Counters of this device, if it is known for this account.
 async fn known_device(app: &App, email: &str, device: &str) -> Result<Option<Vec<Key>>> {
-    let account = store::find_account(&app.pool, email).await?;
+    let account = find_account(app, email).await?;
     let device = account.and_then(|account| device::open(device, account.id, account.password_hash.as_deref()?));
     Ok(device.map(|device| device.keys()))
 }
 
 /// Finds the account of this address if the password matches and it is not disabled. Takes the same time otherwise.
 async fn account_that_fits(app: &App, email: &str, password: String, queue: Queue) -> Result<Option<Account>> {
-    let found = store::find_account(&app.pool, email).await?;
+    let found = find_account(app, email).await?;
     let stored = found.as_ref().and_then(|account| account.password_hash.clone());
     let fits = app.auth.passwords.fits(password, stored, queue).await?;
     Ok(found.filter(|account| fits && !account.disabled))

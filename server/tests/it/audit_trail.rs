@@ -49,6 +49,7 @@ async fn sign_ins_are_in_the_audit_log_with_address_and_credential() {
         let unknown = json!({"email": "hunter2@example.org", "password": "hunter2 hunter2"});
         server.stranger().post("/api/v1/session", unknown).await.expect_problem(401, "unauthenticated");
     }
+    until(async || entries(&admin, "action=session.refuse").await.len() >= 2).await;
     let refused = entries(&admin, "action=session.refuse").await;
     assert_eq!(refused.len(), 2, "one for the account, one for all that are none: {refused:?}");
     assert!(refused.iter().all(|entry| entry["actor"]["kind"] == "nobody" && entry["address"] == "127.0.0.1"));
