@@ -100,15 +100,15 @@ async fn refuse_started_releases(
     answers: &mut [Option<Result<Ended, Problem>>],
     rows: &EndingRows,
 ) -> Result<()> {
-    let assignment_ids: Vec<Uuid> = first
+    let (assignment_ids, credentials): (Vec<Uuid>, Vec<Uuid>) = first
         .iter()
         .filter(|&(_, &at)| matches!(commands[at].kind, EndingKind::Release(_)))
-        .map(|(&assignment_id, _)| assignment_id)
-        .collect();
+        .map(|(&assignment_id, &at)| (assignment_id, commands[at].holder.credential_id))
+        .unzip();
     if assignment_ids.is_empty() {
         return Ok(());
     }
-    let touched = leases::touched(tx, &assignment_ids).await?;
+    let touched = leases::touched(tx, &assignment_ids, &credentials).await?;
     let jobs = core.jobs.by_job_keys(&mut **tx, touched.iter().map(|t| t.1)).await?;
     for (assignment_id, job_key) in touched {
         let once = jobs.get(&job_key).is_some_and(|job| job.delivery == Delivery::AtMostOnce);

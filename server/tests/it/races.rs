@@ -137,6 +137,9 @@ async fn at_most_once_item_is_never_reassigned() {
     end(&server, &claimed[1], "step", json!({"name": "sent"})).await;
     let started = format!("/api/v1/assignments/{}/release", id(&claimed[1]));
     server.post(&started, json!({})).await.expect_problem(409, "already_started");
+    // Only its holder is told.
+    let stranger = server.service("other", &["work"]).await;
+    stranger.post(&started, json!({})).await.expect_problem(404, "not_found");
 
     // Only the one that was given back untouched comes again.
     let again = claim(&server, "w", 2, 5).await;

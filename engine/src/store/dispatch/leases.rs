@@ -385,15 +385,21 @@ pub async fn open(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<Vec<ClaimedRow
     .await
 }
 
-/// Assignments among these that have reported a step or progress and are not canceled: assignment id and job key.
-/// Locks them.
-pub async fn touched(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
+/// Assignments among these, sorted and of these credentials, that have reported a step or progress and are not canceled:
+/// assignment id and job key. Locks them.
+pub async fn touched(
+    tx: &mut Tx,
+    assignment_ids: &[Uuid],
+    credentials: &[Uuid],
+) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         "select id, job_key from lease
-         where id = any($1::uuid[]) and touched and cancel_requested_at is null
+         where id = any($1::uuid[]) and credential_id = ($2::uuid[])[width_bucket(id, $1::uuid[])]
+           and touched and cancel_requested_at is null
            and not exists (select 1 from job_state g where g.job_key = lease.job_key and g.cancelled_at is not null)
          order by id for no key update of lease",
-        assignment_ids
+        assignment_ids,
+        credentials
     )
     .fetch_all(&mut **tx)
     .await?;
