@@ -81,8 +81,8 @@ pub async fn redeem(app: &App, token: &str, second: &SecondFactor, visitor: &Vis
         if owner_id.is_some() {
             return Ok(None);
         }
-        let Some(owner_id) = identity::insert_first_admin(&mut tx, Uuid::now_v7()).await? else { return Ok(None) };
-        let row = AuditRow::by_person("user.first_admin", owner_id, "admin".to_owned(), address);
+        let Some((owner_id, name)) = create_first_admin(&mut tx).await? else { return Ok(None) };
+        let row = AuditRow::by_person("user.first_admin", owner_id, name, address);
         log::record(&mut tx, &row.with_detail("by the link that the server printed")).await?;
         let how = "by a one-time link";
         let Some(secret) = sessions::begin(&mut tx, owner_id, &user_agent, true, address, how).await? else {
@@ -102,4 +102,19 @@ pub async fn redeem(app: &App, token: &str, second: &SecondFactor, visitor: &Vis
     };
     attempt.succeeded(app).await?;
     Ok(vec![app.auth.cookie().set(&secret)])
+}
+
+/// Creates the first admin, called `admin`, or similarly if somebody has that name. Returns id and name; `None` if there is
+/// an admin already.
+async fn create_first_admin(tx: &mut Tx) -> Result<Option<(Uuid, String)>> {
+    for n in 1..=50 {
+        let name = if n == 1 { "admin".to_owned() } else { format!("admin ({n})") };
+        if let Some(owner_id) = identity::insert_first_admin(tx, Uuid::now_v7(), &name).await? {
+            return Ok(Some((owner_id, name)));
+        }
+        if identity::has_admin(&mut **tx).await? {
+            break;
+        }
+    }
+    Ok(None)
 }

@@ -95,6 +95,16 @@ async fn admin_creates_users_who_sign_in_with_password() {
 }
 
 #[tokio::test]
+async fn first_admin_link_works_beside_a_person_of_that_name() {
+    let server = Server::start().await;
+    server.person("admin", "user").await;
+    let admin = server.admin().await;
+    let me = admin.get("/api/v1/me").await.expect(200);
+    assert_eq!((&me["name"], &me["role"]), (&json!("admin (2)"), &json!("admin")));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn refused_sign_in_reveals_nothing() {
     let server = Server::start().await;
     let admin = server.admin().await;

@@ -145,10 +145,8 @@ pub async fn renew_session(tx: &mut Tx, id: Uuid, hash: &[u8]) -> sqlx::Result<(
 }
 
 /// Returns true if there is an admin.
-pub async fn has_admin(pool: &PgPool) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(r#"select exists (select 1 from owner where role = 'admin') as "exists!""#)
-        .fetch_one(pool)
-        .await
+pub async fn has_admin(on: impl PgExecutor<'_>) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select exists (select 1 from owner where role = 'admin') as "exists!""#).fetch_one(on).await
 }
 
 /// The person of this name.
@@ -165,15 +163,16 @@ pub async fn list_admins(pool: &PgPool) -> sqlx::Result<Vec<(Uuid, String)>> {
     Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
-/// Creates the person `admin`. `None` if there is an admin already.
-pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Uuid>> {
+/// Creates the first admin. `None` if there is an admin already, or the name is taken.
+pub async fn insert_first_admin(connection: &mut PgConnection, id: Uuid, name: &str) -> sqlx::Result<Option<Uuid>> {
     // Of two concurrent inserts, the second waits for owner_name and then finds the first.
     sqlx::query_scalar!(
         "insert into owner (id, kind, name, role)
-         select $1, 'user', 'admin', 'admin' where not exists (select 1 from owner where role = 'admin')
+         select $1, 'user', $2, 'admin' where not exists (select 1 from owner where role = 'admin')
          on conflict on constraint owner_name do nothing
          returning id",
-        id
+        id,
+        name
     )
     .fetch_optional(connection)
     .await
