@@ -21,7 +21,12 @@ struct Envelope<T> {
 
 /// Seals a value for this many minutes. `purpose` prevents one kind of state from being used as another.
 pub(crate) fn seal<T: Serialize>(app: &App, purpose: &str, minutes: i64, content: &T) -> String {
-    let until = (OffsetDateTime::now_utc() + Duration::minutes(minutes)).unix_timestamp();
+    let until = OffsetDateTime::now_utc() + Duration::minutes(minutes);
+    seal_until(app, purpose, until.unix_timestamp(), content)
+}
+
+/// Seals a value until this Unix time, in seconds.
+pub(crate) fn seal_until<T: Serialize>(app: &App, purpose: &str, until: i64, content: &T) -> String {
     let text = serde_json::to_vec(&Envelope { until, content }).unwrap_or_default();
     app.sealer.seal(&context(purpose), &text)
 }
@@ -32,14 +37,23 @@ pub(crate) fn open<T: DeserializeOwned>(app: &App, purpose: &str, text: &str) ->
     open_up_to(app, purpose, text, LONGEST)
 }
 
+/// As [`open`], with the Unix time at which the value expires.
+pub(crate) fn open_with_end<T: DeserializeOwned>(app: &App, purpose: &str, text: &str) -> Option<(T, i64)> {
+    open_envelope(app, purpose, text, LONGEST).map(|envelope| (envelope.content, envelope.until))
+}
+
 /// Opens a value sealed for the same purpose, of at most `longest` bytes, for callers who are known.
 pub(crate) fn open_up_to<T: DeserializeOwned>(app: &App, purpose: &str, text: &str, longest: usize) -> Option<T> {
+    open_envelope(app, purpose, text, longest).map(|envelope| envelope.content)
+}
+
+fn open_envelope<T: DeserializeOwned>(app: &App, purpose: &str, text: &str, longest: usize) -> Option<Envelope<T>> {
     if text.len() > longest {
         return None;
     }
     let opened = app.sealer.open(&context(purpose), text).ok()?;
     let envelope: Envelope<T> = serde_json::from_slice(&opened).ok()?;
-    (envelope.until >= OffsetDateTime::now_utc().unix_timestamp()).then_some(envelope.content)
+    (envelope.until >= OffsetDateTime::now_utc().unix_timestamp()).then_some(envelope)
 }
 
 fn context(purpose: &str) -> String {

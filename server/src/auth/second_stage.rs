@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{Code, Problem, identity::factors::PasskeyAnswer, job::OwnerKind};
 use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
@@ -125,16 +126,28 @@ pub(crate) async fn begin(
     second: &SecondFactor,
     visitor: &Visitor<'_>,
 ) -> Result<Cookies> {
+    let until = OffsetDateTime::now_utc() + Duration::minutes(STATE_MINUTES);
+    go_on(app, first, until.unix_timestamp(), second, visitor).await
+}
+
+/// Asks for a second factor until then, or starts the session.
+async fn go_on(
+    app: &App,
+    first: FirstFactor,
+    until: i64,
+    second: &SecondFactor,
+    visitor: &Visitor<'_>,
+) -> Result<Cookies> {
     let person = find(app, first.owner_id).await?;
     let summary = store::summary(&app.pool, first.owner_id).await?;
     let mut factor = None;
     if summary.any() && !first.mfa {
         let mfa_required = |errors: Problem| Problem {
             methods: summary.methods(),
-            state: Some(envelope::seal(
+            state: Some(envelope::seal_until(
                 app,
                 PURPOSE,
-                STATE_MINUTES,
+                until,
                 &State { first: first.clone(), password_fingerprint: password_fingerprint(&person) },
             )),
             ..Problem { errors: errors.errors, ..Problem::new(Code::MfaRequired, "Send a second factor as well.") }
@@ -165,12 +178,14 @@ pub(crate) async fn begin(
 /// Handles the second request: the state of the first one, and a second factor.
 pub(crate) async fn resume(app: &App, state: &str, second: &SecondFactor, visitor: &Visitor<'_>) -> Result<Cookies> {
     let over = || Error::refuse(Code::Unauthenticated, "This sign-in took too long. Begin again.");
-    let State { first, password_fingerprint: before } = envelope::open(app, PURPOSE, state).ok_or_else(over)?;
+    let (State { first, password_fingerprint: before }, until) =
+        envelope::open_with_end(app, PURPOSE, state).ok_or_else(over)?;
     let person = find(app, first.owner_id).await?;
     if password_fingerprint(&person) != before {
         return Err(over());
     }
-    begin(app, first, second, visitor).await
+    // A wrong factor gives no new time: the first factor counts for ten minutes in all.
+    go_on(app, first, until, second, visitor).await
 }
 
 /// Starts a session with a passkey, which counts as both factors.

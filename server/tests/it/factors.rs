@@ -300,6 +300,30 @@ async fn refused_second_factor_is_in_the_audit_log() {
 }
 
 #[tokio::test]
+async fn wrong_second_factor_does_not_prolong_the_state() {
+    let server = Server::start().await;
+    person(&server, "ada", "user").await;
+    set_up(&server.sign_in("ada@example.com", PASSWORD).await).await;
+    let challenge = async |body: Value| {
+        let state = server.stranger().post("/api/v1/session", body).await.expect_problem(401, "mfa_required");
+        state["state"].as_str().expect("a state").to_owned()
+    };
+    let first = challenge(json!({"email": "ada@example.com", "password": PASSWORD})).await;
+    // The same five minutes later.
+    let (sealer, context) = (&server.running.app.sealer, "browser state: second stage");
+    let open = |state: &str| -> Value {
+        serde_json::from_slice(&sealer.open(context, state).expect("a state")).expect("JSON")
+    };
+    let mut earlier = open(&first);
+    let until = earlier["until"].as_i64().expect("a time") - 300;
+    earlier["until"] = json!(until);
+    let earlier = sealer.seal(context, earlier.to_string().as_bytes());
+    let second = challenge(json!({"state": earlier, "code": "000000"})).await;
+    assert_eq!(open(&second)["until"], until);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn second_factor_state_ends_with_password_change_or_account() {
     let server = Server::start().await;
     let id = person(&server, "ada", "user").await;

@@ -103,6 +103,20 @@ async fn oidc_response_signs_in_once_and_redirects_locally() {
 }
 
 #[tokio::test]
+async fn concurrent_first_oidc_sign_ins_create_one_account() {
+    let idp = Idp::start().await;
+    let server = start(&idp, &[]).await;
+    let sign_ins = (0..6).map(|_| sign_in(&server, &idp, "/sign-in/oidc/idp", json!({"name": "Grace"})));
+    for answer in futures::future::join_all(sign_ins).await {
+        assert_eq!(signed_in(&server, &answer).get("/api/v1/me").await.expect(200)["name"], "Grace");
+    }
+    let people = "select count(*) from owner where kind = 'user'";
+    let people: i64 = sqlx::query_scalar(people).fetch_one(&server.running.app.pool).await.expect("a number");
+    assert_eq!(people, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn oidc_response_is_single_use() {
     let idp = Idp::start().await;
     idp.take_codes_again();

@@ -151,6 +151,9 @@ async fn services_page_creates_and_revokes_tokens() {
     let refused = admin.form("/services/tokens", &[("service", "payroll"), ("token_name", "night run")]).await;
     assert_eq!(refused.status, 422);
     assert!(refused.text.contains("value=\"night run\"") && refused.text.contains("at least one"), "{}", refused.text);
+    // Separators alone do not mean all types.
+    let fields = [("service", "payroll"), ("token_name", "night run"), ("scope", "work"), ("types", ", ;")];
+    assert_eq!(admin.form("/services/tokens", &fields).await.status, 422);
     let fields = [
         ("service", "payroll"),
         ("token_name", "night run"),

@@ -277,6 +277,32 @@ async fn import_page_creates_and_revokes_share_links() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn share_link_to_a_foreign_tree_ends_when_its_creator_is_demoted() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (ada, sam) = (server.person("ada", "user").await, server.person("sam", "support").await);
+    server.admin().await;
+    let (foreign, own) = (tree(&ada, 1).await, tree(&sam, 1).await);
+    let mut pages = Vec::new();
+    for (caller, job) in [(&sam, &foreign), (&sam, &own), (&ada, &foreign)] {
+        let created =
+            caller.post(&format!("/api/v1/jobs/{job}/share"), json!({"reason": "asked for"})).await.expect(201);
+        let url = created["url"].as_str().expect("a link");
+        pages.push(url.strip_prefix(&server.url("")).expect("a link to this server").to_owned());
+    }
+    let people = server.get("/api/v1/users").await.expect(200)["data"].clone();
+    let found = people.as_array().expect("people").iter().find(|person| person["name"] == "sam").expect("sam");
+    let path = format!("/api/v1/users/{}", found["id"].as_str().expect("an id"));
+    server.patch(&path, json!({"role": "admin"})).await.expect(200);
+    open(&server, &pages[0]).await;
+    server.patch(&path, json!({"role": "user"})).await.expect(200);
+    assert_eq!(server.stranger().get(&pages[0]).await.status, 410);
+    open(&server, &pages[1]).await;
+    open(&server, &pages[2]).await;
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn share_link_expires_and_ends_with_its_creator() {
     let server = Server::start().await;

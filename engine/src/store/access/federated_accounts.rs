@@ -6,8 +6,11 @@ use uuid::Uuid;
 
 use crate::store::Tx;
 
-/// Owner of the account of an issuer's subject; records the use.
+/// Owner of the account of an issuer's subject; records the use. A concurrent lookup of the same subject waits for this
+/// transaction.
 pub async fn find_link(tx: &mut Tx, issuer: &str, subject: &str) -> sqlx::Result<Option<Uuid>> {
+    let lock = format!("subject {issuer} {subject}");
+    sqlx::query!("select pg_advisory_xact_lock(hashtextextended($1::text, 0))", lock).execute(&mut **tx).await?;
     sqlx::query_scalar!(
         "update identity_link set last_used_at = clock_timestamp() where issuer = $1 and subject = $2
          returning owner_id",

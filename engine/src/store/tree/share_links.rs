@@ -205,6 +205,18 @@ pub async fn revoke_all_of(tx: &mut Tx, owner_id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Revokes every share of others' trees that a person created.
+pub async fn revoke_for_others(tx: &mut Tx, made_by_id: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update share set revoked_at = clock_timestamp()
+         where made_by_id = $1 and owner_id <> $1 and revoked_at is null",
+        made_by_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Revokes a share. Returns whether it was open.
 pub async fn revoke(tx: &mut Tx, id: Uuid) -> sqlx::Result<bool> {
     let done = sqlx::query!("update share set revoked_at = clock_timestamp() where id = $1 and revoked_at is null", id)

@@ -27,6 +27,7 @@ use engine::{
             people,
         },
         notify::audit as log,
+        tree::share_links,
     },
     task::in_task,
 };
@@ -145,6 +146,9 @@ async fn set_role(tx: &mut Tx, provider: &Provider, owner_id: Uuid, role: Role, 
         return Ok(());
     }
     people::update(tx, owner_id, Some(role.as_str()), None, None).await?;
+    if role == Role::User {
+        share_links::revoke_for_others(tx, owner_id).await?;
+    }
     let by = second_stage::caller(owner_id, person.name, address);
     let detail = format!("{} → {}, by groups of {}", person.role, role.as_str(), provider.name);
     log::record(tx, &audit_row(&by, "user.role", owner_id, None, Some(detail))).await?;

@@ -45,6 +45,9 @@ impl Change {
         if before.role != after.role {
             let detail = format!("{} → {}", before.role, after.role);
             log::record(tx, &audit_row(by, "user.role", id, reason.clone(), Some(detail))).await?;
+            if after.role == Role::User.as_str() {
+                share_links::revoke_for_others(tx, id).await?;
+            }
         }
         if before.email != after.email {
             let (from, to) = (before.email.as_deref().unwrap_or("none"), after.email.as_deref().unwrap_or("none"));

@@ -123,6 +123,8 @@ pub(crate) async fn create_token(State(app): State<App>, signed: Signed, fields:
         }
     };
     let types: Vec<String> = form.types.split([' ', ',', ';']).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    // Separators alone are no names: an empty list would not limit the token.
+    let types = if types.is_empty() && !form.types.is_empty() { vec![form.types.clone()] } else { types };
     let new = NewToken {
         service: form.service.clone(),
         name: form.name.clone(),
