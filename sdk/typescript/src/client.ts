@@ -9,6 +9,8 @@ import { eventsOf, linesOf } from './sse.js';
 const CHUNK = 8 * 1024 * 1024;
 /** Seconds without a byte after which an event stream counts as broken; the server sends one every 15. */
 const SILENCE = 45;
+/** Bytes a second of the slowest connection over which a file can be sent. */
+const SLOWEST = 16 * 1024;
 /** Seconds of one long poll. */
 const POLL = 25;
 
@@ -19,6 +21,8 @@ export interface ClientOptions {
   readonly token?: string;
   /** Seconds for which a call is sent again while the server is busy or away. Default: 30. */
   readonly retryTimeout?: number;
+  /** Seconds within which one try of a call must be answered, beyond those that the server is asked to wait. Default: 30. */
+  readonly timeout?: number;
   /** Bytes of one piece of an upload. Default: 8 MiB. */
   readonly chunk?: number;
   readonly fetch?: typeof fetch;
@@ -38,6 +42,7 @@ const variable = (name: string): string | undefined =>
 export class Client extends Management {
   readonly url: string;
   readonly #retryTimeout: number;
+  readonly #timeout: number;
   readonly #chunk: number;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof fetch;
@@ -48,6 +53,7 @@ export class Client extends Management {
     const token = options.token ?? variable('TREELINE_TOKEN');
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     this.#retryTimeout = options.retryTimeout ?? 30;
+    this.#timeout = options.timeout ?? 30;
     this.#chunk = options.chunk ?? CHUNK;
     this.#fetch = options.fetch ?? ((...call) => fetch(...call));
   }
@@ -57,21 +63,25 @@ export class Client extends Management {
    * Rejects with `ApiError` or `ConnectionFailed`.
    */
   async request<T = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    const response = await this.#send(method, path, options);
+    const text = await this.#read(method, path, options, (response) => response.text());
     try {
-      const text = await response.text();
       return (text === '' ? undefined : JSON.parse(text)) as T;
     } catch (cause) {
-      options.signal?.throwIfAborted();
-      throw new ConnectionFailed(`${method} ${path}: the response broke off or is not JSON`, { cause });
+      throw new ConnectionFailed(`${method} ${path}: the response is not JSON`, { cause });
     }
   }
 
-  async #send(method: string, path: string, options: Sent): Promise<Response> {
+  /** Sends a request. The body of its response, which the caller reads, has no time limit. */
+  #send(method: string, path: string, options: Sent): Promise<Response> {
+    return this.#read(method, path, options, (response) => response);
+  }
+
+  /** Sends a request and reads its response, in one time limit, and repeats that if it may. */
+  async #read<T>(method: string, path: string, options: Sent, read: (response: Response) => T | Promise<T>): Promise<T> {
     const headers: Record<string, string> = { ...this.#headers, ...options.headers };
     const keyed = Object.keys(headers).some((name) => name.toLowerCase() === 'idempotency-key');
     const idempotent = options.idempotent ?? (['GET', 'HEAD', 'PUT', 'DELETE'].includes(method) || keyed);
-    const init: RequestInit = { method, headers, signal: options.signal ?? null };
+    const init: RequestInit = { method, headers };
     if (options.body !== undefined) {
       headers['content-type'] = 'application/json';
       init.body = JSON.stringify(options.body);
@@ -82,24 +92,35 @@ export class Client extends Management {
     const deadline = Date.now() + (options.retryTimeout ?? this.#retryTimeout) * 1_000;
     for (let tries = 1; ; tries += 1) {
       let pause = backoff(tries);
-      let response: Response | undefined;
+      const limit = new AbortController();
+      const signal = options.signal == null ? limit.signal : AbortSignal.any([limit.signal, options.signal]);
+      const timer = setTimeout(() => limit.abort(new ConnectionFailed('there was no answer in time')), this.#limitOf(options) * 1_000);
+      let failed: ApiError | undefined;
       try {
-        response = await this.#fetch(url, init);
+        const response = await this.#fetch(url, { ...init, signal });
+        if (response.ok || response.status === 304) return await read(response);
+        failed = await apiError(`${method} ${path}`, response);
       } catch (cause) {
         options.signal?.throwIfAborted();
         const refused = ['ECONNREFUSED', 'ENOTFOUND', 'UND_ERR_CONNECT_TIMEOUT'].includes(codeOf(cause));
         if (!(refused || idempotent) || Date.now() + pause * 1_000 > deadline) {
           throw new ConnectionFailed(`${method} ${path}: ${messageOf(cause)}`, { cause });
         }
+      } finally {
+        clearTimeout(timer);
       }
-      if (response !== undefined) {
-        if (response.ok || response.status === 304) return response;
-        const failed = await apiError(`${method} ${path}`, response);
+      if (failed !== undefined) {
         pause = Math.max(pause, failed.retryAfter ?? 0);
         if (!mayRepeat(failed, idempotent, keyed) || Date.now() + pause * 1_000 > deadline) throw failed;
       }
       await sleep(pause, options.signal);
     }
+  }
+
+  /** Seconds within which one try must be answered. */
+  #limitOf({ timeout, params, body, raw }: Sent): number {
+    const wait = Number(params?.['wait_seconds'] ?? (body as { wait_seconds?: number } | undefined)?.wait_seconds ?? 0);
+    return timeout ?? this.#timeout + wait + (raw?.size ?? 0) / SLOWEST;
   }
 
   #address(path: string, params: Filters = {}): string {

@@ -7,6 +7,8 @@ export interface RequestOptions {
   /** True if the request may be sent twice. Default: GET, PUT, DELETE, and requests with an `Idempotency-Key`. */
   readonly idempotent?: boolean;
   readonly retryTimeout?: number;
+  /** Seconds within which one try must be answered. Default: that of the client. */
+  readonly timeout?: number;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -3,7 +3,9 @@ import { backoff, deferred, sleep, within } from './retry.js';
 
 /** Names of items that RabbitMQ has announced. */
 export interface Wakes {
-  /** Up to `most` names; none after `seconds` without a message, or when `other` resolves. */
+  /** True while messages arrive. */
+  readonly isAttached: boolean;
+  /** Up to `most` names; none after `seconds` without a message, when `other` resolves, or when messages no longer arrive. */
   take(most: number, seconds: number, other: Promise<void>): Promise<string[]>;
 }
 
@@ -27,6 +29,7 @@ interface Amqp {
 export function listen(url: string, types: readonly string[], over: AbortSignal, warn: (message: string) => void): Wakes {
   const names: string[] = [];
   let arrived = deferred();
+  let isAttached = false;
   const run = async (): Promise<void> => {
     const module = 'amqplib';
     const amqp = (await import(module)) as Amqp & { default?: Amqp };
@@ -54,20 +57,26 @@ export function listen(url: string, types: readonly string[], over: AbortSignal,
           });
         }
         failures = 0;
+        isAttached = true;
         await closed;
         await connection.close().catch(() => undefined);
       } catch (cause) {
         warn(`RabbitMQ is not available: ${messageOf(cause)}`);
       }
+      isAttached = false;
+      arrived.resolve();
       await sleep(backoff(failures), over).catch(() => undefined);
     }
   };
   run().catch((cause: unknown) => warn(`wake-ups need the package amqplib: ${messageOf(cause)}`));
   return {
+    get isAttached() {
+      return isAttached;
+    },
     async take(most, seconds, other) {
       if (names.length === 0) {
         arrived = deferred();
-        await within(seconds, Promise.race([arrived.promise, other]));
+        await within(Math.max(0, seconds), Promise.race([arrived.promise, other]));
       }
       return names.splice(0, most);
     },

@@ -9,10 +9,16 @@ import type * as t from './schema.js';
 
 /** Seconds that a claim waits at the server for work. */
 const CLAIM_WAIT = 20;
+/** Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long. */
+const CLAIM_WAIT_BESIDE = 5;
 /** Seconds between two claims of its own while RabbitMQ wakes the worker. */
 const LOOK_EVERY = 30;
 /** Shortest time between two heartbeats of an assignment that has new progress, in seconds. */
 const PROGRESS_EVERY = 1;
+/** Seconds within which a heartbeat must be answered; less if the intervals are short. */
+const HEARTBEAT_TIMEOUT = 10;
+/** Intervals without an answer to a heartbeat after which a handler is stopped. A lease has three. */
+const LOST_AFTER = 2.5;
 /** Most characters of a progress message. */
 const LONGEST_MESSAGE = 1_000;
 
@@ -177,7 +183,7 @@ export interface WorkerOptions {
   readonly workerId?: string;
   /** Seconds for which a leaving worker waits for its handlers. Default: 30. */
   readonly drainSeconds?: number;
-  /** Seconds that a handler has to end after its signal was aborted. Default: 5. */
+  /** Seconds that handlers of a leaving worker have to end after their signals were aborted, before it warns. Default: 5. */
   readonly graceSeconds?: number;
   /** Address of RabbitMQ, whose messages wake the worker. Needs the package `amqplib`. */
   readonly amqpUrl?: string;
@@ -187,7 +193,7 @@ export interface WorkerOptions {
 
 /**
  * Numbers of items by how they ended. `released`: given back without a failure, or waiting for an event. `lost`: another
- * worker has them, or they were canceled.
+ * worker has them, they were canceled, or the worker has left before it could report them.
  */
 export interface Summary {
   succeeded: number;
@@ -205,9 +211,14 @@ interface Held {
   progress?: Progress | undefined;
   sent?: Progress | undefined;
   isLost: boolean;
+  /** True when the handler has ended and its ending is being reported. */
+  hasEnded: boolean;
   /** True after a heartbeat was refused: the next one has no progress. */
   isBare: boolean;
 }
+
+/** Error of an item that must not be given back, because it is delivered at most once. */
+const stopped = (): ReportedError => errorOf('The worker was stopped before the item was done.', 'worker_stopped');
 
 type Ending = Record<string, unknown> & { assignment_id: string; error?: ReportedError };
 
@@ -215,7 +226,9 @@ const now = (): number => performance.now() / 1_000;
 
 /**
  * Works on items of some job types. What the handler returns is the result; what it throws is the failure. The worker
- * sends heartbeats, repeats reports until the server has them, and, when it is stopped, finishes what it holds.
+ * sends heartbeats, repeats reports until the server has them, and, when it is stopped, finishes what it holds: it aborts
+ * the signals of its handlers after `drainSeconds` and waits until each has ended, because its item must not begin elsewhere
+ * before. An aborted handler's item is given back, or a failure if it is delivered `at_most_once`.
  */
 export class Worker<Payload = unknown> {
   readonly summary: Summary = { succeeded: 0, failed: 0, released: 0, lost: 0 };
@@ -226,7 +239,11 @@ export class Worker<Payload = unknown> {
   readonly #stopping = new AbortController();
   /** Aborted when the worker has left: nothing is sent again. */
   readonly #over = new AbortController();
+  /** Resolved by any change. */
   #changed = deferred();
+  /** Resolved when a slot becomes free, or the worker must leave. */
+  #freed = deferred();
+  #leavesAtOnce = false;
 
   constructor(client: Client, options: WorkerOptions, handler: Handler<Payload>) {
     const workerId = options.workerId ?? `${hostname()}-${process.pid}`;
@@ -239,19 +256,24 @@ export class Worker<Payload = unknown> {
     this.#handler = handler;
   }
 
-  /** Makes the worker leave. */
-  stop(): void {
+  /** Makes the worker leave. `atOnce`: it waits for no handler, whose leases then end. */
+  stop({ atOnce = false }: { readonly atOnce?: boolean } = {}): void {
+    this.#leavesAtOnce ||= atOnce;
     this.#stopping.abort();
+    this.#freed.resolve();
     this.#touch();
   }
 
-  /** Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives. Returns the numbers of items. */
+  /**
+   * Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives; at a second one, it leaves at once.
+   * Returns the numbers of items.
+   */
   async run(options: { readonly signals?: boolean } = {}): Promise<Summary> {
-    const leave = (): void => this.stop();
+    const leave = (): void => this.stop({ atOnce: this.#stopping.signal.aborted });
     const names = options.signals === true ? (['SIGTERM', 'SIGINT'] as const) : [];
     for (const name of names) process.on(name, leave);
     const over = this.#over;
-    const beats = this.#beat(over.signal).catch(() => undefined);
+    const beats = Promise.allSettled([this.#beat(over.signal), this.#watchLeases(over.signal)]);
     const { amqpUrl, types, warn } = this.#options;
     const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, over.signal, warn);
     try {
@@ -274,14 +296,18 @@ export class Worker<Payload = unknown> {
   async #claim(wakes: Wakes | undefined): Promise<void> {
     const { signal } = this.#stopping;
     const { types, workerId } = this.#options;
-    for (let failures = 0; !signal.aborted; ) {
+    for (let failures = 0, lookAt = 0; !signal.aborted; ) {
+      this.#freed = deferred();
       const free = this.#options.concurrency - this.#held.size;
       if (free === 0) {
-        await this.#changed.promise;
+        await this.#freed.promise;
         continue;
       }
-      const ids = wakes === undefined ? [] : await wakes.take(free, LOOK_EVERY, this.#changed.promise);
+      const isWoken = wakes?.isAttached === true;
+      const ids = isWoken ? await wakes.take(free, lookAt - now(), this.#freed.promise) : [];
       if (signal.aborted) return;
+      if (ids.length === 0) lookAt = now() + LOOK_EVERY;
+      const wait = wakes === undefined ? CLAIM_WAIT : CLAIM_WAIT_BESIDE;
       const claimId = crypto.randomUUID();
       const body = {
         worker_id: workerId,
@@ -289,11 +315,13 @@ export class Worker<Payload = unknown> {
         claim_id: claimId,
         max: Math.min(ids.length > 0 ? ids.length : free, 1_000),
         ...(ids.length > 0 ? { item_ids: ids } : {}),
-        ...(wakes === undefined ? { wait_seconds: CLAIM_WAIT } : {}),
+        ...(isWoken ? {} : { wait_seconds: wait }),
       };
       try {
         const { assignments } = await this.#client.request<t.ClaimResponse>('POST', '/assignments', { body, idempotent: true, signal });
         failures = 0;
+        // There may be more where these came from.
+        if (assignments.length > 0) lookAt = 0;
         for (const assignment of assignments) void this.#work(assignment);
       } catch (cause) {
         if (signal.aborted) return this.#takeBack(claimId);
@@ -321,7 +349,7 @@ export class Worker<Payload = unknown> {
     const at = now();
     const interval = assignment.heartbeat_seconds;
     const stop = new AbortController();
-    const held: Held = { assignment, stop, interval, due: at + interval, answered: at, isLost: false, isBare: false };
+    const held: Held = { assignment, stop, interval, due: at + interval, answered: at, isLost: false, isBare: false, hasEnded: false };
     this.#held.set(assignment.id, held);
     this.#touch();
     const task = new Task<Payload>(assignment, this.#client, stop.signal, (progress) => {
@@ -329,29 +357,29 @@ export class Worker<Payload = unknown> {
       this.#touch();
     });
     const ending: Ending = { assignment_id: assignment.id };
-    const dropped = new Promise<never>((_, reject) => {
-      stop.signal.addEventListener(
-        'abort',
-        () => setTimeout(() => reject(new Release()), this.#options.graceSeconds * 1_000).unref(),
-        { once: true },
-      );
-    });
     try {
-      ending['result'] = (await Promise.race([(async () => this.#handler(task))(), dropped])) ?? {};
+      ending['result'] = (await this.#handler(task)) ?? {};
     } catch (cause) {
-      this.#describe(ending, cause, stop.signal);
+      this.#describe(ending, cause, held);
     }
+    held.hasEnded = true;
+    this.#touch();
+    if (this.#over.signal.aborted) return;
     if (held.isLost) this.summary.lost += 1;
     else if ('release' in ending) await this.#release(ending);
     else if ('wait' in ending) await this.#wait(ending);
     else await this.#finish(ending);
     this.#held.delete(assignment.id);
+    this.#freed.resolve();
     this.#touch();
   }
 
-  #describe(ending: Ending, cause: unknown, signal: AbortSignal): void {
-    if (cause instanceof Release || (signal.aborted && cause === signal.reason)) {
-      ending['release'] = cause instanceof Release ? pauseOf(cause.retryAfterSeconds) : undefined;
+  #describe(ending: Ending, cause: unknown, { assignment, stop: { signal } }: Held): void {
+    if (cause instanceof Release) {
+      ending['release'] = pauseOf(cause.retryAfterSeconds);
+    } else if (signal.aborted && (cause === signal.reason || (cause instanceof Error && cause.name === 'AbortError'))) {
+      if (assignment.item.delivery === 'at_most_once') ending.error = stopped();
+      else ending['release'] = undefined;
     } else if (cause instanceof Wait) {
       const { timeoutSeconds, form } = cause.options;
       ending['wait'] = { name: cause.event, timeout_seconds: timeoutSeconds, form };
@@ -368,9 +396,12 @@ export class Worker<Payload = unknown> {
   async #release(ending: Ending): Promise<void> {
     const body = ending['release'] === undefined ? {} : { retry_after_seconds: ending['release'] };
     try {
-      await this.#client.request('POST', `/assignments/${ending.assignment_id}/release`, { body, idempotent: true });
+      await this.#client.request('POST', `/assignments/${ending.assignment_id}/release`, { body, idempotent: true, signal: this.#over.signal });
       this.summary.released += 1;
     } catch (cause) {
+      if (cause instanceof ApiError && cause.code === 'already_started') {
+        return this.#finish({ assignment_id: ending.assignment_id, error: stopped() });
+      }
       this.#options.warn(`an item could not be given back: ${messageOf(cause)}`);
       this.summary.lost += 1;
     }
@@ -471,21 +502,30 @@ export class Worker<Payload = unknown> {
     while (!over.aborted) {
       const at = now();
       const held = [...this.#held.values()].filter((one) => !one.isLost);
-      for (const one of held) {
-        if (at - one.answered > 2.5 * one.interval) {
-          this.#options.warn(`no heartbeat of item ${one.assignment.item.id} was answered; stopping`);
-          this.#lose(one);
-        }
-      }
       const hasNews = (one: Held): boolean => !one.isBare && one.progress !== one.sent;
       const dueAt = (one: Held): number => (hasNews(one) ? Math.min(one.due, one.due - one.interval + PROGRESS_EVERY) : one.due);
-      const due = held.filter((one) => !one.isLost && dueAt(one) <= at);
+      const due = held.filter((one) => dueAt(one) <= at);
       if (due.length > 0) {
         await this.#sendBeats(due);
         continue;
       }
       const next = Math.min(at + 60, ...held.map(dueAt));
       await within(Math.max(0.05, next - at), this.#changed.promise);
+    }
+  }
+
+  /** Stops handlers whose heartbeats are not answered, also while one is on its way. */
+  async #watchLeases(over: AbortSignal): Promise<void> {
+    const lostAt = (one: Held): number => one.answered + LOST_AFTER * one.interval;
+    while (!over.aborted) {
+      const at = now();
+      const held = [...this.#held.values()].filter((one) => !one.isLost);
+      for (const one of held.filter((one) => lostAt(one) <= at)) {
+        this.#options.warn(`no heartbeat of item ${one.assignment.item.id} was answered; stopping`);
+        this.#lose(one);
+      }
+      const next = Math.min(at + 60, ...held.filter((one) => !one.isLost).map(lostAt));
+      await within(Math.max(0.01, next - at), this.#changed.promise);
     }
   }
 
@@ -501,6 +541,8 @@ export class Worker<Payload = unknown> {
         body: { heartbeats },
         idempotent: true,
         retryTimeout: 0,
+        timeout: Math.min(HEARTBEAT_TIMEOUT, ...due.map((one) => one.interval / 2)),
+        signal: this.#over.signal,
       });
       answer.heartbeats.forEach((beat, place) => {
         const held = due[place];
@@ -534,17 +576,26 @@ export class Worker<Payload = unknown> {
   #lose(held: Held): void {
     held.isLost = true;
     held.stop.abort();
+    this.#touch();
   }
 
   async #drain(): Promise<void> {
     await this.#empty(this.#options.drainSeconds);
     for (const held of this.#held.values()) held.stop.abort();
-    await this.#empty(this.#options.graceSeconds + 10);
+    await this.#empty(this.#options.graceSeconds);
+    const running = (): number => [...this.#held.values()].filter((held) => !held.hasEnded && !held.isLost).length;
+    if (running() > 0 && !this.#leavesAtOnce) {
+      this.#options.warn(`${running()} handlers have not stopped; the worker waits for them, until a second signal`);
+    }
+    // Their items stay with this worker: nobody else may begin them meanwhile.
+    while (running() > 0 && !this.#leavesAtOnce) await this.#changed.promise;
+    await this.#empty(10);
+    this.summary.lost += this.#held.size;
   }
 
   async #empty(seconds: number): Promise<void> {
     const deadline = now() + seconds;
-    while (this.#held.size > 0 && now() < deadline) {
+    while (this.#held.size > 0 && !this.#leavesAtOnce && now() < deadline) {
       await within(Math.max(0.01, deadline - now()), this.#changed.promise);
     }
   }

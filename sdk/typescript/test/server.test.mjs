@@ -176,7 +176,7 @@ test('a worker that leaves gives back what it holds', async () => {
   const handle = (task) => {
     began += 1;
     if (began === 2) both();
-    return task.payload === 'slow' ? new Promise(() => {}) : 1;
+    return task.payload === 'slow' ? pause(60_000, undefined, { signal: task.signal }) : 1;
   };
   const summary = await work(type, handle, started, { drainSeconds: 0.2, graceSeconds: 0.2 });
   assert.deepEqual(summary, { succeeded: 1, failed: 0, released: 1, lost: 0 });

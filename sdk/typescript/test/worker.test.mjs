@@ -1,10 +1,13 @@
 // Workers of a server that is made up.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 
-import { Failure, Release } from '../dist/worker.js';
+import { Failure, Release, Worker } from '../dist/worker.js';
 import { FakeServer, problem } from './fake.mjs';
 
+const SHORT = { drainSeconds: 0.05, graceSeconds: 0.05 };
+const NONE = { succeeded: 0, failed: 0, released: 0, lost: 0 };
 const endingsOf = (server) => server.sent('/finish').flatMap((body) => body.endings);
 
 test('a failure whose detail cannot be sent is sent without it', async () => {
@@ -44,4 +47,86 @@ test('a failure is cut to what the server takes', async () => {
   assert.ok(!('retry_after_seconds' in long));
   assert.equal(late.retry_after_seconds, 315_360_000);
   assert.deepEqual(server.sent('/release'), [{ retry_after_seconds: 0 }]);
+});
+
+test('an item stays with the worker until its handler has ended', async () => {
+  for (const cancel of [true, false]) {
+    let began = false;
+    let finish;
+    const finished = new Promise((resolve) => (finish = resolve));
+    const answer = (path) => {
+      if (!path.endsWith('/heartbeat')) return undefined;
+      if (server.sent('/heartbeat').length > 6) finish('written'); // long after the grace
+      return { heartbeats: [{ assignment_id: 'assignment-0', status: 200, cancel }] };
+    };
+    const server = new FakeServer({ heartbeatSeconds: 0.1, answer });
+    const handle = () => {
+      began = true;
+      return finished;
+    };
+    const until = () => (cancel ? server.sent('/heartbeat').length > 2 : began);
+    assert.deepEqual(await server.run(handle, until, SHORT), { ...NONE, succeeded: 1 });
+    assert.deepEqual(endingsOf(server).map(({ result }) => result), ['written']);
+    assert.deepEqual(server.sent('/release'), []);
+  }
+});
+
+test('a worker that must leave at once leaves the lease of a handler to its end', async () => {
+  const server = new FakeServer();
+  let began;
+  const begun = new Promise((resolve) => (began = resolve));
+  let finish;
+  const finished = new Promise((resolve) => (finish = resolve));
+  const worker = new Worker(server.client(), { types: ['t'], warn: () => {}, ...SHORT }, () => (began(), finished));
+  const running = worker.run();
+  await begun;
+  worker.stop();
+  assert.equal(await Promise.race([running, pause(300, 'waits')]), 'waits');
+  worker.stop({ atOnce: true });
+  assert.deepEqual(await running, { ...NONE, lost: 1 });
+  finish();
+  await pause(50);
+  assert.deepEqual([server.sent('/release'), server.sent('/finish')], [[], []]);
+});
+
+test('an item that is delivered at most once is not given back after it has begun', async () => {
+  const answer = (path) => (path.endsWith('/release') ? problem(409, { code: 'already_started' }) : undefined);
+  const cases = [
+    [(task) => pause(60_000, undefined, { signal: task.signal }), 0],
+    [(task) => new Promise((_, reject) => task.signal.addEventListener('abort', () => reject(task.signal.reason))), 0],
+    [() => Promise.reject(new Release()), 1],
+  ];
+  for (const [handle, releases] of cases) {
+    const server = new FakeServer({ answer, item: { delivery: 'at_most_once' } });
+    let began = false;
+    const summary = await server.run((task) => ((began = true), handle(task)), () => began, SHORT);
+    assert.deepEqual(summary, { ...NONE, failed: 1 });
+    assert.deepEqual(endingsOf(server).map(({ error }) => error.kind), ['worker_stopped']);
+    assert.equal(server.sent('/release').length, releases);
+  }
+});
+
+test('a handler whose heartbeats are not answered is stopped before its lease ends', async () => {
+  const silent = (_, __, { signal }) => new Promise((__, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const server = new FakeServer({ heartbeatSeconds: 0.4, answer: (path, ...rest) => (path.endsWith('/heartbeat') ? silent(path, ...rest) : undefined) });
+  const began = Date.now();
+  let stopped;
+  const handle = (task) =>
+    new Promise((_, reject) =>
+      task.signal.addEventListener('abort', () => {
+        stopped = Date.now() - began;
+        reject(task.signal.reason);
+      }),
+    );
+  assert.deepEqual(await server.run(handle, () => stopped), { ...NONE, lost: 1 });
+  assert.ok(stopped < 1_200, `after ${stopped} ms of 1,200`);
+  assert.ok(server.sent('/heartbeat').length >= 2, 'another one is sent after the first');
+});
+
+test('a worker looks for work by itself while RabbitMQ is away', async () => {
+  const server = new FakeServer({ items: 5 });
+  const summary = await server.run(() => 1, () => endingsOf(server).length === 5, { amqpUrl: 'amqp://127.0.0.1:1' });
+  assert.deepEqual(summary, { ...NONE, succeeded: 5 });
+  const waits = server.sent('/assignments').map((body) => body.wait_seconds);
+  assert.ok(waits.slice(0, 5).every((seconds) => seconds === 5), String(waits));
 });
