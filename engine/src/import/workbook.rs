@@ -8,14 +8,14 @@
 mod guard;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     io::{self, Seek as _, Write as _},
     sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
 
 use bytes::Bytes;
-use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, Xlsx};
+use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, SheetVisible, Xlsx};
 use domain::Document;
 use futures::StreamExt as _;
 use tokio::sync::{OwnedMutexGuard, Semaphore, mpsc};
@@ -80,8 +80,8 @@ pub async fn lock_owner(owner_id: Uuid) -> OwnedMutexGuard<()> {
     owner_lock.lock_owned().await
 }
 
-/// Converts one sheet, by default the first; the lines arrive in the store and the caller must keep them. Also returns
-/// the names of all sheets.
+/// Converts one sheet, by default the first that is not hidden; the lines arrive in the store and the caller must keep
+/// them. Also returns the names of all sheets, hidden ones last.
 pub async fn convert(
     files: &Files,
     id: Uuid,
@@ -195,8 +195,10 @@ fn read(
     };
     let mut workbook = Xlsx::new(io::BufReader::new(file)).map_err(unreadable)?;
     let is_sheet = |sheet: &&calamine::Sheet| sheet.typ == SheetType::WorkSheet;
-    let names: Vec<String> = workbook.sheets_metadata().iter().filter(is_sheet).map(|s| s.name.clone()).collect();
-    let names = found.get_or_init(|| names);
+    let mut sheets: Vec<&calamine::Sheet> = workbook.sheets_metadata().iter().filter(is_sheet).collect();
+    // The first sheet is the default.
+    sheets.sort_by_key(|sheet| sheet.visible != SheetVisible::Visible);
+    let names = found.get_or_init(|| sheets.into_iter().map(|sheet| sheet.name.clone()).collect());
     let name = match sheet {
         Some(wanted) => names.iter().find(|name| *name == wanted),
         None => names.first(),
@@ -269,7 +271,7 @@ impl Lines<'_> {
     }
 }
 
-/// Converts a cell to JSON; `None` if it is empty.
+/// Converts a cell to JSON, an error to an object; `None` if it is empty.
 fn json(value: &DataRef) -> Option<Document> {
     Some(match value {
         DataRef::Empty | DataRef::SharedString("") => return None,
@@ -280,7 +282,7 @@ fn json(value: &DataRef) -> Option<Document> {
         DataRef::SharedString(text) => string(text),
         DataRef::Bool(truth) => Document::of(truth),
         DataRef::DateTime(moment) => Document::of(&date(*moment)),
-        DataRef::Error(error) => Document::of(&Data::Error(error.clone()).to_string()),
+        DataRef::Error(error) => Document::of(&BTreeMap::from([("error", Data::Error(error.clone()).to_string())])),
     })
 }
 

@@ -248,3 +248,30 @@ async fn whole_file_import_is_one_item_readable_by_its_worker() {
     assert_eq!((&job["item_count"], &job["outcome"]), (&json!(1), &json!("succeeded")));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn error_of_a_workbook_fails_its_row_until_it_is_edited() {
+    let server = Server::start().await;
+    let error = |place: &str| format!("<c r=\"{place}\" t=\"e\"><v>#N/A</v></c>");
+    let text = |text: &str| format!("<c t=\"inlineStr\"><is><t>{text}</t></is></c>");
+    let number = |place: &str, n: i64| format!("<c r=\"{place}\"><v>{n}</v></c>");
+    let rows = [
+        format!("<row r=\"1\">{}{}</row>", text("id"), text("iban")),
+        format!("<row r=\"2\">{}{}</row>", number("A2", 1), error("B2")),
+        format!("<row r=\"3\">{}{}</row>", number("A3", 2), error("B3")),
+    ];
+    // A hidden sheet is not the default one.
+    let lists = format!("<row>{}</row><row>{}</row>", text("list"), text("x"));
+    let file = workbook(&[("Lists\" state=\"hidden", &lists), ("Payments", &rows.concat())], &[]);
+    let id = upload(&server, "payments.xlsx", file).await;
+    assert_eq!(preview(&server, &id, "").await["sheets"], json!(["Payments", "Lists"]));
+    let edits = json!([{"row": 3, "cells": {"iban": "CH93"}}]);
+    let body = json!({"type": "import", "upload": {"id": id}, "edits": edits});
+    let job = complete(&server, &server.post("/api/v1/jobs", body).await.expect(201)).await;
+    assert_eq!(lines(&server, &job, "results").await[0]["payload"], json!({"id": 2, "iban": "CH93"}));
+    let failures = lines(&server, &job, "failures").await;
+    let message = "Line 2, column 2 (iban): expected a value, found the error #N/A.";
+    assert_eq!((&failures[0]["error"]["message"], failures.len()), (&json!(message), 1));
+    assert_eq!(failures[0]["payload"], json!({"id": 1, "iban": "#N/A"}));
+    server.stop().await;
+}
