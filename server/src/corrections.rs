@@ -1,23 +1,27 @@
 //! Failed rows of an import, corrected by hand and retried.
 //!
-//! A row is shown as the cells of its file and becomes a payload by the rules of imports: text stays text unless the
-//! schema requires a number. Unchanged cells keep their bytes. Either every corrected row matches the schema, or none
-//! is retried.
+//! A row is shown as the cells of its file and becomes a payload by the rules of its import: its column mapping reads the
+//! notations of the file, and text stays text unless the schema requires a number. Unchanged cells keep their bytes. Either
+//! every corrected row matches the schema, or none is retried.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use domain::{Code, Document, Item, ItemState, Job, Problem, api::RetryBody, import::mapping::Mapping};
+use domain::{
+    Code, Document, Item, ItemState, Job, Problem,
+    api::RetryBody,
+    import::mapping::{Conversion, Mapping},
+};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::App;
+use crate::{App, exports::in_file};
 use engine::{
     ItemFilter, Refused,
     access::caller::Caller,
     error::Result,
     import::{
         sheet,
-        split::{CellKind, Head, json_of},
+        split::{CellKind, Head, convert, json_of},
     },
     schema::{Schema, compiled, display_value},
     store::{import::results, query::item_list_scan::ItemOrder, tree::definitions},
@@ -38,6 +42,8 @@ pub struct FailedRows {
     columns: Option<Vec<String>>,
     is_table: bool,
     kinds: Vec<CellKind>,
+    /// Conversions of the columns, with a mapping.
+    conversions: Vec<Conversion>,
     schema: Option<Arc<Schema>>,
 }
 
@@ -106,18 +112,29 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<FailedRows> {
     let is_cut = items.len() > MAX_ROWS;
     items.truncate(MAX_ROWS);
     let is_table = width > 0;
-    let rows: Vec<FailedRow> = items.into_iter().map(|item| row(item, is_table, columns.as_deref())).collect();
+    let mapping = head.and_then(|head| head.mapping);
+    let conversions: Vec<Conversion> = mapping.iter().flat_map(Mapping::conversions).collect();
+    let rows = items.into_iter().map(|item| row(item, is_table, columns.as_deref(), &conversions)).collect();
     let names = match &columns {
         Some(columns) => columns.clone(),
         None if is_table => (1..=width).map(|place| format!("Column {place}")).collect(),
         None => vec!["Payload".to_owned()],
     };
-    Ok(FailedRows { job, names, rows, is_cut, columns, is_table, kinds, schema })
+    Ok(FailedRows { job, names, rows, is_cut, columns, is_table, kinds, conversions, schema })
 }
 
-fn row(item: Item, is_table: bool, columns: Option<&[String]>) -> FailedRow {
+fn row(item: Item, is_table: bool, columns: Option<&[String]>, conversions: &[Conversion]) -> FailedRow {
     let payload = item.payload.unwrap_or_else(Document::null);
-    let cells = if is_table { sheet::texts(&payload, columns) } else { vec![payload.text().to_owned()] };
+    let cells = if is_table {
+        let conversions = conversions.iter().copied().chain(std::iter::repeat(Conversion::Text));
+        sheet::cells(&payload, columns)
+            .into_iter()
+            .zip(conversions)
+            .map(|(cell, as_)| in_file(cell, as_).text)
+            .collect()
+    } else {
+        vec![payload.text().to_owned()]
+    };
     let problem = item.last_error.map(|error| error.message).unwrap_or_default();
     FailedRow { item_id: item.id, row: item.row, problem, cells, payload }
 }
@@ -167,10 +184,10 @@ impl FailedRows {
     /// Builds the payload from the typed cells.
     fn corrected(&self, row: &FailedRow, typed: &[Option<String>]) -> Result<Document, RowFault> {
         let text = match &self.columns {
-            Some(columns) => self.object(columns, row, typed),
+            Some(columns) => self.object(columns, row, typed)?,
             None if self.is_table => {
                 let stored: Vec<&RawValue> = serde_json::from_str(row.payload.text()).unwrap_or_default();
-                self.array(&stored, typed)
+                self.array(&stored, typed)?
             }
             None => typed.first().cloned().flatten().unwrap_or_default(),
         };
@@ -189,13 +206,13 @@ impl FailedRows {
         }
     }
 
-    fn object(&self, columns: &[String], row: &FailedRow, typed: &[Option<String>]) -> String {
+    fn object(&self, columns: &[String], row: &FailedRow, typed: &[Option<String>]) -> Result<String, RowFault> {
         let stored: HashMap<String, &RawValue> = serde_json::from_str(row.payload.text()).unwrap_or_default();
         let mut fields: Vec<String> = Vec::new();
         let mut field = |name: &str, value: &str| fields.push(format!("{}:{value}", Document::of(&name).text()));
         for (place, name) in columns.iter().enumerate() {
             match (typed.get(place).and_then(Option::as_ref), stored.get(name)) {
-                (Some(typed), before) => field(name, &self.value(place, typed, before.map(|value| value.get()))),
+                (Some(typed), before) => field(name, &self.value(place, typed, before.map(|value| value.get()))?),
                 (None, Some(value)) => field(name, value.get()),
                 (None, None) => {}
             }
@@ -203,26 +220,33 @@ impl FailedRows {
         for (name, value) in stored.iter().filter(|(name, _)| !columns.contains(name)) {
             field(name, value.get());
         }
-        format!("{{{}}}", fields.join(","))
+        Ok(format!("{{{}}}", fields.join(",")))
     }
 
-    fn array(&self, stored: &[&RawValue], typed: &[Option<String>]) -> String {
+    fn array(&self, stored: &[&RawValue], typed: &[Option<String>]) -> Result<String, RowFault> {
         let value = |place: usize| {
             let before = stored.get(place).map(|value| value.get());
             match typed.get(place).and_then(Option::as_ref) {
                 Some(typed) => self.value(place, typed, before),
-                None => before.unwrap_or("\"\"").to_owned(),
+                None => Ok(before.unwrap_or("\"\"").to_owned()),
             }
         };
-        let values: Vec<String> = (0..typed.len().max(stored.len())).map(value).collect();
-        format!("[{}]", values.join(","))
+        let values: Vec<String> = (0..typed.len().max(stored.len())).map(value).collect::<Result<_, RowFault>>()?;
+        Ok(format!("[{}]", values.join(",")))
     }
 
-    /// Typed cell as JSON: a number if the schema requires one or the cell held one.
-    fn value(&self, place: usize, typed: &str, before: Option<&str>) -> String {
+    /// Typed cell as JSON: as the mapping converts it, else a number if the schema requires one or the cell held one.
+    fn value(&self, place: usize, typed: &str, before: Option<&str>) -> Result<String, RowFault> {
+        if let Some(&conversion) = self.conversions.get(place).filter(|conversion| **conversion != Conversion::Text) {
+            return convert(typed, conversion, CellKind::Text).ok_or_else(|| {
+                let (name, expected, found) = (&self.names[place], conversion.expected(), Document::of(&typed));
+                let why = format!("Column {name}: expected {expected}, found {:.100}.", found.text());
+                RowFault { place: Some(place), why }
+            });
+        }
         let was_number = before.is_some_and(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()));
         let kind = self.kinds.get(place).copied().unwrap_or_default();
-        json_of(typed, if kind == CellKind::Text && was_number { CellKind::Number } else { kind })
+        Ok(json_of(typed, if kind == CellKind::Text && was_number { CellKind::Number } else { kind }))
     }
 
     /// Finds the cell of a JSON pointer, and its name.

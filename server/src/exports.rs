@@ -36,6 +36,7 @@ use engine::{
     },
 };
 use rows::{Page, Table, Writer};
+pub(crate) use rows::in_file;
 use workbook::Workbook;
 
 /// Bytes of a workbook that are read at a time.

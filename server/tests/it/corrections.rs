@@ -335,3 +335,38 @@ async fn corrected_rows_keep_the_mapping_of_their_import() {
     assert_eq!((&column["to"], &column["matched"]), (&Value::Null, &json!("remembered")), "{suggested}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn failed_rows_are_corrected_in_the_notation_of_their_file() {
+    let server = Server::start().await;
+    let ada = server.person("ada", "user").await;
+    let file = upload(&ada, "a.csv", "Betrag;Datum\n1.234,5;soon\n12 CHF;31.12.2026\n").await;
+    let mapping = json!({"columns": [
+        {"from": "Betrag", "to": "amount", "as": "number", "format": "1.234,56"},
+        {"from": "Datum", "to": "due", "as": "date", "format": "DD.MM.YYYY"},
+    ]});
+    let body = json!({"type": "import", "upload": {"id": file}, "mapping": mapping});
+    let job = complete(&ada, &ada.post("/api/v1/jobs", body).await.expect(201)).await;
+    let id = job["id"].as_str().expect("an id");
+    let path = format!("/imports/{id}/correct");
+    let page = ada.get(&path).await.text;
+    assert!(page.contains("value=\"1234,5\"") && page.contains("value=\"31.12.2026\""), "{page}");
+    let failed = lines(&ada, &job, "failures").await;
+    let field = |at: usize, column: usize| format!("c.{}.{column}", failed[at]["item_id"].as_str().expect("an id"));
+    let (due, amount) = (field(0, 1), field(1, 0));
+    let refused = ada.form(&path, &[(due.as_str(), "2027-01-01"), (&amount, "12.50")]).await;
+    assert_eq!(refused.status, 422);
+    for message in [
+        "Column amount: expected a number such as 1.234,56, found \"12.50\".",
+        "Column due: expected a date in the format DD.MM.YYYY, found \"2027-01-01\".",
+    ] {
+        assert!(refused.text.contains(message), "{}", refused.text);
+    }
+    assert_eq!(ada.form(&path, &[(due.as_str(), "1.1.2027"), (&amount, "12,50")]).await.status, 303);
+    let job = done(&ada, id).await;
+    assert_eq!(job["outcome"], "succeeded", "{job}");
+    let raw = ada.get(&format!("/api/v1/jobs/{id}/results")).await.text;
+    assert!(raw.contains("{\"amount\":1234.5,\"due\":\"2027-01-01\"}"), "{raw}");
+    assert!(raw.contains("{\"amount\":12.50,\"due\":\"2026-12-31\"}"), "{raw}");
+    server.stop().await;
+}
