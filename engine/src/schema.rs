@@ -209,6 +209,7 @@ impl Schema {
             (false, true, true) => CellKind::NumberOrBoolean,
             (false, true, false) => CellKind::Number,
             (false, false, true) => CellKind::Boolean,
+            (true, false, false) => CellKind::OnlyText,
             _ => CellKind::Text,
         }
     }

@@ -78,6 +78,8 @@ fn phrase(phrase: &str) -> String {
         "more text" => t!("problem-more-text"),
         "bytes that are not UTF-8" => t!("problem-not-utf8"),
         "a NUL character" => t!("problem-nul"),
+        "a character that could not be read" => t!("problem-unreadable"),
+        "an empty cell once the row is completed, because the list has only a part of it" => t!("problem-row-part"),
         "the serial number of a day in Excel" => t!("problem-excel-date"),
         "1 field" => return t!("problem-fields", n = 1),
         _ => return with_value(phrase).unwrap_or_else(|| phrase.to_owned()),
@@ -88,6 +90,9 @@ fn phrase(phrase: &str) -> String {
 /// A phrase that ends with a value, such as `at least 5`.
 fn with_value(phrase: &str) -> Option<String> {
     let after = |start: &str| phrase.strip_prefix(start);
+    if let Some(value) = after("the error ") {
+        return Some(t!("problem-error", value = value));
+    }
     if let Some(value) = after("at least ") {
         return Some(t!("problem-at-least", value = value));
     }

@@ -180,6 +180,11 @@ impl MappedColumn {
 }
 
 impl Mapping {
+    /// Conversions of the columns, of a mapping without problems.
+    pub fn conversions(&self) -> impl Iterator<Item = Conversion> {
+        self.columns.iter().map(|column| column.conversion().unwrap_or(Conversion::Text))
+    }
+
     /// Faults that do not depend on a file: JSON Pointer into the mapping, and expectation.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems_found = Vec::new();

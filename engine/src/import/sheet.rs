@@ -72,6 +72,14 @@ pub fn unescape(cell: &mut String) {
     }
 }
 
+/// Escapes a cell for a workbook that comes back: only text that [`unescape`] would change, since a workbook executes
+/// no text.
+pub fn escape_in_workbook(cell: &str) -> Cow<'_, str> {
+    let mut back = cell.to_owned();
+    unescape(&mut back);
+    if back == cell { cell.into() } else { escape(cell) }
+}
+
 /// Cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {

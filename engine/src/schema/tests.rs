@@ -2,7 +2,7 @@
 //!
 //! Anyone who may write a schema or send a payload can attack like this: the numbers are bounds, not measurements.
 
-use CellKind::{Boolean, Number, Text};
+use CellKind::{Boolean, Number, OnlyText, Text};
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn cells_are_text_unless_the_schema_wants_something_else() {
     let names = ["n", "b", "either", "far", "other"].map(str::to_owned);
     assert_eq!(schema.column_kinds(Some(&names), 5), [Number, Boolean, Text, Number, Text]);
     let array = Schema::compile(r#"{"prefixItems":[{"type":"string"}],"items":{"type":"number"}}"#).expect("schema");
-    assert_eq!(array.column_kinds(None, 3), [Text, Number, Number]);
+    assert_eq!(array.column_kinds(None, 3), [OnlyText, Number, Number]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use domain::{
     import::{
         export::{ExportFormat, ExportLayout, ExportWhat, ItemLine},
         mapping::{Conversion, Mapping},
+        upload::UploadFormat,
     },
     item::ItemError,
 };
@@ -15,13 +16,14 @@ use engine::{
     error::{Error, Result},
     import::{
         sheet::{self, Cell},
-        split::{FAILURE_COLUMNS, Head, in_file_notation},
+        split::{Encoding, FAILURE_COLUMNS, FaultKind, Head, in_file_notation, nameless_columns, payload_cell},
     },
     store::import::{
         exports::ExportedItem,
         results::{FailureRow, ListedJob, ResultRow},
     },
 };
+use serde::Deserialize;
 use uuid::Uuid;
 
 /// Columns and format of the imported table, if there was one, so that an export looks like the import.
@@ -57,7 +59,8 @@ impl Table {
             mapping: head.mapping.clone(),
             width: head.payload_width(),
             delimiter: head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b','),
-            mark: head.mark,
+            // Without a mark, a spreadsheet reads UTF-8 as the encoding of its country.
+            mark: head.mark || head.encoding != Encoding::Utf8 || head.format == UploadFormat::Xlsx,
         }
     }
 
@@ -69,20 +72,24 @@ impl Table {
         }
     }
 
-    /// Names in the file, so that the mapping of the import fits a list of its failures.
+    /// Names in a list of failures: those in the file, so that the mapping of the import fits, or else those that tell
+    /// the shape of a payload.
     fn names_in_file(&self) -> Vec<String> {
-        match &self.mapping {
-            Some(mapping) => mapping.columns.iter().map(|column| column.from.clone()).collect(),
-            None => self.names(),
+        match (&self.mapping, &self.columns) {
+            (Some(mapping), _) => mapping.columns.iter().map(|column| column.from.clone()).collect(),
+            (None, Some(columns)) => columns.clone(),
+            (None, None) => nameless_columns(self.width),
         }
     }
 
     /// Cells of a payload in the notation of the file. A workbook has numbers and dates, which every mapping accepts.
-    fn cells_in_file(&self, payload: &Document, format: ExportFormat) -> Vec<Cell> {
+    fn cells_in_file(&self, payload: &Document, format: ExportFormat, code: &str) -> Vec<Cell> {
+        if self.columns.is_none() && self.width == 0 {
+            return vec![payload_cell(payload.text(), code).into()];
+        }
         let cells = self.cells(payload);
         let Some(mapping) = self.mapping.as_ref().filter(|_| format == ExportFormat::Csv) else { return cells };
-        let columns = mapping.columns.iter().map(|column| column.conversion().unwrap_or(Conversion::Text));
-        cells.into_iter().zip(columns).map(|(cell, as_)| in_file(cell, as_)).collect()
+        cells.into_iter().zip(mapping.conversions()).map(|(cell, as_)| in_file(cell, as_)).collect()
     }
 
     /// Cells of a payload, one per column name.
@@ -97,7 +104,7 @@ impl Table {
 }
 
 /// Cell in the notation of the file. Text in a column of numbers was refused as it stands in the file, and stays so.
-fn in_file(cell: Cell, conversion: Conversion) -> Cell {
+pub(crate) fn in_file(cell: Cell, conversion: Conversion) -> Cell {
     let is_numeric = matches!(conversion, Conversion::Number(_) | Conversion::Integer(_));
     if is_numeric && !cell.is_number { cell } else { in_file_notation(&cell.text, conversion).into_owned().into() }
 }
@@ -179,10 +186,14 @@ impl Writer {
             let (item_id, attempts) = (row.item_id, row.attempts);
             return line(page, &FailureLine { item_id, job_id, row: row.row, payload, state, attempts, error });
         }
-        let mut cells = self.table.cells_in_file(&payload, self.format);
+        let code = row.error_kind.clone().unwrap_or_else(|| state.as_str().to_owned());
+        let mut cells = self.table.cells_in_file(&payload, self.format, &code);
         cells.push(line_number(row.row));
-        cells.push(row.error_kind.clone().unwrap_or_else(|| state.as_str().to_owned()).into());
+        let surplus = surplus_cells(&code, row.error_detail.as_deref());
+        cells.push(code.into());
         cells.push(row.error_message.clone().unwrap_or_default().into());
+        // Behind the columns, so that the row has too many cells until somebody moves them.
+        cells.extend(surplus.into_iter().map(Cell::from));
         self.record(page, cells)
     }
 
@@ -211,7 +222,12 @@ impl Writer {
 
     fn record(&self, page: &mut Page, cells: Vec<Cell>) -> Result<()> {
         if self.format == ExportFormat::Xlsx {
-            page.records.push(cells);
+            let comes_back = self.what == ExportWhat::Failures;
+            let cell = |cell: Cell| match sheet::escape_in_workbook(&cell.text) {
+                Cow::Owned(text) if comes_back => Cell { text, ..cell },
+                _ => cell,
+            };
+            page.records.push(cells.into_iter().map(cell).collect());
             return Ok(());
         }
         let mut writer = csv::WriterBuilder::new().delimiter(self.table.delimiter).from_writer(&mut page.text);
@@ -220,6 +236,17 @@ impl Writer {
             .and_then(|()| Ok(writer.flush()?))
             .map_err(|e| Error::Broken(e.to_string()))
     }
+}
+
+/// Cells of a row beyond its last column.
+fn surplus_cells(code: &str, detail: Option<&str>) -> Vec<String> {
+    #[derive(Default, Deserialize)]
+    struct Surplus {
+        #[serde(default)]
+        extra: Vec<String>,
+    }
+    let detail = detail.filter(|_| code == FaultKind::TooManyFields.as_str());
+    detail.and_then(|text| serde_json::from_str::<Surplus>(text).ok()).unwrap_or_default().extra
 }
 
 fn line_number(row: Option<i64>) -> Cell {

@@ -105,7 +105,7 @@ impl<'a> Fixes<'a> {
             (Conversion::Text, CellKind::NumberOrBoolean) => {
                 found.extend(number(trimmed, NumberFormat::Plain).or_else(|| boolean(trimmed)));
             }
-            (Conversion::Text, CellKind::Text) => {}
+            (Conversion::Text, CellKind::Text | CellKind::OnlyText) => {}
         }
         found
     }

@@ -25,7 +25,7 @@ use engine::{
     fit_head,
     import::{
         files::ByteStream,
-        split::{CellKind, Fault, Head, Reader, Row, Rules},
+        split::{CellKind, Fault, FaultKind, Head, Reader, Row, Rules},
         upload_head::{Reading, inspect, want},
     },
     schema::{Schema, compiled},
@@ -137,6 +137,11 @@ impl Scan {
         Ok(Self { head, reader, schema, kinds, names: names.unwrap_or_default(), rows: 0, _turn: turn })
     }
 
+    /// Keeps the cells of rows for a file.
+    pub(super) fn with_whole_cells(self) -> Self {
+        Self { reader: self.reader.with_whole_cells(), ..self }
+    }
+
     /// Reads the next row; other requests continue now and then.
     pub(super) async fn next(&mut self) -> Result<Option<Row>> {
         let Some(mut row) = self.reader.next().await? else { return Ok(None) };
@@ -175,7 +180,9 @@ fn listed(row: Row, is_table: bool) -> CheckedRow {
         suggestion: None,
         problem: fault.map(Fault::message),
         column: fault.filter(|_| is_table).map(|fault| fault.column as i64),
-        needs_file: fault.is_some_and(|fault| fault.kind.needs_file()),
+        // A cell that should be JSON can be edited, other JSON cannot.
+        needs_file: fault
+            .is_some_and(|fault| fault.kind.needs_file() && !(is_table && fault.kind == FaultKind::InvalidJson)),
         edited: row.is_edited,
         left_out: row.is_left_out,
     }

@@ -12,7 +12,7 @@ use engine::{
     error::{Error, Result},
     import::{
         sheet,
-        split::{FAILURE_COLUMNS, Fault, Row},
+        split::{FAILURE_COLUMNS, Fault, Row, nameless_columns, payload_cell},
     },
 };
 
@@ -31,14 +31,13 @@ pub async fn problem_list(
     id: Uuid,
     body: FileCheckBody,
 ) -> Result<impl Stream<Item = Result<Bytes>> + Send + 'static + use<>> {
-    let scan = Scan::open(app, caller, id, body).await?;
+    let scan = Scan::open(app, caller, id, body).await?.with_whole_cells();
     let delimiter = scan.head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
     let columns = match scan.head.data_columns() {
         Some(names) => names.to_vec(),
-        None if scan.head.format.is_table() => (1..=scan.head.data_width()).map(|n| format!("Column {n}")).collect(),
-        None => vec!["row".to_owned()],
+        None => nameless_columns(scan.head.payload_width()),
     };
-    let list = List { delimiter, width: columns.len() };
+    let list = List { delimiter, width: columns.len(), is_table: scan.head.format.is_table() };
     let names: Vec<String> = columns.into_iter().chain(FAILURE_COLUMNS.map(str::to_owned)).collect();
     let mut start = "\u{FEFF}".as_bytes().to_vec();
     list.record(&mut start, &names)?;
@@ -48,7 +47,7 @@ pub async fn problem_list(
         let mut is_over = scan.head.format == UploadFormat::None;
         while text.len() < PIECE && !is_over {
             match scan.next().await? {
-                Some(Row { fault: Some(fault), cells, line, .. }) => list.row(&mut text, cells, line, &fault)?,
+                Some(Row { fault: Some(fault), cells, number, .. }) => list.row(&mut text, cells, number, &fault)?,
                 Some(_) => {}
                 None => is_over = true,
             }
@@ -63,12 +62,20 @@ struct List {
     delimiter: u8,
     /// Number of columns of the file.
     width: usize,
+    is_table: bool,
 }
 
 impl List {
     fn row(self, text: &mut Vec<u8>, mut cells: Vec<String>, line: i64, fault: &Fault) -> Result<()> {
+        let surplus = cells.split_off(cells.len().min(self.width));
         cells.resize(self.width, String::new());
-        cells.extend([line.to_string(), fault.kind.as_str().to_owned(), fault.message()]);
+        let code = fault.kind.as_str();
+        if !self.is_table {
+            cells[0] = payload_cell(&cells[0], code);
+        }
+        cells.extend([line.to_string(), code.to_owned(), fault.message()]);
+        // Behind the columns, so that the row has too many cells until somebody moves them.
+        cells.extend(surplus);
         self.record(text, &cells)
     }
 

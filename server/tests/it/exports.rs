@@ -7,6 +7,7 @@ use crate::{
     support::{
         Api, Server,
         imports::{complete, import, lines, upload},
+        xlsx::workbook,
     },
 };
 
@@ -224,13 +225,33 @@ async fn csv_export_escapes_formulas_and_round_trips() {
     assert!(!text.contains(";=") && text.contains(";'="), "{text}");
 
     // A list of failures that is uploaded again has the cells of before.
-    let id = upload(&mine, "people.csv", "id,sum\nx;=1,＝2,3\n").await;
+    let id = upload(&mine, "people.csv", "id,sum,n\nx;=1,＝2\n").await;
     let job = complete(&mine, &import(&mine, "import", &id).await).await;
     let failures = mine.get(&format!("/api/v1/jobs/{}/failures?format=csv", id_of(&job))).await.text;
     assert!(failures.contains("x;'=1,'＝2"), "{failures}");
     let id = upload(&mine, "again.csv", failures).await;
     let job = complete(&mine, &import(&mine, "import", &id).await).await;
     let payload = &lines(&mine, &job, "results").await[0]["payload"];
-    assert_eq!(payload, &json!({"id": "x;=1", "sum": "＝2"}));
+    assert_eq!(payload, &json!({"id": "x;=1", "sum": "＝2", "n": ""}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn csv_of_a_file_in_another_encoding_has_a_byte_order_mark() {
+    let server = Server::start().await;
+    let mine = server.service("mine", &["jobs:read", "jobs:write"]).await;
+    let row = "<row><c t=\"inlineStr\"><is><t>name</t></is></c></row>";
+    for (name, file) in
+        [("a.csv", b"name;n\nM\xFCller;1\nM\xFCller\n".to_vec()), ("b.xlsx", workbook(&[("a", &row.repeat(2))], &[]))]
+    {
+        let id = upload(&mine, name, file).await;
+        let job = complete(&mine, &import(&mine, "import", &id).await).await;
+        for what in ["results", "failures"] {
+            let path = format!("/api/v1/jobs/{}/{what}?format=csv", job["id"].as_str().expect("an id"));
+            let text = mine.get(&path).await.text;
+            assert!(text.starts_with('\u{feff}'), "{name} {what}: {text}");
+            assert!(!mine.get(&format!("{path}&bom=false")).await.text.starts_with('\u{feff}'));
+        }
+    }
     server.stop().await;
 }

@@ -91,6 +91,7 @@ mod replay;
 mod resumable;
 mod retention;
 mod revocation;
+mod returned_rows; // lists of failed rows that come back
 mod roles;
 mod saved_views; // filters of lists under a name
 mod schedules; // trees created by cron expressions

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{
     Answer, Api, Server,
     imports::{complete, lines, upload},
+    xlsx::workbook,
 };
 
 const FILE: &str = "Kunde;Betrag;Datum;Notiz\nAda;1.234,56;31.12.2026;x\nBen;12,5 CHF;1.1.2027;y\nCy;-7;;z\n";
@@ -124,5 +125,22 @@ async fn invalid_mapping_is_refused_before_import() {
     let body = json!({"type": "invoices", "upload": {"id": id, "header": false}, "mapping": mapping});
     let refused = server.post("/api/v1/jobs", body).await.expect_problem(422, "invalid_body");
     assert_eq!(refused["errors"][0]["pointer"], "/mapping");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn number_of_a_workbook_becomes_text_where_the_schema_requires_text() {
+    let server = Server::start().await;
+    let schema = json!({"properties": {"zip": {"type": "string"}, "note": {}}});
+    let validate = json!({"kind": "builtin", "name": "validate"});
+    server.put("/api/v1/job-types/towns", json!({"executor": validate, "payload_schema": schema})).await.expect(201);
+    let text = |text: &str| format!("<c t=\"inlineStr\"><is><t>{text}</t></is></c>");
+    let rows = format!("<row>{}{}</row><row><c><v>8001</v></c><c><v>7</v></c></row>", text("PLZ"), text("Notiz"));
+    let file = upload(&server, "towns.xlsx", workbook(&[("a", &rows)], &[])).await;
+    let columns = json!([{"from": "PLZ", "to": "zip"}, {"from": "Notiz", "to": "note"}]);
+    let body = json!({"type": "towns", "upload": {"id": file}, "mapping": {"columns": columns}});
+    let job = complete(&server, &server.post("/api/v1/jobs", body).await.expect(201)).await;
+    let results = lines(&server, &job, "results").await;
+    assert_eq!(results[0]["payload"], json!({"zip": "8001", "note": 7}));
     server.stop().await;
 }

@@ -37,10 +37,11 @@ pub fn convert(text: &str, conversion: Conversion, kind: CellKind) -> Option<Str
 }
 
 /// Converts a cell of a workbook, which is JSON already. Numbers are accepted in any number format, and in a column of
-/// dates as serial numbers; dates are accepted in any date format.
-pub(super) fn convert_json(cell: &str, conversion: Conversion) -> Option<String> {
+/// dates as serial numbers; dates are accepted in any date format. `kind`: kind by schema, for text.
+pub(super) fn convert_json(cell: &str, conversion: Conversion, kind: CellKind) -> Option<String> {
     if conversion == Conversion::Text {
-        return Some(cell.to_owned());
+        let is_text = cell.starts_with('"') || cell == "null" || kind != CellKind::OnlyText;
+        return Some(if is_text { cell.to_owned() } else { Document::of(&cell).text().to_owned() });
     }
     if cell == "null" {
         return Some("null".to_owned());
@@ -329,7 +330,10 @@ mod tests {
             ("12", Conversion::Text, Some("12")),
             ("\"Yes\"", Conversion::Boolean, Some("true")),
         ] {
-            assert_eq!(convert_json(cell, conversion).as_deref(), json, "{cell}");
+            assert_eq!(convert_json(cell, conversion, CellKind::Text).as_deref(), json, "{cell}");
+        }
+        for (cell, json) in [("8001", "\"8001\""), ("true", "\"true\""), ("\"a\"", "\"a\""), ("null", "null")] {
+            assert_eq!(convert_json(cell, Conversion::Text, CellKind::OnlyText).as_deref(), Some(json), "{cell}");
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{
     encoding_guess::{guess, unmarked_utf16},
     format_cutters::FormatCutter,
     record_cutter::{Cut, Cutter, Grammar, Step, Whole},
+    returned::without_padding,
     row::sheet,
     units::{Unit as _, Utf8, Utf16Be, Utf16Le},
 };
@@ -113,7 +114,7 @@ where
         let header = find_header(&mut records, want).await?;
         let columns = match want.format {
             UploadFormat::Xlsx => sheet::header(&header.raw),
-            _ => read_header(&header, encoding, delimiter)?,
+            _ => without_padding(read_header(&header, encoding, delimiter)?),
         };
         let line = line_of(&header, want);
         check_names(&columns, line)?;

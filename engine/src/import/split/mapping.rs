@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use domain::import::mapping::Mapping;
 
-use super::Head;
+use super::{Head, returned::Shape};
 
 /// Reason why a mapping does not fit a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,13 @@ impl Head {
         }
     }
 
-    /// Number of values of a payload.
+    /// Number of values of a payload; 0 if it is not made of cells.
     pub fn payload_width(&self) -> usize {
-        self.mapping.as_ref().map_or_else(|| self.data_width(), |mapping| mapping.columns.len())
+        match &self.mapping {
+            Some(mapping) => mapping.columns.len(),
+            None if self.shape() == Shape::Json => 0,
+            None => self.data_width(),
+        }
     }
 
     /// Index in the file of the column that became this value of the payload.

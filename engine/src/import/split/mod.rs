@@ -19,6 +19,7 @@ mod matching;
 mod notation;
 mod read;
 mod record_cutter;
+mod returned;
 mod row;
 mod scan;
 mod title;
@@ -39,6 +40,7 @@ pub use mapping::MappingError;
 pub use matching::{Match, Target, left_out, match_columns};
 pub use notation::Notation;
 pub use read::{Reader, Rules};
+pub use returned::{FAILURE_COLUMNS, nameless_columns, payload_cell};
 pub use row::{CellEdits, CellKind, Fault, FaultKind, Row, json_of};
 pub use title::find_header;
 
@@ -97,10 +99,6 @@ pub fn whole_file_payload(upload_id: uuid::Uuid) -> domain::Document {
     domain::Document::of(&std::collections::BTreeMap::from([("upload_id", upload_id)]))
 }
 
-/// Last columns of an exported list of failures. When it is uploaded again, they are removed: `row` is then the value
-/// of `_line`, and cells are unescaped.
-pub const FAILURE_COLUMNS: [&str; 3] = ["_line", "_code", "_problem"];
-
 impl Head {
     /// Head of a file that is a single item.
     pub fn whole_file() -> Self {
@@ -122,22 +120,5 @@ impl Head {
     /// Object to read and its size in bytes: the file, or its converted form.
     pub fn source(&self, upload_id: uuid::Uuid, bytes: u64) -> (uuid::Uuid, u64) {
         self.staged.map_or((upload_id, bytes), |staged| (staged.object_id, staged.bytes))
-    }
-
-    /// Returns true if the file is an exported list of failures.
-    pub fn is_returned(&self) -> bool {
-        self.columns.as_ref().is_some_and(|columns| {
-            columns.len() > FAILURE_COLUMNS.len() && columns.ends_with(&FAILURE_COLUMNS.map(String::from))
-        })
-    }
-
-    /// Number of cells in a payload.
-    pub fn data_width(&self) -> usize {
-        if self.is_returned() { self.width - FAILURE_COLUMNS.len() } else { self.width }
-    }
-
-    /// Field names of a payload, if the file has a header.
-    pub fn data_columns(&self) -> Option<&[String]> {
-        self.columns.as_ref().map(|columns| &columns[..self.data_width()])
     }
 }

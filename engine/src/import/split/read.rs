@@ -7,7 +7,7 @@ use super::{
     Head, Place,
     format_cutters::FormatCutter,
     record_cutter::Step,
-    row::{CellKind, Row, RowMaker},
+    row::{CellKind, CellTexts, Row, RowMaker},
 };
 
 /// Conversion rules of rows.
@@ -38,10 +38,17 @@ where
         Self { source, cutter, maker: RowMaker::new(head, rules) }
     }
 
-    /// Keeps the cells of each row as text, for people.
+    /// Keeps the cells of each row as text for people; long ones are shortened.
     #[must_use]
     pub fn with_cells(mut self) -> Self {
-        self.maker.keeps_cells = true;
+        self.maker.cell_texts = CellTexts::Short;
+        self
+    }
+
+    /// Keeps the cells of each row as text for a file that is read by the same mapping.
+    #[must_use]
+    pub fn with_whole_cells(mut self) -> Self {
+        self.maker.cell_texts = CellTexts::Whole;
         self
     }
 

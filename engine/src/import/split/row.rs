@@ -5,6 +5,7 @@
 
 mod edited; // rows that a person changed
 mod mapped; // payloads by a column mapping
+mod returned; // rows of a list of failures that came back
 pub(super) mod sheet; // rows of a workbook
 mod value; // JSON values and lines
 
@@ -15,17 +16,19 @@ use serde::Serialize;
 
 pub use edited::CellEdits;
 use mapped::{MappedCell, Raw, mapped_cells, mapped_object};
+use returned::{Returned, json_payload};
 
 use super::{
     Head, Place, RECORD_LIMIT, Rules,
     cells::{Cells, read_cells},
     record_cutter::{Cut, Whole},
+    returned::Shape,
 };
 
-/// Bytes stored of a cell of an unusable row, and number of surplus cells stored.
+/// Bytes of a cell that is shown or of a row that is too large to be stored, and number of surplus cells stored.
 const SHOWN_CELL: usize = 4 << 10;
 const SHOWN_EXTRA: usize = 20;
-/// Bytes stored of a whole unusable row.
+/// Bytes of a whole row that is shown or too large to be stored.
 const SHOWN_ROW: usize = 32 << 10;
 
 /// Kind of a cell by schema. Cells are untyped: a cell becomes a number or boolean with the same text only if the
@@ -37,6 +40,19 @@ pub enum CellKind {
     Number,
     Boolean,
     NumberOrBoolean,
+    /// Text, because the schema refuses numbers and booleans.
+    OnlyText,
+}
+
+/// Cells of rows that are kept as text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CellTexts {
+    #[default]
+    None,
+    /// Shortened, for people.
+    Short,
+    /// Whole, for a file that is read by the same mapping.
+    Whole,
 }
 
 /// Reason why a row is unusable. The names are stable.
@@ -123,8 +139,8 @@ pub struct Row {
     /// Partial if there is a fault.
     pub payload: Document,
     pub fault: Option<Fault>,
-    /// Texts by column, then those beyond the last column; of other formats than tables, the row as one text. Empty
-    /// unless the reader keeps them.
+    /// Texts by column, then those beyond the last column (at most 20, shortened); of other formats than tables, the row
+    /// as one text. Empty unless the reader keeps them.
     pub cells: Vec<String>,
     /// Like `cells`, of an edited row before the edits.
     pub cells_in_file: Option<Vec<String>>,
@@ -143,18 +159,20 @@ pub(super) struct RowMaker {
     /// Column names as JSON strings.
     keys: Vec<String>,
     is_returned: bool,
+    shape: Shape,
     /// Columns of the payload, with a mapping.
     mapped: Option<Vec<MappedCell>>,
-    pub(super) keeps_cells: bool,
+    pub(super) cell_texts: CellTexts,
 }
 
 impl RowMaker {
     pub(super) fn new(head: Head, rules: Rules) -> Self {
-        let keys = head.columns.iter().flatten().map(|name| Document::of(name).text().to_owned()).collect();
+        let names = head.data_columns().unwrap_or_default();
+        let keys = names.iter().map(|name| Document::of(name).text().to_owned()).collect();
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
-        let is_returned = head.is_returned();
+        let (is_returned, shape) = (head.is_returned(), head.shape());
         let mapped = mapped_cells(&head, &rules.kinds);
-        Self { head, delimiter, rules, keys, is_returned, mapped, keeps_cells: false }
+        Self { head, delimiter, rules, keys, is_returned, shape, mapped, cell_texts: CellTexts::None }
     }
 
     pub(super) fn make(&self, cut: &Cut) -> Row {
@@ -172,29 +190,53 @@ impl RowMaker {
         let line = cut.begin.line as i64;
         let fault = self.table_fault(cut, &cells);
         let extra = cells.texts.split_off(cells.texts.len().min(self.head.width));
-        let number = self.take_failure_columns(&mut cells.texts).unwrap_or(line);
+        let returned = self.take_failure_columns(&mut cells.texts);
         let fault = fault.map(|fault| Fault { extra: shown(&extra, SHOWN_EXTRA), ..fault });
+        let fault = fault.or_else(|| self.partial_fault(cut, &returned, &cells.texts));
         let edits = self.edits_of(line);
-        let in_file = edits.filter(|_| self.keeps_cells).map(|_| cells_for_people(&cells.texts, fault.as_ref()));
+        let in_file = edits
+            .filter(|_| self.cell_texts != CellTexts::None)
+            .map(|_| self.listed_cells(&cells.texts, fault.as_ref()));
         let fault = match edits {
             Some(edits) => edits.apply(&mut cells.texts, self.head.data_width(), fault),
             None => fault,
         };
         let raw = |source: usize| cells.texts.get(source).map(|text| Raw::Text(text));
-        let fault = fault.or_else(|| self.conversion_fault(cut, raw));
-        let payload = if fault.is_none() { self.payload(&cells.texts) } else { String::new() };
+        let fault = fault.or_else(|| self.conversion_fault(cut, raw)).or_else(|| self.json_fault(cut, &cells.texts));
+        let payload = self.payload(&cells.texts);
         let fault = fault.or_else(|| {
             let largest = (0..cells.texts.len()).max_by_key(|&place| cells.texts[place].len()).unwrap_or(0);
-            let limit = self.rules.payload_limit;
-            let expected = format!("a row of at most {limit} bytes");
-            let found = payload.len().to_string();
-            (payload.len() > limit).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found))
+            self.size_fault(cut, largest, payload.len())
         });
-        let payload = if fault.is_none() { payload } else { self.payload(&shown(&cells.texts, cells.texts.len())) };
-        let cells_for_people =
-            if self.keeps_cells { cells_for_people(&cells.texts, fault.as_ref()) } else { Vec::new() };
-        let row = Row { line, number, cells: cells_for_people, ..self.row(cut, Document::trusted(payload), fault) };
+        let is_part = fault.as_ref().is_some_and(|fault| self.is_part(fault, &payload));
+        let payload = if is_part { self.payload(&shown(&cells.texts, cells.texts.len())) } else { payload };
+        let listed = self.listed_cells(&cells.texts, fault.as_ref());
+        let number = returned.line.unwrap_or(line);
+        let row = Row { line, number, cells: listed, ..self.row(cut, Document::trusted(payload), fault) };
         Row { is_edited: edits.is_some(), cells_in_file: in_file, ..row }
+    }
+
+    /// Fault of a payload that is too large, by its largest cell.
+    fn size_fault(&self, cut: &Cut, largest: usize, found: usize) -> Option<Fault> {
+        let limit = self.rules.payload_limit;
+        let expected = format!("a row of at most {limit} bytes");
+        (found > limit).then(|| self.fault(cut, FaultKind::TooLarge, largest, expected, found.to_string()))
+    }
+
+    /// Returns true if only a part of an unusable row is stored: its end is not known, or it is too large.
+    fn is_part(&self, fault: &Fault, payload: &str) -> bool {
+        matches!(fault.kind, FaultKind::OpenQuote | FaultKind::TooLarge) || payload.len() > self.rules.payload_limit
+    }
+
+    /// Cells as they are kept, with those beyond the last column.
+    fn listed_cells(&self, cells: &[String], fault: Option<&Fault>) -> Vec<String> {
+        let mut listed = match self.cell_texts {
+            CellTexts::None => return Vec::new(),
+            CellTexts::Short => shown(cells, cells.len()),
+            CellTexts::Whole => cells.to_vec(),
+        };
+        listed.extend(fault.into_iter().flat_map(|fault| fault.extra.iter().cloned()));
+        listed
     }
 
     /// Row of a record, with its line as its number.
@@ -253,6 +295,11 @@ impl RowMaker {
             );
         }
         let fields = |n: usize| format!("{n} field{}", if n == 1 { "" } else { "s" });
+        // A spreadsheet fills up each row of a list in which one has surplus cells.
+        let is_filled_up = self.is_returned && cells.texts.len() == cut.fields;
+        if is_filled_up && cells.texts.iter().skip(width).all(String::is_empty) && cut.fields > width {
+            return None;
+        }
         match cut.fields {
             n if n > width => fault(FaultKind::TooManyFields, width, &fields(width), n.to_string()),
             n if n < width => fault(FaultKind::TooFewFields, n, &fields(width), n.to_string()),
@@ -272,23 +319,25 @@ impl RowMaker {
         }
     }
 
-    /// Removes `_line`, `_code` and `_problem` from a returned row; returns the value of `_line`.
-    fn take_failure_columns(&self, cells: &mut Vec<String>) -> Option<i64> {
+    /// Removes `_line`, `_code` and `_problem` from a returned row.
+    fn take_failure_columns(&self, cells: &mut Vec<String>) -> Returned {
         if !self.is_returned {
-            return None;
+            return Returned::default();
         }
-        let line = cells.get(self.head.data_width()).and_then(|cell| cell.parse().ok()).filter(|&line| line > 0);
-        cells.truncate(self.head.data_width());
+        let returned = Returned::of(&cells.split_off(cells.len().min(self.head.data_width())));
         for cell in cells {
             crate::import::sheet::unescape(cell);
         }
-        line
+        returned
     }
 
     /// Builds an object by column name, or an array, from cells.
     fn payload(&self, cells: &[String]) -> String {
         if let Some(mapped) = &self.mapped {
             return mapped_object(mapped, |source| cells.get(source).map(|text| Raw::Text(text)));
+        }
+        if self.shape == Shape::Json {
+            return json_payload(cells.first());
         }
         let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
         let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, kind(place)));
@@ -297,7 +346,7 @@ impl RowMaker {
 
     /// Builds an object by column name, or an array, from JSON values.
     fn object_of(&self, values: &[String]) -> String {
-        let named = self.head.columns.is_some();
+        let named = self.shape == Shape::Object;
         let mut json = String::with_capacity(values.iter().map(|value| value.len() + 16).sum());
         json.push(if named { '{' } else { '[' });
         for (place, value) in values.iter().enumerate() {
@@ -327,13 +376,6 @@ fn shown(cells: &[String], most: usize) -> Vec<String> {
         left -= cell.len().min(left);
         cells_for_people.push(cell);
     }
-    cells_for_people
-}
-
-/// Cells for people, with those beyond the last column.
-fn cells_for_people(cells: &[String], fault: Option<&Fault>) -> Vec<String> {
-    let mut cells_for_people = shown(cells, cells.len());
-    cells_for_people.extend(fault.into_iter().flat_map(|fault| fault.extra.iter().cloned()));
     cells_for_people
 }
 

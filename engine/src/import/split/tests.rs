@@ -5,6 +5,7 @@ mod arrays; // JSON arrays
 mod edits; // edited rows
 mod headers; // headers below a title
 mod others; // lines, and converted workbooks
+mod returned; // lists of failures that come back
 
 use std::convert::Infallible;
 

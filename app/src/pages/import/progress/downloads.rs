@@ -54,6 +54,7 @@ pub(crate) fn card(job: &Job, file: bool, completed: bool) -> AnyView {
     let failed_links = view! {
         {link("failures?format=csv", "failed.csv", "CSV", t!("downloads-failed-as", kind = kind, format = "CSV"), failed)}
         {link("failures?format=xlsx", "failed.xlsx", "XLSX", t!("downloads-failed-as", kind = kind, format = "XLSX"), failed)}
+        {link("failures?format=ndjson", "failed.ndjson", "NDJSON", t!("downloads-failed-as", kind = kind, format = "NDJSON"), failed)}
     };
     let (results_words, failed_words) = if completed {
         (t!("downloads-results"), t!("downloads-failed", kind = kind))

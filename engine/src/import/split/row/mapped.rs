@@ -6,7 +6,7 @@ use domain::{Document, import::mapping::Conversion};
 
 use super::{
     super::{convert, record_cutter::Cut},
-    CellKind, Fault, FaultKind, Head, RowMaker, shorten,
+    CellKind, Fault, FaultKind, Head, RowMaker, sheet, shorten,
 };
 
 /// Mapped column of a row.
@@ -50,7 +50,7 @@ impl Raw<'_> {
     fn convert(self, cell: &MappedCell) -> Option<String> {
         match self {
             Self::Text(text) => convert::convert(text, cell.conversion, cell.kind),
-            Self::Json(json) => convert::convert_json(json, cell.conversion),
+            Self::Json(json) => convert::convert_json(json, cell.conversion, cell.kind),
         }
     }
 
@@ -80,6 +80,26 @@ pub(super) fn mapped_object<'a>(mapped: &[MappedCell], raw: impl Fn(usize) -> Op
 }
 
 impl RowMaker {
+    /// Returns true if a column becomes a part of the payload.
+    pub(super) fn is_used(&self, column: usize) -> bool {
+        self.mapped.as_ref().is_none_or(|mapped| mapped.iter().any(|cell| cell.source == column))
+    }
+
+    /// Writes cells of a workbook as text that the mapping reads in the same way: numbers and dates in the notations of
+    /// their columns.
+    pub(super) fn write_notations(&self, values: &[String], texts: &mut [String]) {
+        for cell in self.mapped.iter().flatten() {
+            let (Some(json), Some(text)) = (values.get(cell.source), texts.get_mut(cell.source)) else { continue };
+            let converted = Raw::Json(json).convert(cell);
+            // Text that was refused stays as it is.
+            if converted.is_some() || !json.starts_with('"') {
+                let value = converted.as_ref().unwrap_or(json);
+                let value = sheet::text_of(value);
+                *text = convert::in_file_notation(&value, cell.conversion).into_owned();
+            }
+        }
+    }
+
     /// Fault of the first mapped cell that cannot be converted.
     pub(super) fn conversion_fault<'a>(&self, cut: &Cut, raw: impl Fn(usize) -> Option<Raw<'a>>) -> Option<Fault> {
         self.mapped.iter().flatten().find_map(|cell| {

@@ -1,12 +1,17 @@
-//! Rows of a converted workbook sheet: the row number, a tab, and a JSON array of the cells. Cells keep their types.
+//! Rows of a converted workbook sheet: the row number, a tab, and a JSON array of the cells. Cells keep their types; an
+//! error is `{"error": "#N/A"}`.
 
 use domain::Document;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::record_cutter::{Cut, Whole},
-    CellKind, Fault, FaultKind, RECORD_LIMIT, Raw, Row, RowMaker, SHOWN_EXTRA, cells_for_people, json_of,
-    mapped_object, shown,
+    super::{
+        record_cutter::{Cut, Whole},
+        returned::Shape,
+    },
+    CellKind, CellTexts, Fault, FaultKind, RECORD_LIMIT, Raw, Returned, Row, RowMaker, SHOWN_CELL, SHOWN_EXTRA,
+    SHOWN_ROW, json_of, json_payload, mapped_object, shorten, shown,
 };
 
 /// Row number in the sheet.
@@ -28,19 +33,31 @@ pub(crate) fn fields(raw: &[u8]) -> usize {
 
 /// Column names of a header.
 pub(crate) fn header(raw: &[u8]) -> Vec<String> {
-    let mut names: Vec<String> = cells(raw).into_iter().map(text).collect();
+    let mut names: Vec<String> = cells(raw).into_iter().map(|cell| text_of(cell.get())).collect();
     while names.last().is_some_and(|name| name.trim().is_empty()) {
         names.pop();
     }
     names
 }
 
-/// Cell as text: non-strings as JSON, an empty cell as an empty string.
-fn text(cell: &RawValue) -> String {
-    match cell.get() {
+/// Cell as text: numbers and booleans as JSON, an empty cell as an empty string, an error by its name.
+pub(super) fn text_of(json: &str) -> String {
+    match json {
         "null" => String::new(),
-        json => serde_json::from_str(json).unwrap_or_else(|_| json.to_owned()),
+        json => error_of(json).or_else(|| serde_json::from_str(json).ok()).unwrap_or_else(|| json.to_owned()),
     }
+}
+
+/// Name of the error in a cell, if there is one.
+fn error_of(json: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct ErrorCell {
+        error: String,
+    }
+    if !json.starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(json).ok().map(|cell: ErrorCell| cell.error)
 }
 
 impl RowMaker {
@@ -49,67 +66,88 @@ impl RowMaker {
         let line = number(&cut.raw) as i64;
         let mut found = cells(&cut.raw);
         let extra = found.split_off(found.len().min(width));
-        let fault = |kind, column, expected: String, found: String| {
-            let mut fault = self.fault(cut, kind, column, expected, found);
-            fault.line = line;
-            Some(fault)
-        };
-        let mut number = line;
+        let extra: Vec<String> = extra.into_iter().map(|cell| text_of(cell.get())).collect();
         let mut values: Vec<String> = found.iter().map(|cell| cell.get().to_owned()).collect();
         values.resize(width, "null".to_owned());
+        let mut returned = Returned::default();
         if self.is_returned {
-            let given = found.get(self.head.data_width()).and_then(|cell| text(cell).parse().ok());
-            number = given.filter(|&line| line > 0).unwrap_or(number);
-            values.truncate(self.head.data_width());
+            returned = Returned::of(&texts(&values.split_off(self.head.data_width())));
             values.iter_mut().for_each(unescape);
         }
         let edits = self.edits_of(line).filter(|_| cut.whole != Whole::TooLong);
-        let in_file = edits.filter(|_| self.keeps_cells).map(|_| {
-            let surplus = extra.iter().copied().take(SHOWN_EXTRA).map(text);
-            let all: Vec<String> = texts(&values).into_iter().chain(surplus).collect();
-            cells_for_people(&all, None)
+        let in_file = edits.filter(|_| self.cell_texts != CellTexts::None).map(|_| {
+            let surplus = extra.iter().take(SHOWN_EXTRA).cloned();
+            self.listed_cells(&self.listed_texts(&values).into_iter().chain(surplus).collect::<Vec<_>>(), None)
         });
         for (&column, text) in edits.into_iter().flat_map(|edits| &edits.cells) {
             values[column] = self.edited(column, text, &values[column]);
         }
-        let extra = if edits.is_some() { Vec::new() } else { extra };
-        let raw = |source: usize| values.get(source).map(|json| Raw::Json(json));
-        let payload = match &self.mapped {
-            Some(mapped) => mapped_object(mapped, raw),
-            None => self.object_of(&values),
+        let fault = match edits {
+            None => self.sheet_fault(cut, &extra).or_else(|| self.partial_fault(cut, &returned, &texts(&values))),
+            Some(_) => None,
         };
-        let limit = self.rules.payload_limit;
-        let mut fault = if cut.whole == Whole::TooLong {
-            fault(FaultKind::TooLarge, 0, "the row to end".to_owned(), format!("more than {RECORD_LIMIT} bytes"))
-        } else if !extra.is_empty() {
-            let expected = format!("{width} field{}", if width == 1 { "" } else { "s" });
-            fault(FaultKind::TooManyFields, width, expected, (width + extra.len()).to_string())
-        } else if let Some(fault) = self.conversion_fault(cut, raw) {
-            Some(Fault { line, ..fault })
-        } else if payload.len() > limit {
-            let largest = (0..values.len()).max_by_key(|&place| values[place].len()).unwrap_or(0);
-            let expected = format!("a row of at most {limit} bytes");
-            fault(FaultKind::TooLarge, largest, expected, payload.len().to_string())
-        } else {
-            None
-        };
-        let payload = match &mut fault {
-            None => payload,
-            Some(fault) => {
-                fault.extra = shown(&extra.into_iter().map(text).collect::<Vec<_>>(), SHOWN_EXTRA);
-                let texts = texts(&values[..found.len().min(values.len())]);
-                let texts = shown(&texts, texts.len());
-                match &self.mapped {
-                    Some(mapped) => mapped_object(mapped, |at| texts.get(at).map(|text| Raw::Text(text))),
-                    None => self
-                        .object_of(&texts.iter().map(|text| Document::of(text).text().to_owned()).collect::<Vec<_>>()),
-                }
+        let fault = fault.or_else(|| self.error_fault(cut, &values));
+        for value in &mut values {
+            if let Some(error) = error_of(value) {
+                Document::of(&error).text().clone_into(value);
             }
-        };
-        let cells_for_people =
-            if self.keeps_cells { cells_for_people(&texts(&values), fault.as_ref()) } else { Vec::new() };
-        let row = Row { line, number, cells: cells_for_people, ..self.row(cut, Document::trusted(payload), fault) };
+        }
+        let fault = fault.or_else(|| self.conversion_fault(cut, |at| values.get(at).map(|json| Raw::Json(json))));
+        let fault = fault.or_else(|| self.json_fault(cut, &texts(&values)));
+        let payload = self.sheet_payload(&values);
+        let fault = fault.or_else(|| {
+            let largest = (0..values.len()).max_by_key(|&place| values[place].len()).unwrap_or(0);
+            self.size_fault(cut, largest, payload.len())
+        });
+        let is_part = fault.as_ref().is_some_and(|fault| self.is_part(fault, &payload));
+        let payload =
+            if is_part { self.sheet_payload(&shortened(&values[..found.len().min(values.len())])) } else { payload };
+        let listed = self.listed_cells(&self.listed_texts(&values), fault.as_ref());
+        let number = returned.line.unwrap_or(line);
+        let fault = fault.map(|fault| Fault { line, ..fault });
+        let row = Row { line, number, cells: listed, ..self.row(cut, Document::trusted(payload), fault) };
         Row { is_edited: edits.is_some(), cells_in_file: in_file, is_left_out: self.is_left_out(line), ..row }
+    }
+
+    /// Fault of a row that is too long or has too many cells.
+    fn sheet_fault(&self, cut: &Cut, extra: &[String]) -> Option<Fault> {
+        let width = self.head.width;
+        if cut.whole == Whole::TooLong {
+            let found = format!("more than {RECORD_LIMIT} bytes");
+            return Some(self.fault(cut, FaultKind::TooLarge, 0, "the row to end".to_owned(), found));
+        }
+        if extra.is_empty() {
+            return None;
+        }
+        let expected = format!("{width} field{}", if width == 1 { "" } else { "s" });
+        let found = (width + extra.len()).to_string();
+        let fault = self.fault(cut, FaultKind::TooManyFields, width, expected, found);
+        Some(Fault { extra: shown(extra, SHOWN_EXTRA), ..fault })
+    }
+
+    /// Fault of the first cell with an error in a column that is used.
+    fn error_fault(&self, cut: &Cut, values: &[String]) -> Option<Fault> {
+        let mut errors = values.iter().enumerate().filter_map(|(at, value)| Some((at, error_of(value)?)));
+        let (column, error) = errors.find(|(at, _)| self.is_used(*at))?;
+        let found = format!("the error {}", shorten(&error, 100));
+        Some(self.fault(cut, FaultKind::InvalidRow, column, "a value".to_owned(), found))
+    }
+
+    fn sheet_payload(&self, values: &[String]) -> String {
+        match &self.mapped {
+            Some(mapped) => mapped_object(mapped, |at| values.get(at).map(|json| Raw::Json(json))),
+            None if self.shape == Shape::Json => json_payload(texts(values).first()),
+            None => self.object_of(values),
+        }
+    }
+
+    /// Cells as text, as they are kept.
+    fn listed_texts(&self, values: &[String]) -> Vec<String> {
+        let mut texts = texts(values);
+        if self.cell_texts == CellTexts::Whole {
+            self.write_notations(values, &mut texts);
+        }
+        texts
     }
 
     /// Edited cell as JSON: a number if the schema requires one or the cell held one. A mapping converts it itself.
@@ -127,12 +165,26 @@ impl RowMaker {
 }
 
 fn texts(values: &[String]) -> Vec<String> {
-    values.iter().map(|json| serde_json::from_str(json).map_or_else(|_| json.clone(), text)).collect()
+    values.iter().map(|json| text_of(json)).collect()
+}
+
+/// Cells with long texts shortened, individually and in total.
+fn shortened(values: &[String]) -> Vec<String> {
+    let mut left = SHOWN_ROW;
+    let mut shortened = Vec::new();
+    for json in values {
+        let most = SHOWN_CELL.min(left);
+        let is_long = json.starts_with('"') && json.len() > most;
+        let json = if is_long { Document::of(&shorten(&text_of(json), most)).text().to_owned() } else { json.clone() };
+        left -= json.len().min(left);
+        shortened.push(json);
+    }
+    shortened
 }
 
 /// Reverts the spreadsheet escaping in a text cell.
 fn unescape(json: &mut String) {
-    if json.starts_with("\"'")
+    if json.starts_with('"')
         && let Ok(mut text) = serde_json::from_str::<String>(json)
     {
         crate::import::sheet::unescape(&mut text);

@@ -8,7 +8,7 @@ use super::{
         cells::read_text,
         record_cutter::{Cut, Whole},
     },
-    Fault, FaultKind, Row, RowMaker, SHOWN_CELL, SHOWN_ROW, shorten,
+    CellTexts, Fault, FaultKind, Row, RowMaker, SHOWN_CELL, SHOWN_ROW, shorten,
 };
 
 impl RowMaker {
@@ -17,7 +17,7 @@ impl RowMaker {
         let trimmed = text.trim_matches([' ', '\t', '\r', '\n']);
         let fault = |kind, column, expected: &str, found: String| {
             let fault = self.fault(cut, kind, column, expected.to_owned(), found);
-            (Document::of(&shorten(trimmed, SHOWN_ROW)), Some(fault))
+            (Document::of(&trimmed), Some(fault))
         };
         let limit = self.rules.payload_limit;
         let (payload, fault) = if let Some((kind, column, expected, found)) = self.not_whole(cut) {
@@ -36,6 +36,8 @@ impl RowMaker {
                 }
             }
         };
+        let is_part = fault.as_ref().is_some_and(|fault| self.is_part(fault, payload.text()));
+        let payload = if is_part { Document::of(&shorten(trimmed, SHOWN_ROW)) } else { payload };
         self.value_row(cut, payload, fault)
     }
 
@@ -55,7 +57,8 @@ impl RowMaker {
             let expected = || format!("a line of at most {limit} bytes");
             (found > limit).then(|| self.fault(cut, FaultKind::TooLarge, limit, expected(), found.to_string()))
         };
-        let payload = if fault.is_some() { Document::of(&shorten(line, SHOWN_ROW)) } else { payload };
+        let is_part = fault.as_ref().is_some_and(|fault| self.is_part(fault, payload.text()));
+        let payload = if is_part { Document::of(&shorten(line, SHOWN_ROW)) } else { payload };
         self.value_row(cut, payload, fault)
     }
 
@@ -84,7 +87,11 @@ impl RowMaker {
     }
 
     fn value_row(&self, cut: &Cut, payload: Document, fault: Option<Fault>) -> Row {
-        let cells = if self.keeps_cells { vec![shorten(payload.text(), SHOWN_CELL)] } else { Vec::new() };
+        let cells = match self.cell_texts {
+            CellTexts::None => Vec::new(),
+            CellTexts::Short => vec![shorten(payload.text(), SHOWN_CELL)],
+            CellTexts::Whole => vec![payload.text().to_owned()],
+        };
         Row { cells, ..self.row(cut, payload, fault) }
     }
 }

@@ -33,9 +33,31 @@ fn cells_of_a_sheet_keep_their_types() {
 }
 
 #[test]
-fn failures_that_were_mended_in_a_spreadsheet_keep_their_lines() {
-    let file =
-        "1\t[\"id\",\"sum\",\"_line\",\"_code\",\"_problem\"]\n2\t[1,\"'=1+1\",17,\"x\",\"y\"]\n3\t[2,-5,\"18\"]\n";
-    let expected = [(17, r#"{"id":1,"sum":"=1+1"}"#), (18, r#"{"id":2,"sum":-5}"#)];
+fn errors_of_a_sheet_are_no_values() {
+    let file = "1\t[\"id\",{\"error\":\"#REF!\"}]\n2\t[1,{\"error\":\"#N/A\"}]\n3\t[2,\"#N/A\"]\n";
+    let expected = [(2, "invalid_row 2"), (3, r##"{"id":2,"#REF!":"#N/A"}"##)];
     assert_eq!(brief(file.as_bytes(), SHEET), expected.map(|(line, text)| (line, text.to_owned())));
+    let row = &rows(file.as_bytes(), SHEET)[0];
+    let message = row.fault.as_ref().map(super::super::Fault::message);
+    let expected = "Line 2, column 2 (#REF!): expected a value, found the error #N/A.";
+    assert_eq!((message.as_deref(), row.payload.text()), (Some(expected), r##"{"id":1,"#REF!":"#N/A"}"##));
+    // In a column that a mapping drops, it does not matter.
+    let mapping = serde_json::from_str(r#"{"columns":[{"from":"id","to":"n"}]}"#).expect("a mapping");
+    let mapped = head(file.as_bytes(), SHEET).with_mapping(mapping).expect("columns of the file");
+    assert_eq!(rows_from(file.as_bytes(), &mapped, mapped.first, 9)[0].payload.text(), r#"{"n":1}"#);
+}
+
+#[test]
+fn a_faulty_row_is_shortened_only_if_it_is_too_large() {
+    let long = "x".repeat(100 << 10);
+    let file = format!("1\t[\"a\",\"b\"]\n2\t[1,\"{long}\",3]\n");
+    let row = &rows(file.as_bytes(), SHEET)[0];
+    assert_eq!(row.payload.text(), format!("{{\"a\":1,\"b\":\"{long}\"}}"));
+    let file = format!("1\t[\"a\",\"b\"]\n2\t[1,\"{}\"]\n", long.repeat(3));
+    let row = &rows(file.as_bytes(), SHEET)[0];
+    assert!(row.payload.text().starts_with("{\"a\":1,\"b\":\"xx") && row.payload.text().len() < 5_000);
+    for (file, want) in [(format!("a,b\n{long}\n"), TABLE), (format!("{{\"a\":\"{long}\"\n"), LINES)] {
+        let row = &rows(file.as_bytes(), want)[0];
+        assert!(row.fault.is_some() && row.payload.text().contains(&long), "{want:?}");
+    }
 }
