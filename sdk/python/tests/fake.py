@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -18,8 +18,17 @@ Answer = Callable[[str, Any], httpx.Response | dict[str, Any] | None]
 class FakeServer:
     """Hands out `items` assignments of one item each, accepts every ending, and records the requests."""
 
-    def __init__(self, items: int = 1, *, heartbeat_seconds: float = 60.0, answer: Answer = lambda _, __: None, **item: Any) -> None:
+    def __init__(
+        self,
+        items: int = 1,
+        *,
+        heartbeat_seconds: float = 60.0,
+        answer: Answer = lambda _, __: None,
+        before: Callable[[str, Any], Awaitable[None]] | None = None,
+        **item: Any,
+    ) -> None:
         self.left, self.heartbeat_seconds, self.answer, self.item = items, heartbeat_seconds, answer, item
+        self.before = before
         self.requests: list[tuple[str, Any]] = []
 
     def sent(self, ending: str) -> list[Any]:
@@ -47,6 +56,8 @@ class FakeServer:
         await asyncio.sleep(0.001)
         path, body = request.url.path.removeprefix("/api/v1"), json.loads(request.content) if request.content else None
         self.requests.append((path, body))
+        if self.before is not None:
+            await self.before(path, body)
         answer = self.answer(path, body)
         if isinstance(answer, httpx.Response):
             return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -183,3 +184,56 @@ def test_a_coroutine_that_has_stopped_is_given_back() -> None:
     began = threading.Event()
     server = FakeServer(delivery="at_least_once")
     assert asyncio.run(server.run(handle, began.is_set, **SHORT)) == Summary(released=1)
+
+
+def test_a_handler_whose_heartbeats_are_not_answered_is_stopped_before_its_lease_ends() -> None:
+    times: list[float] = []
+
+    async def answer_late(path: str, _: Any) -> None:
+        if path.endswith("/heartbeat"):
+            await asyncio.sleep(30)
+
+    async def handle(task: Task) -> None:
+        times.append(time.monotonic())
+        await task.stopped()
+        times.append(time.monotonic())
+
+    server = FakeServer(heartbeat_seconds=0.4, before=answer_late)
+    assert asyncio.run(server.run(handle, lambda: len(times) == 2, **SHORT)) == Summary(lost=1)
+    assert times[1] - times[0] < 1.2
+    assert len(server.sent("/heartbeat")) >= 2, "another one is sent after the first"
+
+
+def test_a_worker_looks_for_work_by_itself_while_rabbitmq_is_away() -> None:
+    server = FakeServer(5)
+    options: dict[str, Any] = {"amqp_url": "amqp://127.0.0.1:1"}
+    assert asyncio.run(server.run(lambda _: 1, lambda: len(server.sent("/finish")) == 5, **options)) == Summary(succeeded=5)
+    assert {body.get("wait_seconds") for body in server.sent("/assignments")[:5]} == {5}
+
+
+def test_a_worker_that_rabbitmq_wakes_looks_once_at_the_start_and_again_while_there_is_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, wakes_of_worker = FakeServer(3), []
+
+    async def listen(_: str, __: Any, wakes: Any) -> None:
+        wakes.is_attached = True
+        wakes_of_worker.append(wakes)
+        await asyncio.Event().wait()
+
+    async def handle(task: Task) -> None:
+        for done in range(100):
+            task.progress(done)
+        if task.payload == 0:
+            await asyncio.sleep(0.3)  # the last one: nothing is claimed meanwhile
+            await wakes_of_worker[0].put("item-7")
+
+    monkeypatch.setattr("treeline._rabbitmq.listen", listen)
+    named = [{"types": [], "item_ids": ["item-7"]}]
+
+    def until() -> bool:
+        return [{name: body.get(name) for name in named[0]} for body in server.sent("/assignments")[-1:]] == named
+
+    options: dict[str, Any] = {"amqp_url": "amqp://127.0.0.1:1", "concurrency": 2}
+    assert asyncio.run(server.run(handle, until, **options)) == Summary(succeeded=3)
+    assert len(server.sent("/assignments")) <= 7, server.sent("/assignments")

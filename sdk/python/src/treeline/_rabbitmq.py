@@ -11,12 +11,13 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
 from ._retry import backoff
+from ._wakes import Wakes
 
 log = logging.getLogger("treeline.worker")
 
 
-async def listen(url: str, types: Sequence[str], heard: asyncio.Queue[str]) -> None:
-    """Puts the ids of items that messages name into `heard`, for ever.
+async def listen(url: str, types: Sequence[str], wakes: Wakes) -> None:
+    """Puts the ids of items that messages name into `wakes`, for ever.
 
     A message is acknowledged when its item is in the queue: it is a wake-up only, and a lost one costs time, never work.
     """
@@ -26,7 +27,7 @@ async def listen(url: str, types: Sequence[str], heard: asyncio.Queue[str]) -> N
             connection = await aio_pika.connect(url)
             async with connection:
                 channel = await connection.channel()
-                await channel.set_qos(prefetch_count=max(1, heard.maxsize))
+                await channel.set_qos(prefetch_count=wakes.most)
                 closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
                 async def receive(message: AbstractIncomingMessage) -> None:
@@ -35,7 +36,7 @@ async def listen(url: str, types: Sequence[str], heard: asyncio.Queue[str]) -> N
                     except (ValueError, KeyError, TypeError):
                         log.warning("not a wake-up: %r", message.body[:80])
                     else:
-                        await heard.put(str(item_id))
+                        await wakes.put(str(item_id))
                     await message.ack()
 
                 def lost(*_: object) -> None:
@@ -48,8 +49,11 @@ async def listen(url: str, types: Sequence[str], heard: asyncio.Queue[str]) -> N
                     queue = await channel.get_queue(f"treeline.items.{name}")
                     await queue.consume(receive)
                 failures = 0
+                wakes.is_attached = True
                 await closed
-        except (aio_pika.exceptions.AMQPError, OSError) as error:
+        except (aio_pika.exceptions.AMQPError, aio_pika.exceptions.ChannelInvalidStateError, OSError) as error:
             log.warning("RabbitMQ is not available: %r", error)
+        finally:
+            wakes.is_attached = False
         failures += 1
         await asyncio.sleep(backoff(failures))

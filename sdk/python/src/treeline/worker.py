@@ -22,6 +22,7 @@ from . import types as t
 from ._changes import Changes
 from ._failures import error_of, pause_of, without_detail
 from ._retry import backoff, is_transient, is_transient_status
+from ._wakes import Wakes
 from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
 
@@ -33,6 +34,10 @@ Answer = TypeVar("Answer")
 CLAIM_WAIT = 20
 #: Most items that one claim asks for.
 MOST_CLAIMED = 1_000
+#: Seconds within which a heartbeat must be answered; less if the intervals are short.
+HEARTBEAT_TIMEOUT = 10.0
+#: Intervals without an answer to a heartbeat after which a handler is stopped. A lease has three.
+LOST_AFTER = 2.5
 #: Shortest time between two heartbeats of an assignment that has new progress.
 PROGRESS_EVERY = 1.0
 #: Greatest count of a progress report, which every reader of JSON keeps exact.
@@ -41,6 +46,8 @@ GREATEST_COUNT = 2**53 - 1
 LONGEST_MESSAGE = 1_000
 #: Message and kind of the failure of an item that must not be given back, because it is delivered at most once.
 STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
+#: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long.
+CLAIM_WAIT_BESIDE = 5
 #: Seconds between two claims of its own while RabbitMQ wakes the worker.
 LOOK_EVERY = 30.0
 
@@ -232,6 +239,11 @@ class _Held:
     #: True after a heartbeat was refused: the next one has no progress.
     is_bare: bool = False
 
+    @property
+    def lost_at(self) -> float:
+        """When the handler is stopped unless a heartbeat is answered before."""
+        return self.answered + LOST_AFTER * self.interval
+
 
 class Worker:
     """Works on items of some job types.
@@ -290,17 +302,17 @@ class Worker:
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._signaled)
-        helpers = [asyncio.create_task(self._beat()), asyncio.create_task(self._report())]
-        wake: asyncio.Queue[str] | None = None
+        helpers = [asyncio.create_task(help()) for help in (self._beat, self._watch_leases, self._report)]
+        wakes: Wakes | None = None
         if self.amqp_url is not None:
             from ._rabbitmq import listen
 
-            wake = asyncio.Queue(self.concurrency)
-            helpers.append(asyncio.create_task(listen(self.amqp_url, self.types, wake)))
+            wakes = Wakes(self.concurrency)
+            helpers.append(asyncio.create_task(listen(self.amqp_url, self.types, wakes)))
         for helper in helpers:
             helper.add_done_callback(self._helper_ended)
         try:
-            await self._claim_until_stopped(wake)
+            await self._claim_until_stopped(wakes)
             await self._drain()
         finally:
             for helper in helpers:
@@ -322,8 +334,8 @@ class Worker:
 
     # Claiming
 
-    async def _claim_until_stopped(self, wake: asyncio.Queue[str] | None) -> None:
-        failures = 0
+    async def _claim_until_stopped(self, wakes: Wakes | None) -> None:
+        failures, look_at = 0, time.monotonic()
         while not self._stop.is_set():
             seen, free = self._changed.count, self.concurrency - len(self._held)
             if free == 0:
@@ -332,10 +344,15 @@ class Worker:
             claim_id = str(uuid.uuid4())
             body: dict[str, Any] = {"worker_id": self.worker_id, "types": self.types, "claim_id": claim_id}
             body["max"] = min(free, MOST_CLAIMED)
-            if wake is None:
-                body["wait_seconds"] = CLAIM_WAIT
-            elif names := await self._heard(wake, free):
-                body |= {"types": [], "item_ids": names, "max": len(names)}
+            names: list[str] = []
+            if wakes is None or not wakes.is_attached:
+                body["wait_seconds"] = CLAIM_WAIT if wakes is None else CLAIM_WAIT_BESIDE
+            else:
+                await self._until(wakes.wait(look_at - time.monotonic()))
+                if names := wakes.take(body["max"]):
+                    body |= {"types": [], "item_ids": names, "max": len(names)}
+            if not names:
+                look_at = time.monotonic() + LOOK_EVERY
             if self._stop.is_set():
                 return
             asked = asyncio.create_task(self._ask(body))
@@ -360,19 +377,12 @@ class Worker:
                 return
             for assignment in answer["assignments"]:
                 self._start(assignment)
+                look_at = time.monotonic()  # there may be more where it came from
 
     async def _ask(self, body: dict[str, Any]) -> Any:
         return await self.client.request("POST", "/assignments", body=body, idempotent=True)
 
-    async def _heard(self, wake: asyncio.Queue[str], free: int) -> list[str]:
-        """Items that RabbitMQ has named; empty when it is time to look without it."""
-        first = await self._until(asyncio.wait_for(wake.get(), LOOK_EVERY), quiet=TimeoutError)
-        names = [] if first is None else [str(first)]
-        while len(names) < free and not wake.empty():
-            names.append(wake.get_nowait())
-        return names
-
-    async def _until(self, wanted: Awaitable[Any], quiet: type[BaseException] | None = None) -> Any:
+    async def _until(self, wanted: Awaitable[Any]) -> Any:
         """Awaits something; `None` if the worker is to leave first. A task is then left to the caller."""
         task = asyncio.ensure_future(wanted)
         stop = asyncio.create_task(self._stop.wait())
@@ -383,8 +393,6 @@ class Worker:
         if not task.done():
             if not isinstance(wanted, asyncio.Task):
                 task.cancel()
-            return None
-        if quiet is not None and isinstance(task.exception(), quiet):
             return None
         return task.result()
 
@@ -570,10 +578,6 @@ class Worker:
     async def _beat(self) -> None:
         while True:
             now, seen = time.monotonic(), self._changed.count
-            for held in self._held.values():
-                if now - held.answered > 2.5 * held.interval and not held.is_lost:
-                    log.warning("no heartbeat of item %s was answered; stopping", held.task.item_id)
-                    self._lose(held)
             due = {name: held for name, held in self._held.items() if not held.is_lost and self._is_due(held, now)}
             if due:
                 await self._send_beats(due)
@@ -582,6 +586,17 @@ class Worker:
             await self._changed.after(seen, max(0.05, min(waits, default=60.0)))
             if any(self._has_news(held) for held in self._held.values()):
                 await asyncio.sleep(0.05)
+
+    async def _watch_leases(self) -> None:
+        """Stops handlers whose heartbeats are not answered, also while one is on its way."""
+        while True:
+            now, seen = time.monotonic(), self._changed.count
+            for held in self._held.values():
+                if held.lost_at <= now and not held.is_lost:
+                    log.warning("no heartbeat of item %s was answered; stopping", held.task.item_id)
+                    self._lose(held)
+            waits = [held.lost_at - now for held in self._held.values() if not held.is_lost]
+            await self._changed.after(seen, max(0.01, min(waits, default=60.0)))
 
     @staticmethod
     def _has_news(held: _Held) -> bool:
@@ -600,11 +615,12 @@ class Worker:
             beats.append(beat)
         now = time.monotonic()
         try:
-            answers = await self.client.heartbeat(beats)
-        except TreelineError as error:
-            log.warning("%s", error)
+            async with asyncio.timeout(min(HEARTBEAT_TIMEOUT, *(held.interval / 2 for held in due.values()))):
+                answers = await self.client.heartbeat(beats)
+        except (TreelineError, TimeoutError) as error:
+            log.warning("%s", str(error) or "a heartbeat was not answered")
             for name, held in due.items():
-                self._beat_failed(held, progress[name], is_refusal=not is_transient(error))
+                self._beat_failed(held, progress[name], is_refusal=isinstance(error, TreelineError) and not is_transient(error))
             return
         for (name, held), answer in zip(due.items(), answers, strict=True):
             if answer["status"] in (404, 409, 410):
@@ -633,6 +649,7 @@ class Worker:
 
     def _lose(self, held: _Held) -> None:
         held.is_lost = True
+        self._changed.tell()
         held.task._stopped.set()
         self._stop_later(held)
 
