@@ -267,7 +267,10 @@ impl<'a> Batch<'a> {
             } else {
                 // The row of an item canceled with its job may not be updated yet, so the job's state is checked first.
                 let refusal = self.refusal(retry, found, locked)?;
-                refusal.or_else(|| (!taken).then(|| refusal::not_retryable(found.finals.get(&id).copied())))
+                let unusable = found.past.get(&id).is_some_and(|past| past.unusable) && retry.payload.is_none();
+                refusal
+                    .or_else(|| unusable.then(refusal::unusable))
+                    .or_else(|| (!taken).then(|| refusal::not_retryable(found.finals.get(&id).copied())))
             };
             if let Some(problem) = problem {
                 refused_after_change |= taken;

@@ -74,6 +74,8 @@ pub struct PreviousOutcome {
     pub state: i16,
     pub attempt: i32,
     pub fingerprint: Option<String>,
+    /// The item was dead from the start: its row or its payload could not be used.
+    pub unusable: bool,
 }
 
 /// Deletes the outcomes of dead, expired and singly canceled items; their final attempts move into the history. Items
@@ -94,7 +96,9 @@ pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Previou
              select item_id, attempt, job_key, lease_id, started_at, ended_at, ended_as, worker_id, error_message,
                error_kind, error_detail, state
              from gone where lease_id is not null)
-           select item_id as "item_id!", state as "state!", attempt as "attempt!", fingerprint from gone"#,
+           select item_id as "item_id!", state as "state!", attempt as "attempt!", fingerprint,
+             state = 2 and lease_id is null as "unusable!"
+           from gone"#,
         item_ids
     )
     .fetch_all(&mut **tx)
