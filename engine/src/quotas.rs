@@ -214,6 +214,10 @@ impl Quotas {
                 more.items
             )));
         }
+        let left = settings.stored_bytes.0.saturating_sub((after.bytes - more.bytes).unsigned_abs());
+        if more.bytes > 0 && more.bytes.unsigned_abs() > left {
+            return Some(self.too_many_bytes(left));
+        }
         owner.pending = owner.pending + more;
         let is_due = owner.counted_at.is_none_or(|at| at.elapsed() >= COUNT_EVERY) && !owner.is_counting;
         drop(owners);

@@ -21,6 +21,7 @@ use domain::{
     import::export::{ExportFormat, ExportLayout, ExportWhat},
 };
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
+use tokio::sync::Semaphore;
 use tokio_util::io::ReaderStream;
 use uuid::Uuid;
 
@@ -35,12 +36,15 @@ use engine::{
         results::{self, ListedJob},
     },
 };
-use rows::{Page, Table, Writer};
 pub(crate) use rows::in_file;
+use rows::{Page, Table, Writer};
 use workbook::Workbook;
 
 /// Bytes of a workbook that are read at a time.
 const PIECE: usize = 64 * 1024;
+
+/// Workbooks that are written at once; each takes room on the disk of temporary files.
+static WORKBOOKS: Semaphore = Semaphore::const_new(4);
 
 /// Export that is ready to be read.
 pub struct Export {
@@ -115,6 +119,7 @@ impl Export {
 
     /// Writes the workbook to a temporary file, which is deleted when the stream is dropped.
     async fn workbook(mut self) -> Result<impl Stream<Item = Result<Bytes>> + Send> {
+        let _turn = WORKBOOKS.acquire().await.map_err(|error| Error::Broken(error.to_string()))?;
         let mut workbook = Workbook::new(self.begin.records.into_iter().flatten().collect());
         while let Some(page) = self.cursor.next_page().await? {
             workbook = blocking(move || workbook.write(&page.records).map(|()| workbook)).await?;

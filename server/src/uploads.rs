@@ -16,6 +16,7 @@ mod sweep; // deletion of unused files
 use bytes::Bytes;
 use domain::{
     Code, Problem,
+    api::JobUpload,
     import::upload::{Upload, UploadFormat},
 };
 use futures::{Stream, StreamExt as _};
@@ -29,7 +30,10 @@ use crate::{
 use engine::{
     access::caller::{Caller, Scope},
     error::{Error, Result},
-    import::files::{Arrived, Files, ReceiveError},
+    import::{
+        files::{Arrived, Files, ReceiveError},
+        upload_head::Reading,
+    },
     notify::audit,
     store::{
         access::quotas::Usage,
@@ -45,6 +49,11 @@ pub use problem_list::problem_list;
 pub(crate) use row_problems::misfit;
 pub use suggestion::suggest;
 pub use sweep::{sweep, sweep_orphans};
+
+/// How a caller reads a file.
+fn reading<'a>(app: &'a App, caller: &Caller, upload: &'a Upload, wanted: &'a JobUpload) -> Reading<'a> {
+    Reading { upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id, quotas: &app.quotas }
+}
 
 /// Receives a file for a caller. `format`: by default detected from its name and first bytes. On any error, no partial
 /// file remains.
@@ -85,23 +94,27 @@ where
         sha256: arrived.sha256.clone(),
         made_by: None,
     };
-    let taken = app.quotas.take(caller.owner_id, Usage { bytes: new.bytes, ..Usage::default() }).await?;
-    // A credential that became invalid also ended the file at that point.
-    let refused = still_valid(app, caller).await.err().or_else(|| refusal_of(app, format, &arrived));
-    let (pool, files) = (app.pool.clone(), app.files.clone());
+    let (app, caller) = (app.clone(), caller.clone());
     // A separate task: a client disconnect leaves either the whole upload or nothing.
     in_task("keeping a file", async move {
-        let stored = match refused {
-            Some(refused) => Err(refused),
-            None => keep(&pool, &files, &arrived, &new).await,
-        };
+        let stored = keep_admitted(&app, &caller, &arrived, &new).await;
         if stored.is_err() {
-            files.forget(&arrived).await?;
+            app.files.forget(&arrived).await?;
         }
-        drop(taken);
         stored
     })
     .await
+}
+
+/// Keeps a received file if its content, its size, and the caller's credential still allow it.
+async fn keep_admitted(app: &App, caller: &Caller, arrived: &Arrived, new: &NewUpload) -> Result<Upload> {
+    // A credential that became invalid also ended the file at that point.
+    still_valid(app, caller).await?;
+    if let Some(refused) = refusal_of(app, new.format, arrived) {
+        return Err(refused);
+    }
+    let _taken = app.quotas.take(caller.owner_id, Usage { bytes: new.bytes, ..Usage::default() }).await?;
+    keep(&app.pool, &app.files, arrived, new).await
 }
 
 /// Refuses a file by its announced size before it is received: the quota of the owner, the space on the disk.

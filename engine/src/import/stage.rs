@@ -21,7 +21,7 @@ const WHOLE: &str = "";
 /// Returns the lines of a sheet, by default the first. An unreadable workbook is `invalid_body`; this is determined
 /// once and stored with its upload.
 pub async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result<Staged> {
-    let Reading { upload, sheet, for_owner } = reading;
+    let Reading { upload, sheet, for_owner, quotas } = reading;
     let name = sheet.unwrap_or_default();
     if let Some((object_id, bytes)) = uploads::find_converted_sheet(pool, upload.id, name).await? {
         return Ok(Staged { object_id, bytes: bytes as u64 });
@@ -34,7 +34,7 @@ pub async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result
     if let Some(known) = known_refusal(pool, upload.id, sheet).await? {
         return Err(refusal(known));
     }
-    let (pool, files, upload_id) = (pool.clone(), files.clone(), upload.id);
+    let (pool, files, upload_id, quotas) = (pool.clone(), files.clone(), upload.id, quotas.clone());
     let sheet = sheet.map(str::to_owned);
     // A separate task: the conversion is stored even if the client disconnects.
     in_task("converting a workbook", async move {
@@ -47,7 +47,8 @@ pub async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result
         if let Some(known) = known_refusal(&pool, upload_id, sheet.as_deref()).await? {
             return Err(refusal(known));
         }
-        match workbook::convert(&files, upload_id, bytes, sheet.clone()).await {
+        let left = quotas.bytes_left(for_owner, 1).await?;
+        match workbook::convert(&files, upload_id, bytes, sheet.clone(), left).await {
             Ok((lines, sheets)) => {
                 uploads::set_sheets(&pool, upload_id, &sheets).await?;
                 keep(&pool, &files, upload_id, &name, &lines).await
@@ -63,6 +64,7 @@ pub async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result
                         uploads::insert_unreadable(&pool, upload_id, one, reason).await?;
                     }
                     WorkbookError::NoSheet(sheets) => uploads::set_sheets(&pool, upload_id, sheets).await?,
+                    WorkbookError::OverQuota => return Err(quotas.too_many_bytes(left).into()),
                     WorkbookError::Files(_) | WorkbookError::Disk(_) => {}
                 }
                 Err(refusal(error))
@@ -114,6 +116,7 @@ fn refusal(error: WorkbookError) -> Error {
         }
         WorkbookError::Files(object_store::Error::NotFound { .. }) => Problem::not_found("upload").into(),
         WorkbookError::Files(error) => error.into(),
+        WorkbookError::OverQuota => Problem::new(Code::QuotaExceeded, "The rows of the sheet would not fit.").into(),
         WorkbookError::Disk(error) => Error::Broken(format!("a workbook on its way through the disk: {error}")),
     }
 }

@@ -16,16 +16,23 @@ use super::{
 use crate::{
     access::caller::Caller,
     error::{Error, Result},
+    quotas::Quotas,
     store::import::uploads,
 };
 
 /// Reads the head of a file to create a job from it. Refuses files that cannot be split (`no_rows`, `bad_header`,
 /// `invalid_body`) and other owners' files (`not_found`).
-pub async fn read_head(pool: &PgPool, files: &Files, caller: &Caller, wanted: &JobUpload) -> Result<Head> {
+pub async fn read_head(
+    pool: &PgPool,
+    files: &Files,
+    quotas: &Quotas,
+    caller: &Caller,
+    wanted: &JobUpload,
+) -> Result<Head> {
     let upload = uploads::find(pool, wanted.id, caller.visible_owner()).await?;
     let upload = upload.ok_or_else(|| Problem::not_found("upload"))?;
     let want = want(&upload, wanted)?;
-    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id, quotas };
     inspect(pool, files, reading, want).await?.map_err(Error::Problem)
 }
 
@@ -74,8 +81,9 @@ pub fn want(upload: &Upload, wanted: &JobUpload) -> Result<Want> {
 pub struct Reading<'a> {
     pub upload: &'a Upload,
     pub sheet: Option<&'a str>,
-    /// Owner whose turn is used: one workbook conversion per owner at a time.
+    /// Owner whose turn is used: one workbook conversion per owner at a time, within what the owner may still store.
     pub for_owner: Uuid,
+    pub quotas: &'a Quotas,
 }
 
 /// Reads the head of a file. The inner error is a refusal of its content.

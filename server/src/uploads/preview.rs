@@ -13,7 +13,7 @@ use domain::{
     },
 };
 
-use super::{column_check, find};
+use super::{column_check, find, reading};
 use crate::{App, job_types};
 use engine::{
     access::caller::Caller,
@@ -66,7 +66,7 @@ pub async fn preview(
         let row = PreviewRow { row: 1, cells: Vec::new(), payload: Some(payload), problem: None };
         return Ok(Preview { rows: vec![row], ..empty(None) });
     }
-    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    let reading = reading(app, caller, &upload, wanted);
     let inspected = inspect(&app.pool, &app.files, reading, want).await?;
     let sheets = match want.format {
         UploadFormat::Xlsx => uploads::workbook_facts(&app.pool, upload.id, "").await?.sheets.unwrap_or_default(),

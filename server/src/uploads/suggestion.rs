@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use super::{
     find,
     preview::{CHECK_ROWS, known_type},
+    reading,
 };
 use crate::App;
 use engine::{
@@ -27,7 +28,7 @@ use engine::{
     error::{Error, Result},
     import::{
         split::{Head, Match, Notation, Reader, Rules, Target, left_out, match_columns},
-        upload_head::{Reading, inspect, want},
+        upload_head::{inspect, want},
     },
     schema::{Property, Schema, compiled},
     store::import::import_mappings,
@@ -47,7 +48,7 @@ pub async fn suggest(
     let upload = find(&app.pool, caller, wanted.id).await?;
     let want = want(&upload, wanted)?;
     let found = known_type(app, job_type).await?;
-    let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+    let reading = reading(app, caller, &upload, wanted);
     let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
     let Some(columns) = head.data_columns() else {
         let detail = "The file has no names of columns. Expected CSV or a workbook, with a header.";

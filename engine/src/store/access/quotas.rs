@@ -50,6 +50,8 @@ pub async fn usage(pool: &PgPool, owner_id: Uuid) -> Result<Usage, sqlx::Error> 
              coalesce(sum(job_waiting(g))
                       filter (where g.cancelled_at is null and g.deleted_at is null), 0)::bigint as "items!",
              coalesce((select sum(bytes) from upload where owner_id = $1), 0)::bigint
+             + coalesce((select sum(c.bytes) from converted_sheet c join upload u on u.id = c.upload_id
+                         where u.owner_id = $1), 0)::bigint
              + coalesce((select sum(bytes) from upload_partial where owner_id = $1 and finished_at is null), 0)::bigint as "bytes!"
            from mine m join job_state g on g.job_key = m.job_key"#,
         owner_id,
