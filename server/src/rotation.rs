@@ -18,7 +18,7 @@ use engine::{
     error::Result,
     sealing::{
         KeyFile, Sealer, SealingKey, channel_target, is_sealed_with,
-        stored_secrets::{open_push, reseal_target, seal_push},
+        stored_secrets::{open_push, reseal_scheduled, reseal_target, seal_push},
     },
     store::{
         access::{factors, sealed_rows as rows, sealing_keys as keys},
@@ -70,6 +70,17 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         for (id, old) in &batch {
             if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a delivery")? {
                 changed += u64::from(rows::replace_delivery_target(pool, *id, old, &new).await?);
+            }
+        }
+    }
+    let mut after = Uuid::nil();
+    loop {
+        let batch = rows::scheduled_jobs(pool, after).await?;
+        let Some((last, _)) = batch.last() else { break };
+        after = *last;
+        for (id, old) in &batch {
+            if let Some(new) = reseal_scheduled(sealer, old).with_context(|| "cannot open the job of a schedule")? {
+                changed += u64::from(rows::replace_scheduled_job(pool, *id, old, &new).await?);
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::sealing::{SealError, Sealer, is_sealed_with};
 /// Sealing contexts of these secrets.
 const EXECUTOR: &str = "executor_secrets";
 const CALLBACK: &str = "on_completed";
+const SCHEDULE: &str = "scheduled_job";
 
 /// Stored form of a callback's receiver.
 #[derive(Serialize, Deserialize)]
@@ -55,6 +56,24 @@ pub fn host_of(stored: &str) -> String {
         Ok(target) => target.host,
         Err(_) => serde_json::from_str::<OnCompleted>(stored).map(|target| host(&target.url)).unwrap_or_default(),
     }
+}
+
+/// Seals the job of a schedule whose webhook may contain a secret.
+pub fn seal_scheduled(sealer: &Sealer, job: &str) -> String {
+    sealer.seal(SCHEDULE, job.as_bytes())
+}
+
+/// Opens the job of a schedule; one without a webhook is stored as it is.
+pub fn open_scheduled(sealer: &Sealer, stored: &str) -> Result<String, SealError> {
+    sealer.open_stored(SCHEDULE, stored)
+}
+
+/// Seals the value again with the current key; `None` if it already is.
+pub fn reseal_scheduled(sealer: &Sealer, stored: &str) -> Result<Option<String>, SealError> {
+    if is_sealed_with(stored, &sealer.current_id()) {
+        return Ok(None);
+    }
+    Ok(Some(seal_scheduled(sealer, &open_scheduled(sealer, stored)?)))
 }
 
 /// Seals the value again with the current key; `None` if it already is.

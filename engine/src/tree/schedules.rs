@@ -3,6 +3,7 @@
 //! A schedule belongs to its creator, like a job. Its trees have the current rights of the creator: of the token, or of
 //! the person's account, because a session ends sooner than a schedule.
 
+mod job_text; // the job of a schedule as text
 mod run; // ticks
 mod ticks; // times of a cron expression
 
@@ -26,6 +27,7 @@ use crate::{
     access::caller::{Caller, Scope},
     error::{Error, Result},
     notify::audit,
+    sealing::stored_secrets::{open_scheduled, seal_scheduled},
     store::{
         Tx,
         notify::audit as audit_log,
@@ -59,7 +61,7 @@ impl Engine {
             name: new.name,
             cron: new.cron,
             time_zone: new.time_zone.unwrap_or_else(|| "UTC".to_owned()),
-            job,
+            job: self.sealed_job(job),
             overlap: new.overlap.unwrap_or(Overlap::Skip).as_str().to_owned(),
             catch_up: new.catch_up.unwrap_or(CatchUp::None).as_str().to_owned(),
             catch_up_window_seconds: new.catch_up_window_seconds.unwrap_or(CATCH_UP_SECONDS),
@@ -95,7 +97,7 @@ impl Engine {
             row.next_at = first_tick(&row)?;
             schedules::update(&mut tx, &row).await?;
             record(&mut tx, &caller, "schedule.create", &row, None).await?;
-            let created = to_api(&row)?;
+            let created = engine.to_api(&row)?;
             response_slot.store(&mut tx, &created).await?;
             crate::store::commit(tx).await?;
             engine.0.core.live.changed(Topic::Schedules);
@@ -108,14 +110,14 @@ impl Engine {
     pub async fn schedules(&self, caller: &Caller, part: PageRange) -> Result<Vec<Schedule>> {
         caller.require(Scope::JobsRead)?;
         let rows = schedules::list(self.0.core.pools.reads().await, caller.visible_owner(), part).await?;
-        rows.iter().map(to_api).collect()
+        rows.iter().map(|row| self.to_api(row)).collect()
     }
 
     /// Returns a schedule that is visible to the caller.
     pub async fn schedule(&self, caller: &Caller, id: Uuid) -> Result<Schedule> {
         caller.require(Scope::JobsRead)?;
         let mut connection = self.0.core.pools.read.acquire().await?;
-        to_api(&visible(caller, found(&mut connection, id).await)?)
+        self.to_api(&visible(caller, found(&mut connection, id).await)?)
     }
 
     /// Returns one page of the runs of a schedule that is visible to the caller. The newest thousand, and the last that
@@ -139,9 +141,14 @@ impl Engine {
         if let (Some(new), Some(text)) = (&patch.job, &job) {
             self.check_job(caller, new, text).await?;
         }
-        let reason = patch.reason.clone();
+        let (reason, engine) = (patch.reason.clone(), self.clone());
         self.change(caller, id, "schedule.change", reason, move |row| {
-            apply(row, patch, job);
+            if let Some(job) = job.filter(|_| patch.job.is_some()) {
+                let stored = engine.opened_job(row)?;
+                row.job = engine.sealed_job(job_text::with_stored_url(&job, &stored));
+            }
+            apply(row, patch);
+            Ok(())
         })
         .await
     }
@@ -158,6 +165,7 @@ impl Engine {
         let action = if paused { "schedule.pause" } else { "schedule.resume" };
         self.change(caller, id, action, reason, move |row| {
             row.paused = paused;
+            Ok(())
         })
         .await
     }
@@ -185,7 +193,7 @@ impl Engine {
         id: Uuid,
         action: &'static str,
         reason: Option<String>,
-        change: impl FnOnce(&mut ScheduleRow) + Send + 'static,
+        change: impl FnOnce(&mut ScheduleRow) -> Result<()> + Send + 'static,
     ) -> Result<Schedule> {
         let (engine, caller) = (self.clone(), caller.clone());
         in_task("changing a schedule", async move {
@@ -194,7 +202,7 @@ impl Engine {
             let mut row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             let before = row.clone();
-            change(&mut row);
+            change(&mut row)?;
             valid(&row)?;
             if row.owner_id == caller.owner_id {
                 (row.made_by, row.made_by_person) = (caller.credential_id, caller.role.is_some());
@@ -210,7 +218,7 @@ impl Engine {
             let row = found(&mut tx, id).await?;
             crate::store::commit(tx).await?;
             engine.0.core.live.changed(Topic::Schedules);
-            to_api(&row)
+            engine.to_api(&row)
         })
         .await
     }
@@ -251,13 +259,10 @@ fn in_the_job(problem: Problem) -> Problem {
     problem.moved(|pointer| Some(format!("/job{pointer}")))
 }
 
-fn apply(row: &mut ScheduleRow, patch: SchedulePatch, job: Option<String>) {
+fn apply(row: &mut ScheduleRow, patch: SchedulePatch) {
     row.name = patch.name.unwrap_or_else(|| row.name.clone());
     row.cron = patch.cron.unwrap_or_else(|| row.cron.clone());
     row.time_zone = patch.time_zone.unwrap_or_else(|| row.time_zone.clone());
-    if let Some(job) = job.filter(|_| patch.job.is_some()) {
-        row.job = job;
-    }
     if let Some(overlap) = patch.overlap {
         overlap.as_str().clone_into(&mut row.overlap);
     }
@@ -341,29 +346,41 @@ async fn record(
     Ok(())
 }
 
-/// A schedule as the API shows it.
-fn to_api(row: &ScheduleRow) -> Result<Schedule> {
-    let ticks = Ticks::of(&row.cron, &row.time_zone)?;
-    let first = if row.paused { tick_from_now(&ticks, row) } else { row.next_at };
-    let next = std::iter::successors(first, |tick| tick_after(&ticks, row, *tick));
-    let kind = if row.owner_kind == "user" { OwnerKind::User } else { OwnerKind::Service };
-    let unknown = || Error::Broken("a schedule has an unknown policy".to_owned());
-    Ok(Schedule {
-        id: row.id,
-        owner: Owner { kind, name: row.owner_name.clone() },
-        name: row.name.clone(),
-        cron: row.cron.clone(),
-        time_zone: row.time_zone.clone(),
-        job: Document::trusted(row.job.clone()),
-        overlap: Overlap::parse(&row.overlap).ok_or_else(unknown)?,
-        catch_up: CatchUp::parse(&row.catch_up).ok_or_else(unknown)?,
-        catch_up_window_seconds: row.catch_up_window_seconds,
-        starts_at: row.starts_at.map(Time),
-        ends_at: row.ends_at.map(Time),
-        paused: row.paused,
-        next_runs: next.take(NEXT_RUNS).map(Time).collect(),
-        last_run: row.last_run(),
-        created_at: Time(row.created_at),
-        updated_at: Time(row.updated_at),
-    })
+impl Engine {
+    /// Text of a job as it is stored: sealed if it has a webhook, whose URL may contain a secret.
+    fn sealed_job(&self, text: String) -> String {
+        if job_text::has_webhook(&text) { seal_scheduled(&self.0.core.sealer, &text) } else { text }
+    }
+
+    /// Text of a job as it was given.
+    fn opened_job(&self, row: &ScheduleRow) -> Result<String> {
+        open_scheduled(&self.0.core.sealer, &row.job).map_err(|error| Error::Broken(error.to_string()))
+    }
+
+    /// A schedule as the API shows it.
+    fn to_api(&self, row: &ScheduleRow) -> Result<Schedule> {
+        let ticks = Ticks::of(&row.cron, &row.time_zone)?;
+        let first = if row.paused { tick_from_now(&ticks, row) } else { row.next_at };
+        let next = std::iter::successors(first, |tick| tick_after(&ticks, row, *tick));
+        let kind = if row.owner_kind == "user" { OwnerKind::User } else { OwnerKind::Service };
+        let unknown = || Error::Broken("a schedule has an unknown policy".to_owned());
+        Ok(Schedule {
+            id: row.id,
+            owner: Owner { kind, name: row.owner_name.clone() },
+            name: row.name.clone(),
+            cron: row.cron.clone(),
+            time_zone: row.time_zone.clone(),
+            job: Document::trusted(job_text::shown(&self.opened_job(row)?)),
+            overlap: Overlap::parse(&row.overlap).ok_or_else(unknown)?,
+            catch_up: CatchUp::parse(&row.catch_up).ok_or_else(unknown)?,
+            catch_up_window_seconds: row.catch_up_window_seconds,
+            starts_at: row.starts_at.map(Time),
+            ends_at: row.ends_at.map(Time),
+            paused: row.paused,
+            next_runs: next.take(NEXT_RUNS).map(Time).collect(),
+            last_run: row.last_run(),
+            created_at: Time(row.created_at),
+            updated_at: Time(row.updated_at),
+        })
+    }
 }

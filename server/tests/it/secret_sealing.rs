@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     bulk::id,
     callbacks::{done, once, quick},
-    support::{Server, receiver::Receiver},
+    support::{Answer, Server, receiver::Receiver},
 };
 
 /// Key in the format of `TREELINE_SECRET_KEY`.
@@ -58,7 +58,8 @@ async fn tables(server: &Server) -> String {
                  select to_jsonb(t) as row from job_type t union all select to_jsonb(j) from job j
                  union all select to_jsonb(d) from delivery d union all select to_jsonb(s) from signing_key s
                  union all select to_jsonb(a) from audit a union all select to_jsonb(c) from alert_channel c
-                 union all select to_jsonb(n) from notice_settings n) every";
+                 union all select to_jsonb(n) from notice_settings n
+                 union all select to_jsonb(s) from schedule s union all select to_jsonb(k) from idempotency k) every";
     sqlx::query_scalar(all).fetch_one(&server.running.app.pool).await.expect("the rows as text")
 }
 
@@ -68,6 +69,12 @@ fn alert_channel(receiver: &Receiver) -> Value {
 
 fn notice_webhook(receiver: &Receiver) -> Value {
     json!({"webhook_url": receiver.url("/notices?key=h1dd3n-query"), "webhook_secret": "h1dd3n-signature"})
+}
+
+/// A yearly schedule whose trees call a webhook.
+fn schedule(receiver: &Receiver) -> Value {
+    let job = json!({"type": "a", "sealed": true, "on_completed": {"url": receiver.url("/run?key=h1dd3n-query")}});
+    json!({"name": "yearly", "cron": "0 0 1 1 *", "job": job})
 }
 
 fn pushed(receiver: &Receiver) -> Value {
@@ -98,8 +105,23 @@ async fn database_copy_and_audit_log_contain_no_secrets() {
     let log = server.get("/api/v1/audit?action=job.edit").await;
     log.expect(200);
     assert!(log.text.contains("/done?…") && !log.text.contains("h1dd3n"), "{}", log.text);
+    let request = owner.request(reqwest::Method::POST, "/api/v1/schedules").header("idempotency-key", "yearly");
+    let scheduled = Answer::of(request.json(&schedule(&receiver))).await.expect(201);
     let rows = tables(&server).await;
     assert!(rows.contains("sealed:v1:") && !rows.contains("h1dd3n"), "{rows}");
+
+    // A schedule is shown without the query, which stays if the job comes back as it was shown.
+    assert_eq!(scheduled["job"]["on_completed"]["url"], receiver.url("/run?…"));
+    let path = format!("/api/v1/schedules/{}", id(&scheduled));
+    let mut job = support.get(&path).await.expect(200)["job"].clone();
+    job["priority"] = json!(7);
+    owner.patch(&path, json!({"job": job})).await.expect(200);
+    let page = support.get(&path.replace("/api/v1", "")).await;
+    assert!(page.text.contains("/run?…") && !page.text.contains("h1dd3n"), "{}", page.text);
+    owner.post(&format!("{path}/run"), json!({})).await.expect(200);
+    let post = receiver.next().await;
+    assert_eq!(post.path, "/run?key=h1dd3n-query");
+    post.status(200);
 
     // An admin reads the whole URL back, and nobody else.
     let whole = server.get("/api/v1/job-types/mail").await.expect(200)["executor"]["url"].clone();
@@ -133,8 +155,11 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     let channel = server.post("/api/v1/alert-channels", alert_channel(&receiver)).await.expect(201);
     let sue = server.person("sue", "support").await;
     sue.patch("/api/v1/me/notice-settings", notice_webhook(&receiver)).await.expect(200);
+    let scheduled = server.post("/api/v1/schedules", schedule(&receiver)).await.expect(201);
     let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
     let pool = &server.running.app.pool;
+    let plain = schedule(&receiver)["job"].to_string();
+    sqlx::query("update schedule set job = $1").bind(plain).execute(pool).await.expect("as it was");
     let plain = json!({"url": receiver.url("/done?key=h1dd3n-query"), "secret": "h1dd3n-signature"}).to_string();
     let target = "update job set on_completed = $1 where id = $2::uuid";
     sqlx::query(target).bind(&plain).bind(id(&job)).execute(pool).await.expect("as it was");
@@ -160,6 +185,10 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     assert!(post.path == "/done?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
     post.status(200);
     once(&server, &job, "delivered").await;
+    server.post(&format!("/api/v1/schedules/{}/run", id(&scheduled)), json!({})).await.expect(200);
+    let post = receiver.next().await;
+    assert_eq!(post.path, "/run?key=h1dd3n-query");
+    post.status(200);
     server.post(&format!("/api/v1/alert-channels/{}/test", id(&channel)), json!(null)).await.expect(202);
     let post = receiver.next().await;
     assert!(post.path == "/alerts?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));

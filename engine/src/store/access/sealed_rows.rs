@@ -84,3 +84,22 @@ pub async fn replace_delivery_target(pool: &PgPool, id: Uuid, old: &str, new: &s
         .await?;
     Ok(done.rows_affected() == 1)
 }
+
+/// Jobs with a webhook of schedules after an id, in order.
+pub async fn scheduled_jobs(pool: &PgPool, after: Uuid) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        "select id, job from schedule where id > $1 and (job like 'sealed:%' or job like '%\"on_completed\"%')
+         order by id limit $2",
+        after,
+        BATCH
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.job)).collect())
+}
+
+/// Replaces the job of a schedule that is still as it was read.
+pub async fn replace_scheduled_job(pool: &PgPool, id: Uuid, old: &str, new: &str) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!("update schedule set job = $3 where id = $1 and job = $2", id, old, new).execute(pool).await?;
+    Ok(done.rows_affected() == 1)
+}

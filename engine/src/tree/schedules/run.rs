@@ -41,7 +41,7 @@ use crate::{
     task::in_task,
 };
 
-use super::{found, locked, record, tick_after, tick_from, ticks::Ticks, to_api};
+use super::{found, locked, record, tick_after, tick_from, ticks::Ticks};
 
 /// Age from which a tick counts as missed if the server was idle.
 const LATE: Duration = Duration::seconds(5);
@@ -145,7 +145,7 @@ impl Engine {
             schedules::insert_run(&mut tx, id, &run).await?;
             schedules::advance(&mut tx, id, row.next_at, seq, row.queued).await?;
             record(&mut tx, &caller, "schedule.run", &row, reason.as_deref()).await?;
-            let schedule = to_api(&found(&mut tx, id).await?)?;
+            let schedule = engine.to_api(&found(&mut tx, id).await?)?;
             response_slot.store(&mut tx, &schedule).await?;
             crate::store::commit(tx).await?;
             engine.0.core.live.changed(Topic::Schedules);
@@ -321,8 +321,9 @@ impl Engine {
     ) -> Result<Uuid> {
         let caller = self.schedule_caller(row).await?;
         let broken = |error: serde_json::Error| Problem::invalid_body([("/job".to_owned(), error.to_string())]);
-        let new: NewJob = serde_json::from_str(&row.job).map_err(broken)?;
-        let hash: [u8; 32] = Sha256::digest(&row.job).into();
+        let job = self.opened_job(row)?;
+        let new: NewJob = serde_json::from_str(&job).map_err(broken)?;
+        let hash: [u8; 32] = Sha256::digest(&job).into();
         let creation = Creation {
             new: NewJob { id: Some(tree_id(row.id, tick)), ..new },
             key: Some((tree_key(row.id, tick), hash)),
