@@ -67,6 +67,11 @@ pub fn action_form_open(form: ActionForm, refused: Option<&RefusedAction>, open:
     .into_any()
 }
 
+/// Field with the Idempotency-Key of the form: a repeated click does once what the form says.
+pub fn key_field(key: &str) -> AnyView {
+    view! { <input type="hidden" name="key" value=key.to_owned() /> }.into_any()
+}
+
 /// Field for the reason.
 pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
     let label = if required { t!("form-reason-others") } else { t!("form-reason-optional") };

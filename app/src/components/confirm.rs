@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use crate::{job_view::kind, t};
 
 use super::{
-    action_form::{RefusedAction, problem_notice},
+    action_form::{RefusedAction, key_field, problem_notice},
     state::icon,
 };
 
@@ -33,6 +33,8 @@ pub struct Confirm {
     pub back: String,
     /// Owner of the work if it is not the reader's; then a reason is required.
     pub others: Option<String>,
+    /// Idempotency-Key of an action that does something more each time.
+    pub key: Option<String>,
 }
 
 impl Confirm {
@@ -61,6 +63,7 @@ impl Confirm {
                 <summary class=summary>{icon(self.icon)} {self.verb}</summary>
                 <form class="menu-list confirm" method="post" action=self.action>
                     {refusal}
+                    {self.key.as_deref().map(key_field)}
                     <strong>{self.question}</strong>
                     <p class="small soft">{self.text}</p>
                     {reason}

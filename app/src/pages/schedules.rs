@@ -15,7 +15,7 @@ use leptos::prelude::*;
 use self::form::form;
 use crate::{
     components::{
-        action_form::{ActionForm, RefusedAction, action_form_open, flash},
+        action_form::{ActionForm, RefusedAction, action_form_open, flash, key_field},
         breadcrumbs::breadcrumbs,
         panel::{empty, next_page, note, refusal, section},
         state::icon,
@@ -96,7 +96,7 @@ fn table(page_data: &Schedules) -> AnyView {
         .map(|one| {
             let last = one.last_run.as_ref();
             view! {
-                <tr role="row">
+                <tr role="row" data-key=one.id.to_string()>
                     <th scope="row" role="rowheader" class="name">
                         <span class="two">
                             <a class="clip" href=format!("/schedules/{}", one.id)>{one.name.clone()}</a>
@@ -215,6 +215,8 @@ pub struct SchedulePageData {
     pub flash: Option<String>,
     /// Name of the form to open.
     pub open: Option<String>,
+    /// Idempotency-Key of the form that runs the schedule.
+    pub key: String,
 }
 
 /// `/schedules/{id}`.
@@ -267,7 +269,7 @@ fn runs(page_data: &SchedulePageData) -> AnyView {
         .iter()
         .map(|run| {
             view! {
-                <tr role="row">
+                <tr role="row" data-key=run.seq.to_string()>
                     <th scope="row" role="rowheader" class="name">
                         {clock(run.tick)}
                         {run.by_hand.then(|| view! { " " <span class="sub">"started by hand"</span> })}
@@ -288,8 +290,9 @@ fn actions(page_data: &SchedulePageData) -> AnyView {
         let url = format!("/schedules/{}/{name}", one.id);
         let text = text.into_any();
         let others = page_data.others;
+        let fields = (name == "run").then(|| key_field(&page_data.key));
         let action =
-            ActionForm { action: name, url, verb, text, fields: None, button: button.to_owned(), dangerous, others };
+            ActionForm { action: name, url, verb, text, fields, button: button.to_owned(), dangerous, others };
         action_form_open(action, refused, page_data.open.as_deref() == Some(name))
     };
     let run = "Creates the job at once, also while the schedule is paused or its previous run is not complete.";

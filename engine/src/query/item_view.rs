@@ -41,16 +41,17 @@ fn updated_at(view: &ItemView) -> OffsetDateTime {
     .fold(view.created_at, OffsetDateTime::max)
 }
 
-/// Version that changes with every change of the item: microseconds of the last change, times three, because some
-/// transitions record no time (released, due).
+/// Version that changes with every change of the item: microseconds of the last change, times four, because some
+/// transitions record no time (retried, released, due).
 pub(crate) fn version(view: &ItemView) -> i64 {
     let micros = (updated_at(view).unix_timestamp_nanos() / 1_000) as i64;
     let step = match state(view) {
-        ItemState::Blocked => 0,
-        ItemState::Scheduled | ItemState::Retryable | ItemState::WaitingForEvent => 1,
-        _ => 2,
+        state if state.is_final() => 0,
+        ItemState::Blocked => 1,
+        ItemState::Scheduled | ItemState::Retryable | ItemState::WaitingForEvent => 2,
+        _ => 3,
     };
-    micros.saturating_mul(3).saturating_add(step)
+    micros.saturating_mul(4).saturating_add(step)
 }
 
 pub(crate) fn error(

@@ -36,6 +36,7 @@ mod factors; // second factors of people
 mod fair_by; // groups that take turns
 mod fair_turns;
 mod file_storage;
+mod form_repeats; // forms that are sent twice, or after a change by someone else
 mod hostile_json;
 mod http_log;
 mod id_lists;
@@ -90,8 +91,8 @@ mod read_only_database;
 mod replay;
 mod resumable;
 mod retention;
-mod revocation;
 mod returned_rows; // lists of failed rows that come back
+mod revocation;
 mod roles;
 mod saved_views; // filters of lists under a name
 mod schedules; // trees created by cron expressions

@@ -20,7 +20,7 @@ fn job_id(answer: &Answer) -> String {
 }
 
 /// Idempotency-Key in a page.
-fn key_in(page: &str) -> String {
+pub(crate) fn key_in(page: &str) -> String {
     let (_, rest) = page.split_once("name=\"key\" value=\"").expect("a key");
     rest.split_once('"').expect("its end").0.to_owned()
 }

@@ -76,6 +76,8 @@ pub struct ImportForm {
     pub matched: String,
     /// Settings with which the reader has seen the first rows: a [`Seen`].
     pub checked: String,
+    /// Idempotency key: a repeated click leads to the same import.
+    pub key: String,
     /// The import whose failed rows this file corrects.
     pub corrects: Option<Corrects>,
     /// Several files that were stored at once; each is reviewed by itself.
@@ -277,6 +279,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
                 {t!("import-check-again")}
             </button>
             <input type="hidden" name="upload_id" value=upload.id.to_string() />
+            <input type="hidden" name="key" value=form.key.clone() />
             {form.corrects.as_ref().map(|first| view! { <input type="hidden" name="corrects" value=first.id.to_string() /> })}
             <section class="card file-card">
                 <span class="file-icon">{icon("file-text")}</span>

@@ -7,7 +7,7 @@ use domain::{Document, Item, ItemState, api::LogTail};
 use leptos::prelude::*;
 
 use crate::components::{
-    action_form::{RefusedAction, field_fault, problem_notice, reason},
+    action_form::{RefusedAction, field_fault, key_field, problem_notice, reason},
     json,
     state::icon,
     text_area::text_area,
@@ -35,6 +35,8 @@ pub struct Actions {
     pub attempt: Option<i32>,
     /// Last lines of a log; `None` if the item has no log.
     pub log: Option<LogTail>,
+    /// Idempotency-Key of the form that runs the item again.
+    pub key: String,
 }
 
 /// Input in the fields of a retry or a replay.
@@ -61,10 +63,15 @@ fn available_actions(state: ItemState) -> (Option<&'static str>, bool, bool) {
 pub(super) fn buttons(item: &Item, actions: &Actions) -> AnyView {
     let (retry, cancel, replay) = available_actions(item.state);
     let at = |open: &str| format!("/items/{}?open={open}", item.id);
+    // What was never handed out could not be used: it needs another payload.
+    let unusable = item.state == ItemState::Dead && item.attempts == 0;
     let retry = retry.map(|word| {
-        let at_once = if actions.own {
+        let at_once = if unusable {
+            ().into_any()
+        } else if actions.own {
             view! {
                 <form method="post" action=format!("/items/{}/retry", item.id)>
+                    {version(item)}
                     <button class="btn btn-primary" type="submit">
                         {icon("rotate-cw")}
                         {word}
@@ -175,6 +182,8 @@ fn edited(item: &Item, actions: &Actions, words: &FormWords) -> AnyView {
         <form class="grid" method="post" action=format!("/items/{}/{}", item.id, words.action) id=words.action>
             <div class="c8 stack gap-4">
                 {here.map(|refused| problem_notice(&refused.problem))}
+                {version(item)}
+                {key_field(&actions.key)}
                 <section class="card" aria-labelledby="payload-heading">
                     <div class="card-head">
                         <h2 id="payload-heading">"Payload"</h2>
@@ -208,6 +217,11 @@ fn edited(item: &Item, actions: &Actions, words: &FormWords) -> AnyView {
         </form>
     }
     .into_any()
+}
+
+/// Field with the version that the form shows, so that nobody's change is overwritten unseen.
+fn version(item: &Item) -> AnyView {
+    view! { <input type="hidden" name="version" value=item.version.to_string() /> }.into_any()
 }
 
 fn cancelled(item: &Item, actions: &Actions) -> AnyView {

@@ -27,6 +27,8 @@ pub struct Actions {
     pub watching: Option<bool>,
     /// Last action.
     pub flash: Option<String>,
+    /// Idempotency-Key of the form that runs the job again.
+    pub key: String,
 }
 
 /// Items that a retry of the job includes: those of its tree; below the root, only its own.
@@ -104,6 +106,7 @@ fn form(job: &Job, actions: &Actions, id: &'static str) -> Confirm {
         way_out: "Cancel",
         back: format!("/jobs/{}", job.id),
         others: (!actions.own).then(|| job.owner.name.clone()),
+        key: None,
     }
 }
 
@@ -130,6 +133,7 @@ fn replay(job: &Job, actions: &Actions) -> Confirm {
             items(job.tree.item_count)
         ),
         button: "Run again".to_owned(),
+        key: Some(actions.key.clone()),
         ..form(job, actions, "replay")
     }
 }

@@ -7,7 +7,7 @@ use domain::{
 use leptos::prelude::*;
 
 use crate::components::{
-    action_form::{field_fault, problem_notice, reason},
+    action_form::{field_fault, key_field, problem_notice, reason},
     form::{Field, choice},
     text_area::text_area,
 };
@@ -25,6 +25,10 @@ pub struct Typed {
     pub catch_up_window_seconds: String,
     pub reason: String,
     pub problem: Option<Problem>,
+    /// Idempotency-Key of the form of a new schedule.
+    pub key: String,
+    /// Last change of the schedule that the form shows.
+    pub seen: String,
 }
 
 impl Typed {
@@ -43,6 +47,8 @@ impl Typed {
             catch_up_window_seconds: domain::api::CATCH_UP_SECONDS.to_string(),
             reason: String::new(),
             problem: None,
+            key: String::new(),
+            seen: String::new(),
         }
     }
 }
@@ -107,6 +113,8 @@ pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: 
     view! {
         <form class="form" method="post" action=action id="schedule-form">
             {problem.map(problem_notice)}
+            {is_new.then(|| key_field(&typed.key))}
+            {(!is_new).then(|| view! { <input type="hidden" name="seen" value=typed.seen.clone() /> })}
             {is_new.then(patterns)}
             <div class="fields">{name.view()}</div>
             <div class="fields">{cron.view()} {zone(typed, problem)}</div>

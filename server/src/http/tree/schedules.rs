@@ -4,6 +4,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode, response::Response}
 use domain::{
     Document, Problem,
     api::{NewSchedule, Page, Schedule, SchedulePatch, ScheduleRun},
+    dispatch::traceparent::Traceparent,
     identity::audit::ReasonBody,
 };
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use crate::http::{
     trace::Trace,
 };
 use crate::{App, http::error::Result};
+use engine::access::caller::Caller;
 
 plain_list!(Schedules, PlainList, "schedules");
 plain_list!(Runs, PlainList, "runs of a schedule");
@@ -53,11 +55,37 @@ pub async fn create_schedule(
     Text { value: new, text }: Text<NewSchedule>,
 ) -> Result<Response> {
     let job = JobText::of(&text)?.unwrap_or_default();
-    let (name, inner) = (key.name(&caller), app.clone());
-    let make = move |response_slot| async move { inner.engine.create_schedule(&caller, new, job, response_slot).await };
-    let fingerprint = idempotency::fingerprint(&text);
+    create_once(&app, caller, key, new, job, idempotency::fingerprint(&text)).await.map(idempotency::answer)
+}
+
+/// Creates a schedule once for a key. `job` is the text of the job's body.
+pub(crate) async fn create_once(
+    app: &App,
+    caller: Caller,
+    key: Key,
+    new: NewSchedule,
+    job: String,
+    fingerprint: [u8; 32],
+) -> Result<(StatusCode, String)> {
+    let (name, engine) = (key.name(&caller), app.engine.clone());
+    let make = move |response_slot| async move { engine.create_schedule(&caller, new, job, response_slot).await };
     // The URL of `on_completed` may contain a secret.
-    once(&app, name, ResponseStorage::Sealed, "POST /schedules", fingerprint, make).await.map(idempotency::answer)
+    once(app, name, ResponseStorage::Sealed, "POST /schedules", fingerprint, make).await
+}
+
+/// Runs a schedule once for a key; returns the schedule as JSON.
+pub(crate) async fn run_once(
+    app: &App,
+    caller: Caller,
+    key: Key,
+    id: Uuid,
+    reason: Option<String>,
+    traceparent: Option<Traceparent>,
+) -> Result<String> {
+    let (engine, name) = (app.engine.clone(), key.name(&caller));
+    let fingerprint = idempotency::fingerprint(Document::of(&(id, &reason)).text());
+    let run = move |slot| async move { engine.run_schedule(&caller, id, reason, traceparent, &slot).await };
+    Ok(once(app, name, ResponseStorage::Sealed, "POST /schedules/{id}/run", fingerprint, run).await?.1)
 }
 
 /// List schedules
@@ -153,11 +181,7 @@ pub async fn run_schedule(
     key: Key,
     Reason(reason): Reason,
 ) -> Result<Response> {
-    let (engine, name) = (app.engine.clone(), key.name(&caller));
-    let (call, fingerprint) =
-        (format!("POST /schedules/{id}/run"), idempotency::fingerprint(Document::of(&reason).text()));
-    let run = move |slot| async move { engine.run_schedule(&caller, id, reason, traceparent, &slot).await };
-    let (_, text) = once(&app, name, ResponseStorage::Sealed, &call, fingerprint, run).await?;
+    let text = run_once(&app, caller, key, id, reason, traceparent).await?;
     Ok(idempotency::answer((StatusCode::OK, text)))
 }
 

@@ -5,12 +5,16 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     response::Response,
 };
-use domain::{Document, Problem, Time};
+use domain::{Code, Document, Problem, Time, id::is_key};
+use uuid::Uuid;
 
 use super::Visit;
 use crate::{
     App,
-    http::extract::{body, media_type, wrong_media_type},
+    http::{
+        enqueue::idempotency::Key,
+        extract::{body, media_type, wrong_media_type},
+    },
 };
 use engine::error::{Error, Result};
 
@@ -108,6 +112,11 @@ impl Fields {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 
+    /// Idempotency-Key of the form, if it has one.
+    pub(super) fn key(&self) -> Key {
+        Key(self.given("key").filter(|key| is_key(key)).map(str::to_owned))
+    }
+
     /// Returns true if a checkbox is checked.
     pub(super) fn ticked(&self, name: &str) -> bool {
         self.text(name) == "yes"
@@ -146,10 +155,24 @@ impl Fields {
     }
 }
 
+/// New Idempotency-Key of a form, so that a repeated click does what it says once.
+pub(super) fn new_key() -> String {
+    Uuid::new_v4().to_string()
+}
+
+/// Problem as a form shows it that was sent before with other values; the form has a new key then.
+pub(super) fn sent_before(problem: Problem) -> Problem {
+    if problem.code != Code::IdempotencyKeyReused {
+        return problem;
+    }
+    let detail = "This form was sent before, with other values, and has been carried out. Send it again to repeat it.";
+    Problem { detail: detail.to_owned(), ..problem }
+}
+
 /// Returns the problem if it is shown in the form: the cause is the input, or the object's state.
 pub(super) fn in_the_form(error: Error) -> Result<Problem> {
     match error {
-        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 412 | 422 | 429) => Ok(*problem),
+        Error::Problem(problem) if matches!(problem.status, 400 | 409 | 412 | 422 | 429) => Ok(sent_before(*problem)),
         error => Err(error),
     }
 }

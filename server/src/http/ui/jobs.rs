@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{
     Signed,
-    form::{Fields, in_the_form},
+    form::{Fields, in_the_form, new_key},
     job_views,
     list_request::{ListRequest, now},
     pairs, see_other, views,
@@ -27,6 +27,7 @@ use crate::{
     App,
     http::{
         extract::{Path, TriedPath},
+        operator::replay::keyed,
         query::cursor::Paged as _,
         tree::jobs::JobList,
     },
@@ -156,7 +157,8 @@ async fn draw(
     } else {
         None
     };
-    let actions = Actions { own: is_own_job(caller, &job), admin: caller.is_admin(), watching, ..actions };
+    let own = is_own_job(caller, &job);
+    let actions = Actions { own, admin: caller.is_admin(), watching, key: new_key(), ..actions };
     Ok(move || pages::job::page(&job, &content, &actions))
 }
 
@@ -237,7 +239,7 @@ async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, 
         Ok(Path(id)) => id,
         Err(error) => return signed.visit.error_page(error),
     };
-    let refused = match perform(app, &signed.caller, id, fields.given("reason"), action).await {
+    let refused = match perform(app, &signed.caller, id, &fields, action).await {
         Ok(to) => return see_other(&to),
         Err(error) => in_the_form(error),
     };
@@ -253,15 +255,17 @@ async fn submit(app: &App, signed: Signed, id: TriedPath<Uuid>, fields: Fields, 
     }
 }
 
-async fn perform(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>, action: JobAction) -> Result<String> {
-    let engine = &app.engine;
+async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: JobAction) -> Result<String> {
+    let (engine, reason) = (&app.engine, fields.given("reason"));
     Ok(match action {
         JobAction::Cancel => {
             engine.cancel_job(caller, id, reason).await?;
             format!("/jobs/{id}?did=cancelled")
         }
         JobAction::Replay => {
-            let made = engine.replay_tree(caller, id, reason, None).await?;
+            let key = keyed(fields.key(), caller, "POST /jobs/{id}/replay", id, &reason);
+            let key = key.map_err(|error| error.0)?;
+            let made = engine.replay_tree(caller, id, reason, key).await?;
             format!("/jobs/{made}?did=replayed")
         }
         JobAction::Pin => {

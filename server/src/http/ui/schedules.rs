@@ -13,7 +13,7 @@ use axum::{
     response::Response,
 };
 use domain::{
-    Document, Job, Problem,
+    Code, Document, Job, Problem,
     api::{CatchUp, NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun},
     dispatch::traceparent::Traceparent,
 };
@@ -22,16 +22,18 @@ use uuid::Uuid;
 
 use super::{
     Signed, address,
-    form::{Fields, in_the_form},
+    form::{Fields, in_the_form, new_key},
     jobs::type_names,
     pairs, see_other,
 };
 use crate::{
     App,
     http::{
+        enqueue::idempotency::fingerprint,
         extract::{Path, TriedPath},
         query::cursor::{Paged as _, cut, paged},
         trace::Trace,
+        tree::schedules::{create_once, run_once},
     },
 };
 use engine::{
@@ -39,7 +41,6 @@ use engine::{
     access::caller::Caller,
     error::{Error, Result},
     store::page_range::PageRange,
-    stored_response::ResponseSlot,
 };
 
 /// Number of rows on a page of schedules, and of runs.
@@ -99,7 +100,7 @@ async fn jobs_of(app: &App, caller: &Caller, runs: impl Iterator<Item = &Schedul
 pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let cron = word(query.as_deref(), "cron").unwrap_or_else(|| NIGHTLY.to_owned());
     let types = type_names(&app);
-    let typed = Typed::new(types.first().map_or("", String::as_str), &cron);
+    let typed = Typed { key: new_key(), ..Typed::new(types.first().map_or("", String::as_str), &cron) };
     signed.visit.page(StatusCode::OK, move || page::new_page(&typed))
 }
 
@@ -120,16 +121,19 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
             ends_at: None,
             paused: false,
         };
-        app.engine.create_schedule(&signed.caller, new, text, ResponseSlot::none()).await
+        let fingerprint = fingerprint(Document::of(&new).text());
+        let created = create_once(&app, signed.caller.clone(), fields.key(), new, text, fingerprint).await;
+        let (_, made) = created.map_err(|refused| refused.0)?;
+        Ok(serde_json::from_str::<Schedule>(&made).map_err(|error| Error::Broken(error.to_string()))?.id)
     };
     let problem = match created.await {
-        Ok(made) => return see_other(&address(&format!("/schedules/{}", made.id), &[("did", "created")])),
+        Ok(id) => return see_other(&address(&format!("/schedules/{id}"), &[("did", "created")])),
         Err(error) => match in_the_form(error) {
             Ok(problem) => problem,
             Err(error) => return signed.visit.error_page(error),
         },
     };
-    let typed = Typed { problem: Some(problem), ..typed };
+    let typed = Typed { problem: Some(problem), key: new_key(), ..typed };
     signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::new_page(&typed))
 }
 
@@ -145,6 +149,8 @@ fn typed(fields: &Fields) -> Typed {
         catch_up_window_seconds: fields.trimmed("catch_up_window_seconds"),
         reason: fields.text("reason").to_owned(),
         problem: None,
+        key: String::new(),
+        seen: String::new(),
     }
 }
 
@@ -196,7 +202,18 @@ async fn read(app: &App, caller: &Caller, pages: &Pages) -> Result<SchedulePageD
     let older = found.next_cursor.map(|cursor| address(&format!("/schedules/{id}"), &[("cursor", &cursor)]));
     let others = one.owner.kind != caller.kind || one.owner.name != caller.name;
     let typed = stored(&one);
-    Ok(SchedulePageData { one, runs: found.data, jobs, older, others, typed, refused: None, flash: None, open: None })
+    Ok(SchedulePageData {
+        one,
+        runs: found.data,
+        jobs,
+        older,
+        others,
+        typed,
+        refused: None,
+        flash: None,
+        open: None,
+        key: new_key(),
+    })
 }
 
 /// Fields of a stored schedule.
@@ -211,6 +228,8 @@ fn stored(one: &Schedule) -> Typed {
         catch_up_window_seconds: one.catch_up_window_seconds.to_string(),
         reason: String::new(),
         problem: None,
+        key: String::new(),
+        seen: one.updated_at.to_string(),
     }
 }
 
@@ -223,6 +242,10 @@ pub(super) async fn change(State(app): State<App>, signed: Signed, id: TriedPath
     let typed = typed(&fields);
     let changed = async {
         let stored = app.engine.schedule(&signed.caller, id).await?;
+        if fields.given("seen").is_some_and(|seen| seen != stored.updated_at.to_string()) {
+            let detail = "It has changed since this page was opened. Compare your entries with it, then save again.";
+            return Err(Error::refuse(Code::PreconditionFailed, detail));
+        }
         let job = fields.edited("job", Some(&stored.job))?.map(|job: Document| job_of(job.text())).transpose()?;
         let (job, text) = job.unzip();
         let patch = SchedulePatch {
@@ -242,7 +265,7 @@ pub(super) async fn change(State(app): State<App>, signed: Signed, id: TriedPath
         Ok(_) => see_other(&address(&format!("/schedules/{id}"), &[("did", "changed")])),
         Err(error) => {
             refused(&app, &signed, id, error, |page_data, problem| SchedulePageData {
-                typed: Typed { problem: Some(problem), ..typed },
+                typed: Typed { problem: Some(problem), seen: page_data.typed.seen, ..typed },
                 ..page_data
             })
             .await
@@ -324,7 +347,8 @@ async fn submit(app: &App, signed: &Signed, id: TriedPath<Uuid>, fields: &Fields
     let (caller, reason) = (&signed.caller, fields.given("reason").map(str::to_owned));
     let done = match action {
         ScheduleAction::Run(trace) => {
-            app.engine.run_schedule(caller, id, reason, trace, &ResponseSlot::none()).await.map(drop)
+            let run = run_once(app, caller.clone(), fields.key(), id, reason, trace).await;
+            run.map(drop).map_err(|refused| refused.0)
         }
         ScheduleAction::Pause => app.engine.pause_schedule(caller, id, true, reason).await.map(drop),
         ScheduleAction::Resume => app.engine.pause_schedule(caller, id, false, reason).await.map(drop),

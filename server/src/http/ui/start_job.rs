@@ -13,14 +13,13 @@ use domain::{
     Code, Document, JobType, Problem,
     api::{NewItem, NewJob},
     dispatch::traceparent::Traceparent,
-    id::is_key,
     job_type::{Builtin, ExecutorKind},
 };
 use uuid::Uuid;
 
 use super::{
     Signed,
-    form::{Cells, Fields, in_the_form},
+    form::{Cells, Fields, in_the_form, new_key},
     pairs, see_other,
 };
 use crate::{
@@ -47,10 +46,6 @@ pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query):
         Ok(move || page::page(&form))
     };
     signed.answer(form.await)
-}
-
-fn new_key() -> String {
-    Uuid::new_v4().to_string()
 }
 
 /// Form of a type, without items.
@@ -129,7 +124,7 @@ async fn typed_form(app: &App, caller: &Caller, fields: &Fields) -> Result<(Star
             None => item.json = value,
         }
     }
-    let key = Some(fields.trimmed("key")).filter(|key| is_key(key)).unwrap_or_else(new_key);
+    let key = fields.key().0.unwrap_or_else(new_key);
     let form = StartForm {
         as_json: form.as_json || fields.ticked("json"),
         items,

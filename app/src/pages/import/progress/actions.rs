@@ -77,6 +77,7 @@ pub(crate) fn header(job: &Job, actions: &Actions, may_change: bool, shared: boo
         way_out,
         back: format!("/imports/{}", job.id),
         others: actions.needs_reason.then(|| job.owner.name.clone()),
+        key: None,
     };
     let form = match job.tree.status {
         JobStatus::Completed => (root && actions.may_delete).then(|| Confirm {

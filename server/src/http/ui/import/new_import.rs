@@ -32,15 +32,20 @@ use self::{
     receive::{Wish, choose, receive},
 };
 use super::imports::named;
-use crate::http::ui::{Signed, address, pairs, see_other, status};
+use crate::http::ui::{
+    Signed, address,
+    form::{new_key, sent_before},
+    pairs, see_other, status,
+};
 use crate::{
     App,
     audit::{self, AuditedRead, Object},
-    http::{import::file_check::problem_file, trace::Trace},
+    http::{enqueue::idempotency::fingerprint, import::file_check::problem_file, trace::Trace},
     import_template::ImportTemplate,
     job_types, uploads,
 };
 use engine::{
+    Creation,
     access::caller::{Caller, Role},
     error::{Error, Result},
     store::page_range::NamedPageRange,
@@ -165,7 +170,11 @@ fn second_step(upload: Uuid, corrects: Option<&Corrects>) -> String {
 fn refused(signed: &Signed, form: ImportForm, error: Error) -> Response {
     match error {
         Error::Problem(problem) if problem.status < 500 => {
-            let problem = refusal(&problem);
+            let mut form = form;
+            if problem.code == Code::IdempotencyKeyReused {
+                form.key = new_key();
+            }
+            let problem = refusal(&sent_before(*problem));
             signed.visit.page(status(&problem), move || pages::import::new_import::page(&form, Some(&problem)))
         }
         error => signed.visit.error_page(error),
@@ -184,6 +193,7 @@ async fn empty_form(app: &App, caller: &Caller) -> Result<ImportForm> {
         job_types: started_with_files(app, caller).await?.into_iter().map(|it| it.name).collect(),
         job_type: USUAL_TYPE.to_owned(),
         header: true,
+        key: new_key(),
         limit_bytes: app.config.upload_limit.bytes() as i64,
         xlsx_limit_bytes: app.files.workbook_limit() as i64,
         ..ImportForm::default()
@@ -344,7 +354,9 @@ async fn make_job(app: &App, caller: &Caller, form: &mut ImportForm, traceparent
         metadata: form.corrects.as_ref().map(|first| Document::of(&serde_json::json!({"corrects": first.id}))),
         ..NewJob::of(&form.job_type)
     };
-    app.engine.create_job(caller, new, traceparent).await
+    let key = Some((form.key.clone(), fingerprint(Document::of(&new).text())));
+    let creation = Creation { new, key, body_hash: None, may_need_key: true, traceparent };
+    Ok(app.engine.create_tree(caller, creation).await?.0.root_id())
 }
 
 /// `GET /sample.csv`

@@ -15,7 +15,7 @@ use axum::{
     response::Response,
 };
 use domain::{
-    Item, ItemState, Job,
+    Code, Item, ItemState, Job,
     api::{ErrorGroup, GroupState, ReplayBody, RetryBody},
     event_wait::EventBody,
     query::filter::lists::List,
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use crate::http::ui::{
     Signed,
-    form::{Fields, in_the_form},
+    form::{Fields, in_the_form, new_key},
     jobs::{is_own_job, type_names},
     list_request::ListRequest,
     pairs, see_other, views,
@@ -34,6 +34,7 @@ use crate::{
     App,
     http::{
         extract::{Path, TriedPath},
+        operator::replay::keyed,
         query::{cursor::Paged as _, items::ItemList},
     },
 };
@@ -178,6 +179,8 @@ async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Opt
     let id = |name: &str| request.value(name).and_then(|id| Uuid::parse_str(id).ok());
     let filter = GroupFilter {
         job: id("job"),
+        // The list has the items of the job alone.
+        alone: true,
         root: id("root"),
         job_type: request.value("type").map(str::to_owned),
         owner: None,
@@ -225,6 +228,7 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, actions: Actions) -> Result<
     let actions = Actions {
         own: is_own_job(caller, &job),
         staff: caller.sees_all(),
+        key: new_key(),
         root: root.map(|root| name_of(&root)),
         owner: Some(job.owner.name.clone()),
         job: Some(name_of(&job)),
@@ -338,13 +342,24 @@ async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: 
         send_answer(app, caller, &item, fields).await?;
         return Ok(format!("/items/{id}?did=answered"));
     }
+    let has_changed = fields.given("version").is_some_and(|shown| shown != item.version.to_string());
     let payload = fields.edited("payload", item.payload.as_ref())?;
+    if has_changed && payload.is_some() {
+        let detail = "It has changed since this form was opened. Compare your text with its payload, then send it again.";
+        return Err(Error::refuse(Code::PreconditionFailed, detail));
+    }
     let expires_at = fields.time("expires_at")?;
     if action == ItemAction::Retry {
+        // A repeated click finds the item that the first one has retried.
+        if has_changed && !item.state.is_final() && !fields.has("payload") {
+            return Ok(format!("/items/{id}?did=retried"));
+        }
         let body = RetryBody { payload, expires_at, restart: fields.ticked("restart"), reason };
         engine.retry_item(caller, id, body).await?;
         return Ok(format!("/items/{id}?did=retried"));
     }
-    let made = engine.replay_item(caller, id, ReplayBody { payload, expires_at, reason }, None).await?;
+    let body = ReplayBody { payload, expires_at, reason };
+    let key = keyed(fields.key(), caller, "POST /items/{id}/replay", id, &body).map_err(|error| error.0)?;
+    let made = engine.replay_item(caller, id, body, key).await?;
     Ok(format!("/jobs/{made}?did=replayed"))
 }

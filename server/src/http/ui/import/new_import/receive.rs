@@ -4,6 +4,7 @@ use app::pages::import::new_import::{Choice, ImportForm, MOST_COLUMNS, RowFilter
 use axum::extract::Request;
 use domain::{
     Problem,
+    id::is_key,
     import::{row_edit::MOST_ROW_EDITS, upload::Upload},
 };
 
@@ -175,6 +176,7 @@ impl Received {
             "encoding" => form.encoding = value,
             "header" => form.header = value == "yes",
             "checked" => form.checked = value,
+            "key" if is_key(&value) => form.key = value,
             "matched" => form.matched = value,
             "name" => form.name = value,
             "corrects" => form.corrects = Some(first_import(app, caller, &value).await?.0),
