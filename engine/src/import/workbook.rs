@@ -54,6 +54,8 @@ pub enum WorkbookError {
     UnreadableSheet(String, Vec<String>),
     /// There is no sheet of the requested name; the existing names.
     NoSheet(Vec<String>),
+    /// The rows of the sheet are more than may still be stored.
+    OverQuota,
     Files(object_store::Error),
     Disk(io::Error),
 }
@@ -81,12 +83,13 @@ pub async fn lock_owner(owner_id: Uuid) -> OwnedMutexGuard<()> {
 }
 
 /// Converts one sheet, by default the first that is not hidden; the lines arrive in the store and the caller must keep
-/// them. Also returns the names of all sheets, hidden ones last.
+/// them. Also returns the names of all sheets, hidden ones last. `left`: bytes that may still be stored.
 pub async fn convert(
     files: &Files,
     id: Uuid,
     bytes: u64,
     sheet: Option<String>,
+    left: u64,
 ) -> Result<(Arrived, Vec<String>), WorkbookError> {
     let mut file = None;
     if bytes <= SMALL_FILE {
@@ -100,7 +103,7 @@ pub async fn convert(
         });
         let (fetched, is_small) = looked.await.map_err(|_| WorkbookError::Unreadable("is damaged".to_owned()))?;
         if is_small {
-            return convert_file(files, fetched, small, sheet).await;
+            return convert_file(files, fetched, small, sheet, left).await;
         }
         file = Some(fetched);
     }
@@ -109,7 +112,7 @@ pub async fn convert(
         Some(file) => file,
         None => fetch(files, id, bytes).await?,
     };
-    convert_file(files, file, Limits::of(files.workbook_limit()), sheet).await
+    convert_file(files, file, Limits::of(files.workbook_limit()), sheet, left).await
 }
 
 async fn convert_file(
@@ -117,6 +120,7 @@ async fn convert_file(
     file: File,
     limits: Limits,
     sheet: Option<String>,
+    left: u64,
 ) -> Result<(Arrived, Vec<String>), WorkbookError> {
     let most = limits.rows;
     let (pieces, received) = mpsc::channel::<Result<Bytes, WorkbookError>>(4);
@@ -128,7 +132,7 @@ async fn convert_file(
             let _ = pieces.blocking_send(Err(error));
         }
     });
-    let arrived = files.receive(ReceiverStream::new(received), most).await;
+    let arrived = files.receive(ReceiverStream::new(received), most.min(left)).await;
     // The library reads untrusted input: if it panics, the workbook is unreadable.
     let is_done = reading.await.is_ok();
     // Once the sheet names are known, the failure concerns the current sheet.
@@ -142,6 +146,7 @@ async fn convert_file(
             files.forget(&arrived).await?;
             Err(unreadable("is damaged".to_owned()))
         }
+        Err(ReceiveError::TooLarge) if left < most => Err(WorkbookError::OverQuota),
         Err(ReceiveError::TooLarge) => Err(unreadable(format!("has rows of more than {most} bytes altogether"))),
         Err(ReceiveError::NoRoom) => Err(WorkbookError::Disk(io::ErrorKind::StorageFull.into())),
         Err(ReceiveError::Sender(WorkbookError::Unreadable(what))) => Err(unreadable(what)),

@@ -74,6 +74,8 @@ impl Workbook {
         }
         let written = |error: std::io::Error| Error::Broken(format!("a workbook cannot be written: {error}"));
         let mut file = tempfile::tempfile().map_err(written)?;
+        // A sheet of many columns may have more than 4 GiB before it is compressed.
+        self.inner.use_zip_large_file(true);
         self.inner.save_to_writer(&mut file).map_err(broken)?;
         file.seek(SeekFrom::Start(0)).map_err(written)?;
         Ok(file)

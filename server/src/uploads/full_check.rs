@@ -17,7 +17,7 @@ use domain::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
-use super::{cell_fixes::Fixes, find, preview::known_type, row_problems::misfit};
+use super::{cell_fixes::Fixes, find, preview::known_type, reading, row_problems::misfit};
 use crate::App;
 use engine::{
     access::caller::Caller,
@@ -26,7 +26,7 @@ use engine::{
     import::{
         files::ByteStream,
         split::{CellKind, Fault, FaultKind, Head, Reader, Row, Rules},
-        upload_head::{Reading, inspect, want},
+        upload_head::{inspect, want},
     },
     schema::{Schema, compiled},
 };
@@ -121,7 +121,7 @@ impl Scan {
         let FileCheckBody { format, header, header_row, delimiter, encoding, sheet, mapping, edits, .. } = body;
         let wanted = JobUpload { id, format, header, header_row, delimiter, encoding, sheet };
         let want = want(&upload, &wanted)?;
-        let reading = Reading { upload: &upload, sheet: wanted.sheet.as_deref(), for_owner: caller.owner_id };
+        let reading = reading(app, caller, &upload, &wanted);
         let head = inspect(&app.pool, &app.files, reading, want).await?.map_err(Error::Problem)?;
         let schema = found.payload_schema.as_ref().map(Document::text);
         let head = fit_head(head, mapping, &edits, schema, "")?;
