@@ -106,7 +106,8 @@ pub(super) struct Scan {
     /// Names of the properties of a payload.
     names: Vec<String>,
     rows: i64,
-    _turn: SemaphorePermit<'static>,
+    /// `None` while a client takes what was read.
+    turn: Option<SemaphorePermit<'static>>,
 }
 
 impl Scan {
@@ -126,7 +127,7 @@ impl Scan {
         let schema = found.payload_schema.as_ref().map(Document::text);
         let head = fit_head(head, mapping, &edits, schema, "")?;
 
-        let turn = TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))?;
+        let turn = Some(take_turn().await?);
         let schema = schema.and_then(|text| compiled(text).ok());
         let names = head.payload_columns().map(Cow::into_owned);
         let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(names.as_deref(), head.payload_width()));
@@ -134,7 +135,7 @@ impl Scan {
         let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
         let source = app.files.read(object_id, head.first.offset, bytes).await?;
         let reader = Reader::new(source, head.clone(), head.first, rules).with_cells();
-        Ok(Self { head, reader, schema, kinds, names: names.unwrap_or_default(), rows: 0, _turn: turn })
+        Ok(Self { head, reader, schema, kinds, names: names.unwrap_or_default(), rows: 0, turn })
     }
 
     /// Keeps the cells of rows for a file.
@@ -142,8 +143,16 @@ impl Scan {
         Self { reader: self.reader.with_whole_cells(), ..self }
     }
 
+    /// Lets another check read until the next row is asked for.
+    pub(super) fn pause(&mut self) {
+        self.turn = None;
+    }
+
     /// Reads the next row; other requests continue now and then.
     pub(super) async fn next(&mut self) -> Result<Option<Row>> {
+        if self.turn.is_none() {
+            self.turn = Some(take_turn().await?);
+        }
         let Some(mut row) = self.reader.next().await? else { return Ok(None) };
         if row.is_left_out {
             row.fault = None;
@@ -161,6 +170,10 @@ impl Scan {
     fn suggestion(&self, row: &Row) -> Option<String> {
         Fixes::new(&self.head, self.schema.as_deref(), &self.kinds, &self.names).of(row)
     }
+}
+
+async fn take_turn() -> Result<SemaphorePermit<'static>> {
+    TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))
 }
 
 fn problems(body: &FileCheckBody) -> Vec<(String, String)> {

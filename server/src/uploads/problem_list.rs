@@ -52,6 +52,7 @@ pub async fn problem_list(
                 None => is_over = true,
             }
         }
+        scan.pause();
         let rest = if is_over { None } else { Some(scan) };
         Ok(Some((Bytes::from(text), (rest, list, Vec::new()))))
     }))
