@@ -27,13 +27,13 @@ pub struct InitialState {
     pub active_items: Vec<ActiveItem>,
 }
 
-/// Live part of `/jobs/{id}`. `label` names the bar, `list` is the URL of the job's items; `children` is rendered by
+/// Live part of `/jobs/{id}`. `label` names the bar, `list` is the URL of the items that its head counts; `children` is rendered by
 /// the server between the head and the tree. A view of the job other than its summary has `children` only.
 #[island]
 pub fn LiveJob(
     id: Uuid,
     label: String,
-    list: String,
+    list: Option<String>,
     initial: InitialState,
     summary: bool,
     children: Children,
@@ -55,7 +55,7 @@ pub fn LiveJob(
                     {bar(meter, Size::Tall, label)}
                     <span class="num meter-number">{move || meter.with(crate::meter::Meter::number)}</span>
                 </div>
-                {legend(Signal::derive(move || meter.with(|meter| meter.counts)), false, Some(&list))}
+                {legend(Signal::derive(move || meter.with(|meter| meter.counts)), false, list.as_deref())}
                 {warning(signals.liveness)}
                 <p class="small soft" hidden=move || head.with(|head| head.waits.is_none())>
                     {move || head.with(|head| head.waits.clone())}
@@ -84,9 +84,7 @@ pub fn LiveJob(
                             <section class="card" id="active-items" aria-labelledby="active-items-heading">
                                 <div class="card-head">
                                     <h2 id="active-items-heading">"Items in progress"</h2>
-                                    <div class="end">
-                                        <a href=list>"All items"</a>
-                                    </div>
+                                    {list.map(|list| view! { <div class="end"><a href=list>"All items"</a></div> })}
                                 </div>
                                 {active_items(signals)}
                             </section>

@@ -105,9 +105,10 @@ pub fn page(job: &Job, content: &Content, actions: &Actions) -> Page {
     Page { title: name, nav_section: NavSection::Jobs, content, is_live: true }
 }
 
-/// URL of the job's items.
-fn list(job: &Job) -> String {
-    dead_letters::rows_of("/items", List::Items, vec![actions::reach(job).0])
+/// URL of the job's items; `None` if the head counts more than these.
+fn list(job: &Job) -> Option<String> {
+    let is_counted = job.parent_id.is_none() || job.subtree().len() == 1;
+    is_counted.then(|| dead_letters::rows_of("/items", List::Items, vec![actions::reach(job).0]))
 }
 
 /// The live head above one view.
@@ -159,8 +160,7 @@ fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
 
 /// Error groups, each with a link to its items and a button that retries all of them.
 fn errors(job: &Job, groups: &[ErrorGroup], running: bool) -> Option<AnyView> {
-    let dead = job.tree.counts.dead;
-    let (term, _) = actions::reach(job);
+    let (term, dead) = actions::reach(job);
     let all = dead_letters::rows_of("/dead", List::Dead, vec![term.clone()]);
     let first = groups.iter().min_by_key(|group| group.first_seen_at).filter(|_| dead > 1);
     let first = first.map(|group| {
@@ -172,6 +172,8 @@ fn errors(job: &Job, groups: &[ErrorGroup], running: bool) -> Option<AnyView> {
         1 => format!("{items} in 1 group"),
         n => format!("{items} in {} groups", grouped(n as i64)),
     };
+    let below = job.tree.counts.dead - dead;
+    let note = if below > 0 { format!("{note}, {} in the jobs below", grouped(below)) } else { note };
     (dead > 0).then(|| {
         view! {
             <section class="card" id="problems" aria-labelledby="problems-heading">

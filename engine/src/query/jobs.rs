@@ -1,6 +1,6 @@
 //! Jobs and trees: single views, long polls, lists, and error groups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use domain::{Code, Job, JobStatus, Outcome, Problem, Time, api::ErrorGroup, api::GroupState};
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,8 @@ pub struct JobFilter {
 pub struct GroupFilter {
     /// Job with its descendants.
     pub job: Option<Uuid>,
+    /// Without its descendants, as a list of the job's items.
+    pub alone: bool,
     pub root: Option<Uuid>,
     pub job_type: Option<String>,
     /// Name of an owner.
@@ -161,9 +163,10 @@ impl Engine {
         Ok((jobs, if full { next.or(found.last().map(|job| job.0)) } else { next.or(looked_to) }))
     }
 
-    /// Error groups of a job and its descendants, the largest first, at most fifty.
+    /// Error groups of a tree, or of a job below its root alone, the largest first, at most fifty.
     pub async fn error_groups(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<ErrorGroup>> {
-        let filter = GroupFilter { job: Some(job_id), order: GroupOrder::Largest, ..GroupFilter::default() };
+        let alone = self.visible_job(caller, job_id).await?.root_id != job_id;
+        let filter = GroupFilter { job: Some(job_id), alone, order: GroupOrder::Largest, ..GroupFilter::default() };
         self.groups(caller, &filter, GROUPS).await
     }
 
@@ -180,27 +183,40 @@ impl Engine {
             states: filter.states.as_ref().map(|states| states.iter().map(|state| state.code()).collect()),
             limit,
         };
-        let mut wanted: Option<Vec<Uuid>> = None;
+        let mut wanted: Option<Vec<i64>> = None;
         for (id, whole_tree) in [(filter.job, false), (filter.root, true)] {
             let Some(id) = id else { continue };
-            let job = self.job(caller, id, true).await?;
-            let named = filter.owner.as_ref().is_none_or(|name| *name == job.owner.name);
-            let inside: Vec<Uuid> = job.subtree().iter().map(|job| job.id).collect();
-            let fits = named && (!whole_tree || job.parent_id.is_none());
-            let inside = if fits { inside } else { Vec::new() };
+            let inside = self.job_keys_of_groups(caller, filter, id, whole_tree).await?;
             wanted = Some(match wanted {
-                Some(before) => before.into_iter().filter(|id| inside.contains(id)).collect(),
+                Some(before) => before.into_iter().filter(|key| inside.contains(key)).collect(),
                 None => inside,
             });
         }
-        let Some(ids) = wanted else { return Ok(job_views::owner_groups(pool, &query).await?.0) };
-        let mut job_keys = Vec::with_capacity(ids.len());
-        for id in ids {
-            if let Some(info) = self.0.core.jobs.by_id(&self.0.core.pools.read, id).await? {
-                job_keys.push(info.job_key);
-            }
+        match wanted {
+            None => Ok(job_views::owner_groups(pool, &query).await?.0),
+            Some(job_keys) => Ok(job_views::error_groups(pool, &job_keys, &query).await?),
         }
-        Ok(job_views::error_groups(pool, &job_keys, &query).await?)
+    }
+
+    /// Jobs whose groups a filter by one job or one tree shows.
+    async fn job_keys_of_groups(
+        &self,
+        caller: &Caller,
+        filter: &GroupFilter,
+        id: Uuid,
+        whole_tree: bool,
+    ) -> Result<Vec<i64>> {
+        let info = self.visible_job(caller, id).await?;
+        let rows = job_views::of_roots(self.0.core.pools.reads().await, &[info.root_id]).await?;
+        let tree = tree_view::build(&rows).into_iter().find_map(|root| tree_view::find(root, id));
+        let job = tree.ok_or_else(|| job_deleted(id))?;
+        let named = filter.owner.as_ref().is_none_or(|name| *name == job.owner.name);
+        if !named || whole_tree && job.parent_id.is_some() {
+            return Ok(Vec::new());
+        }
+        let alone = filter.alone && !whole_tree;
+        let inside: HashSet<Uuid> = job.subtree().iter().map(|job| job.id).filter(|&of| !alone || of == id).collect();
+        Ok(rows.iter().filter(|row| inside.contains(&row.id)).map(|row| row.job_key).collect())
     }
 }
 

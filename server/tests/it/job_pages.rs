@@ -180,3 +180,34 @@ async fn results_and_activity_are_paged_and_follow_rights() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn numbers_of_a_job_between_root_and_leaves_are_those_of_its_links_and_buttons() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": 1})).await.expect(201);
+    let items = |n: usize| vec![json!({"payload": 1}); n];
+    let leaf = json!({"type": "a", "key": "leaf", "sealed": true, "items": items(2)});
+    let middle = json!({"type": "a", "key": "middle", "sealed": true, "items": items(1), "children": [leaf]});
+    let body = json!({"type": "a", "key": "root", "sealed": true, "items": items(1), "children": [middle]});
+    let tree = server.post("/api/v1/jobs", body).await.expect(201);
+    for assignment in claim(&server, "w", &["a"], 4).await {
+        end(&server, &assignment, "failure", json!({"error": {"message": "no account"}})).await;
+    }
+    let (root, middle) = (id(&tree), id(&tree["children"][0]));
+    let summary = page(&server, &format!("/jobs/{middle}")).await;
+    assert!(summary.contains("1 failed item in 1 group, 2 in the jobs below"), "{summary}");
+    assert!(summary.contains("Retry 1 failed") && !summary.contains("state%3Adead"), "{summary}");
+    let groups = async |q: &str| {
+        let text = page(&server, &format!("/dead?q={q}")).await;
+        between(&text, "data-count=\"\">", "<").to_owned()
+    };
+    for (q, n) in [(format!("job:{middle}"), "1"), (format!("root:{root}"), "4"), (format!("job:{root}"), "1")] {
+        assert_eq!(groups(&q).await, n, "{q}");
+    }
+    let of_tree = page(&server, &format!("/jobs/{root}")).await;
+    assert!(of_tree.contains("4 failed items in 1 group") && of_tree.contains("state%3Adead"), "{of_tree}");
+    // The API counts the group of a job with the jobs below it.
+    let api = server.get(&format!("/api/v1/dead-letters/groups?job={middle}")).await.expect(200);
+    assert_eq!(api["data"][0]["count"], 3);
+    server.stop().await;
+}

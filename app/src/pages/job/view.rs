@@ -59,10 +59,12 @@ impl JobView {
 
 /// Links to the views, and to the job's items.
 pub(super) fn tabs(job: &Job, chosen: JobView, term: &Term) -> AnyView {
+    // As the lists: of a whole tree, and below its root of the job alone.
+    let counts = if job.parent_id.is_none() { job.tree.counts } else { job.counts };
     let tab = |view: JobView| {
         let count = match view {
             JobView::Graph => Some(job.subtree().len() as i64),
-            JobView::Results => Some(job.tree.counts.succeeded),
+            JobView::Results => Some(counts.succeeded),
             _ => None,
         };
         view! {
@@ -76,7 +78,7 @@ pub(super) fn tabs(job: &Job, chosen: JobView, term: &Term) -> AnyView {
     view! {
         <nav class="tabs" aria-label="Views of the job" id="tabs" data-refresh="">
             {[JobView::Summary, JobView::Graph, JobView::Timeline].map(tab).collect_view()}
-            <a href=items>"Items" <span class="count">{grouped(job.tree.counts.total())}</span></a>
+            <a href=items>"Items" <span class="count">{grouped(counts.total())}</span></a>
             {[JobView::Results, JobView::Activity].map(tab).collect_view()}
         </nav>
     }

@@ -123,9 +123,9 @@ pub fn page(page_data: &Items) -> Page {
     Page { title: "Failures".to_owned(), nav_section: NavSection::Dead, content, is_live: false }
 }
 
-/// Number of items that match the filter, if the groups know it. Groups of a job include its descendants.
+/// Number of items that match the filter, if the groups know it.
 fn total(page_data: &Items) -> Option<i64> {
-    let counted = |term: &Term| matches!(term.name.as_deref(), Some("type" | "root" | "error"));
+    let counted = |term: &Term| matches!(term.name.as_deref(), Some("type" | "job" | "root" | "error"));
     let exact = page_data.list_filter.filter.terms.iter().all(counted);
     // A full page of groups may not be complete.
     let groups = page_data.groups.as_ref().filter(|groups| exact && groups.len() < 1_000)?;

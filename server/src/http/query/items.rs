@@ -256,6 +256,7 @@ pub async fn list_groups(
     let states = query.states()?;
     let filter = GroupFilter {
         job: query.job,
+        alone: false,
         root: query.root,
         job_type: query.job_type,
         owner: query.owner,
