@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
-import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { accessible, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
+import { Worker } from '../worker.mjs';
 
 const quick = { TREELINE_CALLBACK_ALLOW: '127.0.0.1' };
 
@@ -70,6 +71,32 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   }
   assert.equal(there.received.length, 3);
   assert.equal(new Set(there.received).size, 1, 'under one id');
+});
+
+test('the callback of a job appears on its open page, with the form that sends the shown one again', async (t) => {
+  const server = await startServer(t, quick);
+  const there = await receiver(t, [204, '']);
+  await server.api('PUT', '/job-types/a', { executor: { kind: 'pull' } });
+  const items = [{ payload: 1 }];
+  const made = await server.api('POST', '/jobs', { type: 'a', name: 'March', sealed: true, items, on_completed: { url: there.url } });
+  const { id } = await made.json();
+  const page = await openPage(server, { path: `/jobs/${id}` });
+  await whenLive(page);
+  await page.evaluate(() => (globalThis.first = true));
+  assert.equal(await page.locator('#callbacks').count(), 0);
+  const worker = new Worker(server, 'a');
+  const [held] = await worker.claim(1);
+  await worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
+  const rows = page.locator('#callbacks tbody tr');
+  await rows.filter({ hasText: 'Delivered' }).waitFor();
+  const target = () => page.locator('#callbacks #resend form').getAttribute('action');
+  const shown = async () => `${await rows.first().getByRole('link').getAttribute('href')}/resend`;
+  assert.equal(await target(), await shown());
+  await server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' });
+  await worker.finish(await worker.claim(1));
+  await rows.nth(1).waitFor();
+  assert.equal(await target(), await shown());
+  assert.equal(await page.evaluate(() => globalThis.first), true, 'the page was loaded again');
 });
 
 test('the pages of callbacks hold on every size and scheme, without a fault that axe can find', async (t) => {

@@ -228,18 +228,19 @@ fn tries(one: &CallbackDelivery) -> AnyView {
     table::frame("Tries", "operations", heads, rows)
 }
 
-/// Section on the page of a job; `None` if its tree has no deliveries.
-pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> Option<AnyView> {
-    let newest = all.first()?;
-    let resend_form = (newest.state != DeliveryState::Superseded && newest.url.is_some())
-        .then(|| view! { <div class="action-forms">{resend(newest, own, false, None)}</div> });
-    let content = view! {
-        <div id="deliveries" data-refresh="" data-topics="deliveries">
-            {table(all, false)}
+/// Section on the page of a job, with a place for it while its tree has no deliveries.
+pub(super) fn of_job(all: &[CallbackDelivery], own: bool) -> impl IntoView + use<> {
+    let card = all.first().map(|newest| {
+        let can_resend = newest.state != DeliveryState::Superseded && newest.url.is_some();
+        let form = can_resend.then(|| view! { <div class="action-forms">{resend(newest, own, false, None)}</div> });
+        section("callbacks", "Webhooks", view! { {table(all, false)} {form} }.into_any())
+    });
+    let topics = card.is_some().then_some("deliveries");
+    view! {
+        <div id="deliveries" data-refresh="" data-topics=topics hidden=topics.is_none()>
+            {card}
         </div>
-        {resend_form}
-    };
-    Some(section("callbacks", "Webhooks", content.into_any()))
+    }
 }
 
 fn resend(one: &CallbackDelivery, own: bool, open: bool, refused: Option<&RefusedAction>) -> AnyView {

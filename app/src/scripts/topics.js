@@ -6,7 +6,7 @@
   const SHORTEST = 250;
   const ALL = "[data-refresh]";
   // Topics that change all the time are refreshed less often.
-  const PACES = { overview: 2_000, roots: 1_000 };
+  const PACES = { overview: 2_000, roots: 1_000, deliveries: 1_000 };
   const LATER = [1_000, 2_000, 5_000, 10_000, 30_000];
   // Shorter outages are not shown, and longer ones make the page stale.
   const OUTAGE = 3_000;
@@ -179,6 +179,8 @@
   // A tab that is hidden briefly keeps its topics.
   let leaving = 0;
   const leave = () => {
+  // A section may have come with a topic.
+  document.addEventListener("treeline:refreshed", ({ detail }) => detail.failed || !sources.size || start());
     stop();
     connected();
   };
