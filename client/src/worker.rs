@@ -85,7 +85,8 @@ impl Worker {
         self
     }
 
-    /// Time for which running items may continue after draining began; then they are released.
+    /// Time for which running items may continue after draining began; then they are stopped and released, or fail if they
+    /// are delivered at most once.
     #[must_use]
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.drain_limit = limit;
@@ -187,7 +188,8 @@ impl Drain {
         Ok(drain)
     }
 
-    /// Stops claiming. Running items may end within the drain limit; the rest are released.
+    /// Stops claiming. Running items may end within the drain limit; the rest are released, or fail if they are delivered
+    /// at most once.
     pub fn begin(&self) {
         self.begun.cancel();
     }
@@ -237,6 +239,9 @@ pub enum Unfinished {
 }
 
 impl Unfinished {
+    /// Message and kind of the failure of work that was stopped and must not be given back.
+    pub(crate) const STOPPED: (&str, &str) = ("The worker was stopped before the item was done.", "worker_stopped");
+
     /// A failure with a message for people; retryable within the item's budget.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(FailureBody {
@@ -247,7 +252,13 @@ impl Unfinished {
         })
     }
 
-    /// A release, which does not count as a failure.
+    /// The end of work that was stopped before it was done. The worker releases its item, or makes it a failure if it is
+    /// delivered at most once: its outcome is unknown.
+    pub fn stopped() -> Self {
+        Self::failed(Self::STOPPED.0).kind(Self::STOPPED.1)
+    }
+
+    /// A release, which does not count as a failure. The work must not have begun if the item is delivered at most once.
     pub const fn released() -> Self {
         Self::Released(ReleaseBody { retry_after_seconds: None })
     }

@@ -78,7 +78,7 @@ struct Output {
 /// Runs the command to its end, or to the end of the future: then its process group is killed.
 ///
 /// When `stopped` resolves, the group gets SIGTERM. If the command then still exits with a result, the result counts;
-/// otherwise the item is released.
+/// otherwise it was stopped before it was done.
 pub(super) async fn run(
     command: &CommandLine,
     environment: Vec<(&'static str, String)>,
@@ -123,7 +123,7 @@ pub(super) async fn run(
     group.0 = None;
     let status = status.map_err(|error| Unfinished::failed(format!("The command was lost: {error}")).kind("lost"))?;
     if is_stopped && (!status.success() || output.result.is_empty()) {
-        return Err(Unfinished::released());
+        return Err(Unfinished::stopped());
     }
     outcome_of(status, &output)
 }
@@ -177,8 +177,9 @@ fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> C
     let mut process = Command::new(&command.program);
     process
         .args(&command.args)
-        // The command must not get the token, which gives access to all items.
+        // The command must not get the token, which gives access to all items, nor the password of the broker.
         .env_remove("TREELINE_TOKEN")
+        .env_remove("AMQP_URL")
         // That of the worker's own start, if it has one, is not the item's.
         .env_remove("TRACEPARENT")
         .envs(environment)

@@ -123,7 +123,8 @@ struct WorkOptions {
     /// Name of the worker, shown next to its items; by default made from host and process.
     #[arg(long, value_name = "NAME")]
     worker_id: Option<String>,
-    /// Time for which running items may continue after the first signal; then they are released.
+    /// Time for which running items may continue after the first signal; then they are stopped and released, or fail if they
+    /// are delivered at most once.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
     drain_seconds: f64,
     /// Time between SIGTERM and SIGKILL to a command's process group.

@@ -6,7 +6,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use domain::{api::Assignment, dispatch::assignment::MISSED_HEARTBEATS};
+use domain::{
+    api::Assignment,
+    dispatch::{assignment::MISSED_HEARTBEATS, retry::Delivery},
+};
 use tokio::{task::AbortHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +54,8 @@ pub(super) struct ActiveAssignment {
     pub(super) phase: Phase,
     pub(super) stop: CancellationToken,
     pub(super) progress: Arc<ProgressCell>,
+    /// True if the item may be handed out only once: it is not given back after its handler has begun.
+    pub(super) at_most_once: bool,
     /// Name of the item in the log.
     pub(super) label: String,
     interval: Duration,
@@ -71,6 +76,7 @@ impl ActiveAssignment {
             Some(row) => format!("{} row {row} ({})", item.job_type, item.id),
             None => format!("{} {} ({})", item.job_type, item.seq, item.id),
         };
+        let at_most_once = item.delivery == Delivery::AtMostOnce;
         let is_fresh = now.duration_since(sent) < interval;
         let phase = Phase::Unconfirmed(Box::new(assignment));
         let (last_accepted_at, next_heartbeat) = if is_fresh { (sent, sent + interval) } else { (now, now) };
@@ -78,6 +84,7 @@ impl ActiveAssignment {
             phase,
             stop: CancellationToken::new(),
             progress,
+            at_most_once,
             label,
             interval,
             last_accepted_at,

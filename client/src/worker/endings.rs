@@ -51,13 +51,17 @@ impl Loop {
                 tracing::debug!(item = %active.label, "done");
                 self.endings.push_back(report::result(id, result));
             }
-            // A failure while the handler is being stopped was most likely caused by the stop.
-            Some(Err(Unfinished::Failed(failure))) if stop_reason.is_none() || !failure.retryable => {
+            // A failure while the handler is being stopped was most likely caused by the stop. Work that is delivered at
+            // most once has begun nevertheless, and must not be given back.
+            Some(Err(Unfinished::Failed(failure)))
+                if stop_reason.is_none() || !failure.retryable || active.at_most_once =>
+            {
                 tracing::warn!(item = %active.label, error = %failure.error.message, "failed");
                 self.endings.push_back(report::failed(id, failure));
             }
             Some(Err(Unfinished::Released(body))) => self.release(id, body),
             Some(Err(Unfinished::Waits(body))) => self.wait_for_event(id, body),
+            None if active.at_most_once => self.endings.push_back(report::stopped(id)),
             Some(Err(Unfinished::Failed(_))) | None => self.release(id, ReleaseBody::default()),
         }
     }
@@ -141,8 +145,7 @@ impl Loop {
                 return;
             }
             ReleaseOutcome::MustFail => {
-                let message = "The worker was stopped before the item was done.".to_owned();
-                self.endings.push_back(report::failure(id, report::error("worker_stopped", message)));
+                self.endings.push_back(report::stopped(id));
                 return;
             }
         }

@@ -14,6 +14,7 @@ use domain::{
 };
 use tokio::time::Instant;
 
+use super::Unfinished;
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -64,6 +65,11 @@ pub(super) fn failure(id: Uuid, error: WorkError) -> Ending {
 
 pub(super) fn error(kind: &str, message: String) -> WorkError {
     WorkError { message, kind: Some(kind.to_owned()), detail: None }
+}
+
+/// Ending of work that was stopped and must not be given back.
+pub(super) fn stopped(id: Uuid) -> Ending {
+    failure(id, error(Unfinished::STOPPED.1, Unfinished::STOPPED.0.to_owned()))
 }
 
 /// Ending with a failure of a handler, cut to what the server takes: one that it refuses would be lost.
