@@ -80,7 +80,7 @@ impl Client {
 
     /// All job types the caller may see.
     pub async fn job_types(&self) -> Result<Page<JobType>> {
-        self.fetch(self.get(&["job-types"])).await
+        self.whole_list(&["job-types"]).await
     }
 
     /// One job type.

@@ -64,9 +64,9 @@ impl Client {
         self.fetch(call).await
     }
 
-    /// The attempts at an item, oldest first.
+    /// All attempts at an item, oldest first.
     pub async fn attempts(&self, item: Uuid) -> Result<Page<Attempt>> {
-        self.fetch(self.get(&["items", &item.to_string(), "attempts"])).await
+        self.whole_list(&["items", &item.to_string(), "attempts"]).await
     }
 
     /// The log lines of an attempt, first line first; of the newest attempt that has a log if none is given.

@@ -9,6 +9,9 @@ use crate::{
     error::Result,
 };
 
+/// Maximum number of rows on one page.
+const LARGEST_PAGE: u32 = 1_000;
+
 /// Page of a list.
 #[derive(Clone, Debug, Default)]
 pub struct PageQuery {
@@ -19,6 +22,19 @@ pub struct PageQuery {
 }
 
 impl Client {
+    /// All pages of a list as one.
+    pub(crate) async fn whole_list<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Page<T>> {
+        let mut query = PageQuery { limit: Some(LARGEST_PAGE), cursor: None };
+        let mut whole: Page<T> = self.list(self.get(path), &query).await?;
+        while let Some(cursor) = whole.next_cursor.take() {
+            query.cursor = Some(cursor);
+            let page = self.list(self.get(path), &query).await?;
+            whole.data.extend(page.data);
+            whole.next_cursor = page.next_cursor;
+        }
+        Ok(whole)
+    }
+
     pub(crate) async fn list<T: DeserializeOwned>(&self, call: Call, page: &PageQuery) -> Result<Page<T>> {
         let limit = page.limit.map(|limit| limit.to_string());
         let call = call.query_some("limit", limit.as_deref()).query_some("cursor", page.cursor.as_deref());

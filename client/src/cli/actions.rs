@@ -174,11 +174,9 @@ async fn finish(client: &Client, mut now: BulkOperation, mut events: Option<Even
             return Ok(now);
         }
         if !matches!(next(&mut events).await, Some(())) {
+            // A server with too many streams, or one that stops, refuses them or ends each of them at once.
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             events = client.topics(&[Topic::Operations]).await.ok();
-            if events.is_none() {
-                // The server refuses streams at the moment.
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-            }
         }
         now = client.bulk(now.id).await?;
     }

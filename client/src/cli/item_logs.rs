@@ -36,6 +36,8 @@ pub(super) async fn print(client: &Client, options: &Options, json: bool) -> any
                 break;
             }
         }
+        // A server with too many streams, or one that stops, ends each of them at once.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
 }
 

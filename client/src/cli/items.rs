@@ -140,7 +140,7 @@ pub(super) async fn show(client: &Client, id: Uuid, json: bool) -> anyhow::Resul
     if json {
         show::json(&ItemOutput { item: &item, attempts: &attempts });
     } else {
-        print!("{}", describe(client, &item, &attempts));
+        show::print_line(describe(client, &item, &attempts).trim_end());
     }
     Ok(Exit::Done)
 }

@@ -31,9 +31,9 @@ pub(super) async fn list(client: &Client, options: JobsOptions, json: bool) -> a
                 continue;
             }
             if std::mem::take(&mut is_first) {
-                println!("{:<36}  {:<20}  {:<10}  {:>4}  NAME", "ID", "TYPE", "STATE", "");
+                show::print_line(&format!("{:<36}  {:<20}  {:<10}  {:>4}  NAME", "ID", "TYPE", "STATE", ""));
             }
-            println!("{}", row(job));
+            show::print_line(&row(job));
         }
         filter.cursor = page.next_cursor;
         if filter.cursor.is_none() {
@@ -64,7 +64,7 @@ pub(super) async fn show(client: &Client, id: Uuid, json: bool) -> anyhow::Resul
     if json {
         show::json(&job);
     } else {
-        print!("{}", describe(client, &job));
+        show::print_line(describe(client, &job).trim_end());
     }
     Ok(Exit::Done)
 }

@@ -27,8 +27,7 @@ pub(super) async fn upload(client: &Client, options: UploadOptions, json: bool) 
     if json {
         show::json(&UploadOutput { upload: &upload, job: &job, page: &page });
     } else {
-        println!("job   {id}");
-        println!("page  {page}");
+        show::print_line(&format!("job   {id}\npage  {page}"));
     }
     if options.watch { show::bar(client, job.id, json).await } else { Ok(Exit::Done) }
 }

@@ -9,12 +9,13 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from treeline import ApiError, Client, InvalidWebhook, webhooks
+from treeline import ApiError, Client, ConnectionFailed, InvalidWebhook, webhooks
 from treeline._changes import Changes
 from treeline._retry import may_repeat, retry_after
 from treeline._sse import Event, Parser
@@ -61,7 +62,9 @@ def test_events_are_read_across_lines() -> None:
     parser = Parser()
     lines = [": comment", "event: change", 'data: {"a":', "data: 1}", "", "data: x", ""]
     events = [event for line in lines for event in parser.feed(line)]
-    assert events == [Event("change", '{"a":\n1}'), Event("message", "x")]
+    assert events == [Event("change", '{"a":\n1}'), Event("message", "x")] and parser.retry is None
+    list(parser.feed("retry: 20000"))
+    assert parser.retry == 20
 
 
 def test_only_safe_calls_are_sent_again() -> None:
@@ -171,3 +174,78 @@ def test_a_call_that_the_server_may_have_run_is_not_sent_again() -> None:
     with pytest.raises(ApiError, match="database_unavailable"):
         client_of(answer).retry("item")
     assert len(requests) == 1
+
+
+class Broken(httpx.SyncByteStream):
+    """A body that breaks off."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield b'{"item_id": "a"}\n'
+        raise httpx.RemoteProtocolError("peer closed connection")
+
+
+def test_a_download_appears_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "results.csv"
+    answers = [
+        httpx.Response(503, json={"code": "busy"}, headers={"Retry-After": "0"}),
+        httpx.Response(200, stream=Broken()),
+        httpx.Response(200, content=b"a,b\n"),
+    ]
+    client = client_of(lambda _: answers.pop(0))
+    with pytest.raises(ConnectionFailed, match="peer closed connection"):
+        client.download("/jobs/J/results", target, format="csv")
+    assert list(tmp_path.iterdir()) == []
+    client.download("/jobs/J/results", target, format="csv")
+    assert target.read_bytes() == b"a,b\n" and list(tmp_path.iterdir()) == [target]
+
+
+def test_a_stream_of_results_goes_on_where_it_broke_off_although_the_server_is_away_for_a_moment() -> None:
+    answers = [
+        httpx.Response(200, stream=Broken()),
+        httpx.Response(503, json={"code": "shutting_down"}, headers={"Retry-After": "0"}),
+        httpx.Response(200, content=b'{"item_id": "b"}\n'),
+    ]
+    asked: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.params.get("after"))
+        return answers.pop(0)
+
+    assert [line["item_id"] for line in client_of(answer).results("J")] == ["a", "b"]
+    assert asked == [None, "a", "a"]
+
+
+def test_a_server_with_too_many_streams_is_asked_by_long_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("treeline.client.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("treeline.client.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    requests: list[tuple[float, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        wait = request.url.params.get("wait_seconds")
+        requests.append((now[0], "stream" if wait is None else f"wait {wait}"))
+        if wait is None:
+            return httpx.Response(200, content=b"event: busy\ndata: {}\nretry: 20000\n\n")
+        if len(requests) == 2:
+            now[0] += 20
+            return httpx.Response(304)
+        status = "completed" if len(requests) == 5 else "running"
+        return httpx.Response(200, json={"version": len(requests), "tree": {"status": status}})
+
+    assert [job["version"] for job in client_of(answer).watch("J")] == [4, 5]
+    assert [what for _, what in requests[:3]] == ["stream", "wait 20", "stream"] and requests[2][0] >= 20
+
+
+def test_a_file_that_becomes_shorter_while_it_is_sent_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treeline.client.CHUNK", 100_000)
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"x" * 300_000)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            return httpx.Response(201, headers={"Location": "/api/v1/uploads/resumable/U", "Upload-Offset": "0"})
+        file.write_bytes(b"x" * 100_000)
+        return httpx.Response(204, headers={"Upload-Offset": str(int(request.headers["Upload-Offset"]) + len(request.content))})
+
+    with pytest.raises(ValueError, match="shorter"):
+        client_of(answer).upload(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -237,3 +238,23 @@ def test_a_worker_that_rabbitmq_wakes_looks_once_at_the_start_and_again_while_th
     options: dict[str, Any] = {"amqp_url": "amqp://127.0.0.1:1", "concurrency": 2}
     assert asyncio.run(server.run(handle, until, **options)) == Summary(succeeded=3)
     assert len(server.sent("/assignments")) <= 7, server.sent("/assignments")
+
+
+def test_signals_reach_a_worker_whose_loop_knows_none() -> None:
+    async def run(server: FakeServer) -> Summary:
+        loop = asyncio.get_running_loop()
+
+        def refuse(*_: object) -> None:
+            raise NotImplementedError  # as on Windows
+
+        loop.add_signal_handler = refuse  # type: ignore[method-assign]
+        async with server.client() as client:
+            running = asyncio.create_task(Worker(client, ["t"], lambda _: 1).run_async(signals=True))
+            while not server.sent("/finish"):
+                await asyncio.sleep(0.01)
+            signal.raise_signal(signal.SIGTERM)
+            return await asyncio.wait_for(running, 5)
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert asyncio.run(run(FakeServer())) == Summary(succeeded=1)
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -11,6 +11,8 @@ const CHUNK = 8 * 1024 * 1024;
 const SILENCE = 45;
 /** Bytes a second of the slowest connection over which a file can be sent. */
 const SLOWEST = 16 * 1024;
+/** Seconds before an event stream is opened again that the server has ended, unless it says another time. */
+const REOPEN = 5;
 /** Seconds of one long poll. */
 const POLL = 25;
 
@@ -198,12 +200,17 @@ export class Client extends Management {
   /** Waits until a job and everything below it is complete. Rejects when `signal` is aborted. */
   async wait(id: string, options: { readonly signal?: AbortSignal } = {}): Promise<t.Job> {
     let job = await this.job(id);
-    while (job.tree.status !== 'completed') {
-      const headers = { 'if-none-match': `"${job.version}"` };
-      const response = await this.#send('GET', `/jobs/${id}`, { params: { wait_seconds: POLL }, headers, signal: options.signal });
-      if (response.status !== 304) job = (await response.json()) as t.Job;
-    }
+    while (job.tree.status !== 'completed') job = (await this.#newerJob(id, job.version, POLL, options.signal)) ?? job;
     return job;
+  }
+
+  /** Waits for a newer version of a job; undefined if there is none in time. */
+  async #newerJob(id: string, version: number, seconds: number, signal?: AbortSignal): Promise<t.Job | undefined> {
+    const headers = { 'if-none-match': `"${version}"` };
+    const options = { params: { wait_seconds: seconds }, headers, signal };
+    return this.#read('GET', `/jobs/${id}`, options, async (response) =>
+      response.status === 304 ? undefined : ((await response.json()) as t.Job),
+    );
   }
 
   /** Adds items, in one call. With `key`, the same call again adds nothing. */
@@ -260,7 +267,7 @@ export class Client extends Management {
 
   /**
    * Yields a job with everything below it: now, and after each change, until it is complete. A stream that breaks is
-   * opened again. Ends early if the job is deleted.
+   * opened again; a server that has too many is asked by long polls. Ends early if the job is deleted.
    */
   async *watch(id: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<t.Job> {
     let seen = -1;
@@ -268,6 +275,8 @@ export class Client extends Management {
       const silence = new AbortController();
       const signal = options.signal === undefined ? silence.signal : AbortSignal.any([silence.signal, options.signal]);
       let timer: ReturnType<typeof setTimeout> | undefined;
+      let pause = REOPEN;
+      let isBusy = false;
       const wait = (): void => {
         clearTimeout(timer);
         timer = setTimeout(() => silence.abort(new ConnectionFailed('the event stream is silent')), SILENCE * 1_000);
@@ -278,6 +287,10 @@ export class Client extends Management {
         for await (const event of eventsOf(heard(linesOf(response.body as ReadableStream<Uint8Array>), wait))) {
           failures = 0;
           if (event.name === 'removed') return;
+          isBusy = event.name === 'busy';
+          const isEnd = isBusy || event.name === 'bye';
+          pause = isEnd ? (event.retry ?? REOPEN) : 0;
+          if (isEnd) continue;
           const job = await this.job(id);
           if (job.version > seen) {
             seen = job.version;
@@ -289,11 +302,24 @@ export class Client extends Management {
         options.signal?.throwIfAborted();
         if (cause instanceof ApiError) throw cause;
         failures += 1;
+        pause = 0;
       } finally {
         clearTimeout(timer);
         silence.abort();
       }
-      await sleep(backoff(failures), options.signal);
+      const reopenAt = Date.now() + Math.max(pause, backoff(failures)) * 1_000;
+      const left = (): number => Math.max(0, (reopenAt - Date.now()) / 1_000);
+      // The server has too many streams: it is asked without one meanwhile.
+      while (isBusy && left() >= 1) {
+        const job = await this.#newerJob(id, Math.max(0, seen), Math.min(POLL, Math.floor(left())), options.signal);
+        if (job !== undefined && job.version > seen) {
+          seen = job.version;
+          yield job;
+          if (job.tree.status === 'completed') return;
+        }
+        await sleep(1, options.signal);
+      }
+      await sleep(left(), options.signal);
     }
   }
 

@@ -4,6 +4,8 @@ const LARGEST_EVENT = 16 * 1024 * 1024;
 export interface ServerEvent {
   readonly name: string;
   readonly data: string;
+  /** Seconds after which the server wants to be asked again, if it has said so. */
+  readonly retry?: number;
 }
 
 /** Lines of a stream of bytes, without their ends. */
@@ -33,9 +35,10 @@ export async function* eventsOf(lines: AsyncIterable<string>): AsyncGenerator<Se
   let name = '';
   let data: string[] = [];
   let size = 0;
+  let retry: number | undefined;
   for await (const line of lines) {
     if (line === '') {
-      if (data.length > 0) yield { name: name === '' ? 'message' : name, data: data.join('\n') };
+      if (data.length > 0) yield { name: name === '' ? 'message' : name, data: data.join('\n'), ...(retry !== undefined && { retry }) };
       [name, data, size] = ['', [], 0];
       continue;
     }
@@ -43,6 +46,7 @@ export async function* eventsOf(lines: AsyncIterable<string>): AsyncGenerator<Se
     const field = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
     if (field === 'event') name = value;
+    if (field === 'retry' && /^\d+$/.test(value)) retry = Number(value) / 1_000;
     if (field === 'data') {
       size += value.length;
       if (size > LARGEST_EVENT) throw new RangeError('an event is larger than 16 MiB');

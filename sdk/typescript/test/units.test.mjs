@@ -43,7 +43,7 @@ test('the example of the specification is accepted', async () => {
 });
 
 test('events are read across pieces and lines', async () => {
-  const pieces = [': comment\nevent: cha', 'nge\ndata: {"a":\r\ndata: 1}\n', '\ndata: x\n\n'];
+  const pieces = [': comment\nevent: cha', 'nge\ndata: {"a":\r\ndata: 1}\n', '\nretry: 2', '0000\ndata: x\n\n'];
   const bytes = new TextEncoder();
   const stream = new ReadableStream({
     start(controller) {
@@ -52,7 +52,7 @@ test('events are read across pieces and lines', async () => {
     },
   });
   const events = await collect(eventsOf(linesOf(stream)));
-  assert.deepEqual(events, [{ name: 'change', data: '{"a":\n1}' }, { name: 'message', data: 'x' }]);
+  assert.deepEqual(events, [{ name: 'change', data: '{"a":\n1}' }, { name: 'message', data: 'x', retry: 20 }]);
 });
 
 async function collect(values) {
@@ -101,4 +101,24 @@ test('a call that the server may have run is not sent again', async () => {
   const [client, requests] = clientOf(problem(503, { code: 'database_unavailable' }, { 'retry-after': '0' }));
   await assert.rejects(client.retry('item'), { status: 503, code: 'database_unavailable' });
   assert.equal(requests.length, 1);
+});
+
+test('a server with too many streams is asked by long polls', async () => {
+  const busy = () => new Response('event: busy\ndata: {}\nretry: 3500\n\n');
+  const job = (version, status) => Response.json({ version, tree: { status } });
+  const [client, requests] = clientOf(busy(), job(1, 'running'), job(2, 'completed'));
+  assert.deepEqual((await collect(client.watch('J'))).map(({ version }) => version), [1, 2]);
+  assert.deepEqual(requests.map(({ url }) => new URL(url).search), ['', '?wait_seconds=3', '?wait_seconds=2']);
+});
+
+test('a stream that the server ends is not opened again at once', async () => {
+  const [client, requests] = clientOf(new Response('event: bye\ndata: {}\nretry: 60000\n\n'), new Response(''));
+  await assert.rejects(collect(client.watch('J', { signal: AbortSignal.timeout(300) })), { name: 'TimeoutError' });
+  assert.equal(requests.length, 1);
+});
+
+test('a request that is not answered in time is given up', async () => {
+  const silent = (_, { signal }) => new Promise((__, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const client = new Client({ url: 'http://fake', token: 'token', fetch: silent, timeout: 0.1, retryTimeout: 0 });
+  await assert.rejects(client.me(), { name: 'ConnectionFailed', message: /there was no answer in time/ });
 });

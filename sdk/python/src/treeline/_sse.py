@@ -23,6 +23,8 @@ class Parser:
         self._name = ""
         self._data: list[str] = []
         self._size = 0
+        #: Seconds after which the server wants to be asked again, if it has said so.
+        self.retry: float | None = None
 
     def feed(self, line: str) -> Iterator[Event]:
         """Adds one line without its end. Yields an event if the line completes one."""
@@ -35,6 +37,8 @@ class Parser:
         value = value.removeprefix(" ")
         if field == "event":
             self._name = value
+        elif field == "retry" and value.isdecimal():
+            self.retry = int(value) / 1_000
         elif field == "data":
             self._size += len(value)
             if self._size > LARGEST_EVENT:

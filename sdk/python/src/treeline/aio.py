@@ -27,6 +27,8 @@ CHUNK = 8 * 1024 * 1024
 SILENCE = 45.0
 #: Seconds of one long poll.
 POLL = 25
+#: Seconds before an event stream is opened again that the server has ended, unless it says another time.
+REOPEN = 5.0
 
 
 class AsyncClient(AsyncManagement):
@@ -99,7 +101,10 @@ class AsyncClient(AsyncManagement):
         idempotent: bool | None = None,
         retry_timeout: float | None = None,
         content: bytes | None = None,
+        stream: bool = False,
+        timeout: httpx.Timeout | None = None,
     ) -> httpx.Response:
+        """Sends a request. With `stream`, the caller reads the body of the response and closes it."""
         sent = {**self._headers, **(headers or {})}
         keyed = any(name.lower() == "idempotency-key" for name in sent)
         if idempotent is None:
@@ -112,10 +117,18 @@ class AsyncClient(AsyncManagement):
         tries = 0
         while True:
             tries += 1
+            request = self._http.build_request(
+                method,
+                f"{self.url}/api/v1{path}",
+                content=content,
+                params=_query(given),
+                headers=sent,
+                timeout=self._http.timeout if timeout is None else timeout,
+            )
             try:
-                response = await self._http.request(
-                    method, f"{self.url}/api/v1{path}", content=content, params=_query(given), headers=sent
-                )
+                response = await self._http.send(request, stream=stream)
+                if stream and response.status_code >= 400:
+                    await response.aread()
             except httpx.TransportError as error:
                 done_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
                 pause = backoff(tries)
@@ -146,40 +159,42 @@ class AsyncClient(AsyncManagement):
         after: str | None = None
         failures = 0
         while True:
-            params = {"after": after} if after else {}
+            response = await self._send("GET", path, params={"after": after}, stream=True)
             try:
-                async with self._http.stream(
-                    "GET", f"{self.url}/api/v1{path}", params=params, headers=self._headers
-                ) as response:
-                    if response.status_code >= 400:
-                        await response.aread()
-                        raise _api_error(f"GET {path}", response)
-                    split = Lines()
-                    async for piece in response.aiter_bytes():
-                        for text in filter(None, split.feed(piece)):
-                            line = json.loads(text)
-                            after, failures = line["item_id"], 0
-                            yield line
-                    if text := split.end():
-                        yield json.loads(text)
-                    return
+                split = Lines()
+                async for piece in response.aiter_bytes():
+                    for text in filter(None, split.feed(piece)):
+                        line = json.loads(text)
+                        after, failures = line["item_id"], 0
+                        yield line
+                if text := split.end():
+                    yield json.loads(text)
+                return
             except (httpx.TransportError, json.JSONDecodeError) as error:
                 failures += 1
                 if failures > 5:
                     raise ConnectionFailed(f"GET {path}: {error}") from error
-                await asyncio.sleep(backoff(failures))
+            finally:
+                await response.aclose()
+            await asyncio.sleep(backoff(failures))
 
     async def download(self, path: str, target: str | os.PathLike[str], **params: Any) -> None:
-        """Writes the body of a response to a file, such as `/jobs/ID/failures` with `format="csv"`."""
-        async with self._http.stream(
-            "GET", f"{self.url}/api/v1{path}", params=_query(params), headers=self._headers
-        ) as response:
-            if response.status_code >= 400:
-                await response.aread()
-                raise _api_error(f"GET {path}", response)
-            with Path(target).open("wb") as file:
+        """Writes the body of a response to a file, such as `/jobs/ID/failures` with `format="csv"`.
+
+        The file appears when it is complete; until then, it has the suffix `.part`.
+        """
+        part = Path(f"{os.fspath(target)}.part")
+        response = await self._send("GET", path, params=params, stream=True)
+        try:
+            with part.open("wb") as file:
                 async for piece in response.aiter_bytes():
                     file.write(piece)
+            part.replace(target)
+        except httpx.TransportError as error:
+            raise ConnectionFailed(f"GET {path}: {error or type(error).__name__}") from error
+        finally:
+            part.unlink(missing_ok=True)
+            await response.aclose()
 
     # Jobs
 
@@ -215,15 +230,14 @@ class AsyncClient(AsyncManagement):
             left = POLL if deadline is None else min(POLL, int(deadline - time.monotonic()))
             if left <= 0:
                 raise TimeoutError(f"job {job_id} is not complete after {timeout} s: {job['message']}")
-            response = await self._send(
-                "GET",
-                f"/jobs/{job_id}",
-                params={"wait_seconds": left},
-                headers={"If-None-Match": f'"{job["version"]}"'},
-            )
-            if response.status_code != 304:
-                job = response.json()
+            job = await self._newer_job(job_id, job["version"], left) or job
         return job
+
+    async def _newer_job(self, job_id: str, version: int, wait_seconds: int) -> t.Job | None:
+        """Waits for a newer version of a job; `None` if there is none in time."""
+        headers, params = {"If-None-Match": f'"{version}"'}, {"wait_seconds": wait_seconds}
+        response = await self._send("GET", f"/jobs/{job_id}", params=params, headers=headers)
+        return None if response.status_code == 304 else cast(t.Job, response.json())
 
     async def add_items(
         self, job_id: str, items: Iterable[t.NewItem | Mapping[str, Any]], *, seal: bool = False, key: str | None = None
@@ -254,39 +268,55 @@ class AsyncClient(AsyncManagement):
     async def watch(self, job_id: str) -> AsyncIterator[t.Job]:
         """Yields a job with everything below it: now, and after each change, until it is complete.
 
-        A stream that breaks is opened again. Ends early if the job is deleted.
+        A stream that breaks is opened again; a server that has too many is asked by long polls. Ends early if the job is
+        deleted.
         """
         seen = -1
         failures = 0
-        path = f"/jobs/{job_id}/events"
-        headers = {**self._headers, "Accept": "text/event-stream"}
         silence = httpx.Timeout(10.0, read=SILENCE)
         while True:
+            pause, ended_as = 0.0, ""
             try:
-                async with self._http.stream(
-                    "GET", f"{self.url}/api/v1{path}", headers=headers, timeout=silence
-                ) as response:
-                    if response.status_code >= 400:
-                        await response.aread()
-                        failed = _api_error(f"GET {path}", response)
-                        if not may_repeat(failed, idempotent=True):
-                            raise failed
-                        failures += 1
+                headers = {"Accept": "text/event-stream"}
+                response = await self._send(
+                    "GET", f"/jobs/{job_id}/events", headers=headers, retry_timeout=0, stream=True, timeout=silence
+                )
+                try:
                     split, parser = Lines(), Parser()
                     async for piece in response.aiter_bytes():
                         for event in (event for line in split.feed(piece) for event in parser.feed(line)):
+                            ended_as, failures = event.name, 0
                             if event.name == "removed":
                                 return
-                            failures = 0
+                            if event.name in ("busy", "bye"):
+                                continue
                             job = await self.job(job_id)
                             if job["version"] > seen:
                                 seen = job["version"]
                                 yield job
                             if job["tree"]["status"] == "completed":
                                 return
-            except httpx.TransportError:
+                finally:
+                    await response.aclose()
+                if ended_as in ("", "busy", "bye"):
+                    pause = REOPEN if parser.retry is None else parser.retry
+            except ApiError as error:
+                if not may_repeat(error, idempotent=True):
+                    raise
+                failures, pause = failures + 1, error.retry_after or 0.0
+            except (ConnectionFailed, httpx.TransportError):
                 failures += 1
-            await asyncio.sleep(backoff(failures))
+            reopen_at = time.monotonic() + max(pause, backoff(failures))
+            while ended_as == "busy" and (left := int(reopen_at - time.monotonic())) > 0:
+                # The server has too many streams: it is asked without one meanwhile.
+                newer = await self._newer_job(job_id, max(seen, 0), min(left, POLL))
+                if newer is not None and newer["version"] > seen:
+                    seen = newer["version"]
+                    yield newer
+                    if newer["tree"]["status"] == "completed":
+                        return
+                await asyncio.sleep(1)
+            await asyncio.sleep(max(0.0, reopen_at - time.monotonic()))
 
     # Items
 
@@ -343,6 +373,8 @@ class AsyncClient(AsyncManagement):
             while offset < total:
                 source.seek(offset)
                 piece = source.read(CHUNK)
+                if not piece:
+                    raise ValueError(f"{file}: the file has become shorter than {total} bytes")
                 headers = {**tus, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
                 try:
                     answer = await self._send(

@@ -26,6 +26,8 @@ CHUNK = 8 * 1024 * 1024
 SILENCE = 45.0
 #: Seconds of one long poll.
 POLL = 25
+#: Seconds before an event stream is opened again that the server has ended, unless it says another time.
+REOPEN = 5.0
 
 
 class Client(Management):
@@ -98,7 +100,10 @@ class Client(Management):
         idempotent: bool | None = None,
         retry_timeout: float | None = None,
         content: bytes | None = None,
+        stream: bool = False,
+        timeout: httpx.Timeout | None = None,
     ) -> httpx.Response:
+        """Sends a request. With `stream`, the caller reads the body of the response and closes it."""
         sent = {**self._headers, **(headers or {})}
         keyed = any(name.lower() == "idempotency-key" for name in sent)
         if idempotent is None:
@@ -111,10 +116,18 @@ class Client(Management):
         tries = 0
         while True:
             tries += 1
+            request = self._http.build_request(
+                method,
+                f"{self.url}/api/v1{path}",
+                content=content,
+                params=_query(given),
+                headers=sent,
+                timeout=self._http.timeout if timeout is None else timeout,
+            )
             try:
-                response = self._http.request(
-                    method, f"{self.url}/api/v1{path}", content=content, params=_query(given), headers=sent
-                )
+                response = self._http.send(request, stream=stream)
+                if stream and response.status_code >= 400:
+                    response.read()
             except httpx.TransportError as error:
                 done_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
                 pause = backoff(tries)
@@ -145,40 +158,42 @@ class Client(Management):
         after: str | None = None
         failures = 0
         while True:
-            params = {"after": after} if after else {}
+            response = self._send("GET", path, params={"after": after}, stream=True)
             try:
-                with self._http.stream(
-                    "GET", f"{self.url}/api/v1{path}", params=params, headers=self._headers
-                ) as response:
-                    if response.status_code >= 400:
-                        response.read()
-                        raise _api_error(f"GET {path}", response)
-                    split = Lines()
-                    for piece in response.iter_bytes():
-                        for text in filter(None, split.feed(piece)):
-                            line = json.loads(text)
-                            after, failures = line["item_id"], 0
-                            yield line
-                    if text := split.end():
-                        yield json.loads(text)
-                    return
+                split = Lines()
+                for piece in response.iter_bytes():
+                    for text in filter(None, split.feed(piece)):
+                        line = json.loads(text)
+                        after, failures = line["item_id"], 0
+                        yield line
+                if text := split.end():
+                    yield json.loads(text)
+                return
             except (httpx.TransportError, json.JSONDecodeError) as error:
                 failures += 1
                 if failures > 5:
                     raise ConnectionFailed(f"GET {path}: {error}") from error
-                time.sleep(backoff(failures))
+            finally:
+                response.close()
+            time.sleep(backoff(failures))
 
     def download(self, path: str, target: str | os.PathLike[str], **params: Any) -> None:
-        """Writes the body of a response to a file, such as `/jobs/ID/failures` with `format="csv"`."""
-        with self._http.stream(
-            "GET", f"{self.url}/api/v1{path}", params=_query(params), headers=self._headers
-        ) as response:
-            if response.status_code >= 400:
-                response.read()
-                raise _api_error(f"GET {path}", response)
-            with Path(target).open("wb") as file:
+        """Writes the body of a response to a file, such as `/jobs/ID/failures` with `format="csv"`.
+
+        The file appears when it is complete; until then, it has the suffix `.part`.
+        """
+        part = Path(f"{os.fspath(target)}.part")
+        response = self._send("GET", path, params=params, stream=True)
+        try:
+            with part.open("wb") as file:
                 for piece in response.iter_bytes():
                     file.write(piece)
+            part.replace(target)
+        except httpx.TransportError as error:
+            raise ConnectionFailed(f"GET {path}: {error or type(error).__name__}") from error
+        finally:
+            part.unlink(missing_ok=True)
+            response.close()
 
     # Jobs
 
@@ -214,15 +229,14 @@ class Client(Management):
             left = POLL if deadline is None else min(POLL, int(deadline - time.monotonic()))
             if left <= 0:
                 raise TimeoutError(f"job {job_id} is not complete after {timeout} s: {job['message']}")
-            response = self._send(
-                "GET",
-                f"/jobs/{job_id}",
-                params={"wait_seconds": left},
-                headers={"If-None-Match": f'"{job["version"]}"'},
-            )
-            if response.status_code != 304:
-                job = response.json()
+            job = self._newer_job(job_id, job["version"], left) or job
         return job
+
+    def _newer_job(self, job_id: str, version: int, wait_seconds: int) -> t.Job | None:
+        """Waits for a newer version of a job; `None` if there is none in time."""
+        headers, params = {"If-None-Match": f'"{version}"'}, {"wait_seconds": wait_seconds}
+        response = self._send("GET", f"/jobs/{job_id}", params=params, headers=headers)
+        return None if response.status_code == 304 else cast(t.Job, response.json())
 
     def add_items(
         self, job_id: str, items: Iterable[t.NewItem | Mapping[str, Any]], *, seal: bool = False, key: str | None = None
@@ -253,39 +267,55 @@ class Client(Management):
     def watch(self, job_id: str) -> Iterator[t.Job]:
         """Yields a job with everything below it: now, and after each change, until it is complete.
 
-        A stream that breaks is opened again. Ends early if the job is deleted.
+        A stream that breaks is opened again; a server that has too many is asked by long polls. Ends early if the job is
+        deleted.
         """
         seen = -1
         failures = 0
-        path = f"/jobs/{job_id}/events"
-        headers = {**self._headers, "Accept": "text/event-stream"}
         silence = httpx.Timeout(10.0, read=SILENCE)
         while True:
+            pause, ended_as = 0.0, ""
             try:
-                with self._http.stream(
-                    "GET", f"{self.url}/api/v1{path}", headers=headers, timeout=silence
-                ) as response:
-                    if response.status_code >= 400:
-                        response.read()
-                        failed = _api_error(f"GET {path}", response)
-                        if not may_repeat(failed, idempotent=True):
-                            raise failed
-                        failures += 1
+                headers = {"Accept": "text/event-stream"}
+                response = self._send(
+                    "GET", f"/jobs/{job_id}/events", headers=headers, retry_timeout=0, stream=True, timeout=silence
+                )
+                try:
                     split, parser = Lines(), Parser()
                     for piece in response.iter_bytes():
                         for event in (event for line in split.feed(piece) for event in parser.feed(line)):
+                            ended_as, failures = event.name, 0
                             if event.name == "removed":
                                 return
-                            failures = 0
+                            if event.name in ("busy", "bye"):
+                                continue
                             job = self.job(job_id)
                             if job["version"] > seen:
                                 seen = job["version"]
                                 yield job
                             if job["tree"]["status"] == "completed":
                                 return
-            except httpx.TransportError:
+                finally:
+                    response.close()
+                if ended_as in ("", "busy", "bye"):
+                    pause = REOPEN if parser.retry is None else parser.retry
+            except ApiError as error:
+                if not may_repeat(error, idempotent=True):
+                    raise
+                failures, pause = failures + 1, error.retry_after or 0.0
+            except (ConnectionFailed, httpx.TransportError):
                 failures += 1
-            time.sleep(backoff(failures))
+            reopen_at = time.monotonic() + max(pause, backoff(failures))
+            while ended_as == "busy" and (left := int(reopen_at - time.monotonic())) > 0:
+                # The server has too many streams: it is asked without one meanwhile.
+                newer = self._newer_job(job_id, max(seen, 0), min(left, POLL))
+                if newer is not None and newer["version"] > seen:
+                    seen = newer["version"]
+                    yield newer
+                    if newer["tree"]["status"] == "completed":
+                        return
+                time.sleep(1)
+            time.sleep(max(0.0, reopen_at - time.monotonic()))
 
     # Items
 
@@ -342,6 +372,8 @@ class Client(Management):
             while offset < total:
                 source.seek(offset)
                 piece = source.read(CHUNK)
+                if not piece:
+                    raise ValueError(f"{file}: the file has become shorter than {total} bytes")
                 headers = {**tus, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
                 try:
                     answer = self._send(

@@ -6,15 +6,14 @@ import asyncio
 import contextvars
 import inspect
 import logging
-import operator
 import os
 import signal
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,9 +21,12 @@ from . import types as t
 from ._changes import Changes
 from ._failures import error_of, pause_of, without_detail
 from ._retry import backoff, is_transient, is_transient_status
+from ._task import Failure, Release, Task, Wait
 from ._wakes import Wakes
 from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
+
+__all__ = ["Failure", "Handler", "Release", "Summary", "Task", "Wait", "Worker"]
 
 log = logging.getLogger("treeline.worker")
 
@@ -40,172 +42,12 @@ HEARTBEAT_TIMEOUT = 10.0
 LOST_AFTER = 2.5
 #: Shortest time between two heartbeats of an assignment that has new progress.
 PROGRESS_EVERY = 1.0
-#: Greatest count of a progress report, which every reader of JSON keeps exact.
-GREATEST_COUNT = 2**53 - 1
-#: Most characters of a progress message.
-LONGEST_MESSAGE = 1_000
 #: Message and kind of the failure of an item that must not be given back, because it is delivered at most once.
 STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
 #: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long.
 CLAIM_WAIT_BESIDE = 5
 #: Seconds between two claims of its own while RabbitMQ wakes the worker.
 LOOK_EVERY = 30.0
-
-
-class Failure(TreelineError):
-    """Raised by a handler to fail an item in a chosen way.
-
-    `kind` groups errors, `detail` is any JSON, `retryable=False` makes the item fail for good at once, and
-    `retry_after_seconds` replaces the backoff of the job type. `cancel_tree` cancels the whole tree.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        kind: str | None = None,
-        detail: Any = None,
-        retryable: bool = True,
-        retry_after_seconds: float | None = None,
-        cancel_tree: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.kind, self.detail, self.retryable = kind, detail, retryable
-        self.retry_after_seconds, self.cancel_tree = retry_after_seconds, cancel_tree
-
-
-class Release(TreelineError):
-    """Raised by a handler to give its item back without a failure."""
-
-    def __init__(self, retry_after_seconds: float | None = None) -> None:
-        super().__init__("released")
-        self.retry_after_seconds = retry_after_seconds
-
-
-class Wait(TreelineError):
-    """Raised by a handler to end its attempt and wait for an event, without a lease and without a failure.
-
-    `name` is that of the event. The next attempt has it as `Task.event`; after `timeout_seconds` it has one that is
-    `timed_out`. `form` has questions that a person answers on the page of the item.
-    """
-
-    def __init__(self, name: str, *, timeout_seconds: float | None = None, form: t.EventForm | None = None) -> None:
-        super().__init__(f"waits for {name}")
-        self.name, self.timeout_seconds, self.form = name, timeout_seconds, form
-
-
-class Task:
-    """One item in a handler's hands."""
-
-    def __init__(self, assignment: t.Assignment, client: AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
-        self.assignment = assignment
-        self._client = client
-        self._loop = loop
-        self._stopped = asyncio.Event()
-        self._progress: dict[str, Any] | None = None
-        self._said: Changes | None = None
-
-    @property
-    def payload(self) -> Any:
-        """Payload of the item."""
-        return self.assignment["item"].get("payload")
-
-    @property
-    def attempt(self) -> int:
-        """Number of this attempt, from 1."""
-        return self.assignment["attempt"]
-
-    @property
-    def item_id(self) -> str:
-        """ID of the item: the same in every attempt, so it can make effects idempotent."""
-        return self.assignment["item"]["id"]
-
-    @property
-    def type(self) -> str:
-        """Name of the job type."""
-        return self.assignment["item"]["type"]
-
-    @property
-    def last_step(self) -> Any:
-        """Last recovery point of an earlier attempt, `{"name", "data"}`, or `None`."""
-        return self.assignment["item"].get("step")
-
-    @property
-    def event(self) -> t.ReceivedEvent | None:
-        """Event that the previous attempt waited for (`Wait`): its name, data, and sender. `None` without a wait."""
-        return self.assignment["item"].get("event")
-
-    @property
-    def is_stopped(self) -> bool:
-        """True if the work must end: the job was canceled, the lease was lost, or the worker is leaving."""
-        return self._stopped.is_set()
-
-    def check(self) -> None:
-        """Raises `Cancelled` if the work must end."""
-        if self.is_stopped:
-            raise Cancelled("the work must end")
-
-    def progress(self, done: int | None = None, total: int | None = None, message: str | None = None) -> None:
-        """Reports progress. Cheap: at most one report a second is sent, always the latest.
-
-        `done` and `total` are whole numbers from 0 (`TypeError`, `ValueError`), and `message` has at most 1,000
-        characters (`ValueError`).
-        """
-        given = {"done": _count("done", done), "total": _count("total", total), "message": _message(message)}
-        self._progress = {name: value for name, value in given.items() if value is not None}
-        if self._said is not None:
-            self._loop.call_soon_threadsafe(self._said.tell)
-
-    async def stopped(self) -> None:
-        """Returns when the work must end."""
-        await self._stopped.wait()
-
-    async def step_async(self, name: str, data: Any = None) -> None:
-        """Records a recovery point and its data. The next attempt receives it as `last_step`."""
-        await self._client.step(self.assignment["id"], name, data)
-
-    def step(self, name: str, data: Any = None) -> None:
-        """Same as `step_async`, for handlers that are not asynchronous."""
-        asyncio.run_coroutine_threadsafe(self.step_async(name, data), self._loop).result()
-
-    async def log_async(self, message: str, level: t.LogLevel = "info", **fields: Any) -> None:
-        """Adds a line to the log of this attempt. A line that cannot be sent is lost, never the work."""
-        line: dict[str, Any] = {"message": message, "level": level}
-        if fields:
-            line["fields"] = fields
-        try:
-            await self._client.log(self.assignment["id"], [line])
-        except TreelineError as error:
-            log.warning("a log line was not stored: %s", error)
-
-    def log(self, message: str, level: t.LogLevel = "info", **fields: Any) -> None:
-        """Same as `log_async`, for handlers that are not asynchronous."""
-        asyncio.run_coroutine_threadsafe(self.log_async(message, level, **fields), self._loop).result()
-
-
-def _count(name: str, value: int | None) -> int | None:
-    """A count as the server takes it. An integer of another library, such as `numpy.int64`, becomes an `int`."""
-    if value is None:
-        return None
-    try:
-        count = int(operator.index(value))
-    except TypeError:
-        raise TypeError(f"{name}: expected a whole number, not {type(value).__name__}") from None
-    if not 0 <= count <= GREATEST_COUNT:
-        raise ValueError(f"{name}: expected a whole number from 0 to {GREATEST_COUNT}")
-    return count
-
-
-def _message(value: str | None) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise TypeError(f"message: expected a str, not {type(value).__name__}")
-    if len(value) > LONGEST_MESSAGE:
-        raise ValueError(f"message: expected at most {LONGEST_MESSAGE} characters")
-    if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError("message: expected text without NUL and surrogates")
-    return value
 
 
 Handler = Callable[[Task], Any] | Callable[[Task], Awaitable[Any]]
@@ -243,6 +85,25 @@ class _Held:
     def lost_at(self) -> float:
         """When the handler is stopped unless a heartbeat is answered before."""
         return self.answered + LOST_AFTER * self.interval
+
+
+@contextmanager
+def _signals(leave: Callable[[], None]) -> Iterator[None]:
+    """Calls `leave` in the event loop at each SIGTERM and SIGINT."""
+    loop, numbers, before = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT), {}
+    for number in numbers:
+        try:
+            loop.add_signal_handler(number, leave)
+        except NotImplementedError:  # Windows
+            before[number] = signal.signal(number, lambda *_: loop.call_soon_threadsafe(leave))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            if number in before:
+                signal.signal(number, before[number])
+            else:
+                loop.remove_signal_handler(number)
 
 
 class Worker:
@@ -298,10 +159,6 @@ class Worker:
 
     async def run_async(self, *, signals: bool = False) -> Summary:
         """Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives; at a second one, it leaves at once."""
-        loop = asyncio.get_running_loop()
-        if signals:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._signaled)
         helpers = [asyncio.create_task(help()) for help in (self._beat, self._watch_leases, self._report)]
         wakes: Wakes | None = None
         if self.amqp_url is not None:
@@ -312,16 +169,14 @@ class Worker:
         for helper in helpers:
             helper.add_done_callback(self._helper_ended)
         try:
-            await self._claim_until_stopped(wakes)
-            await self._drain()
+            with _signals(self._signaled) if signals else nullcontext():
+                await self._claim_until_stopped(wakes)
+                await self._drain()
         finally:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
             self._threads.shutdown(wait=False, cancel_futures=True)
-            if signals:
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    loop.remove_signal_handler(number)
         if self._fatal is not None:
             raise self._fatal
         return self.summary
