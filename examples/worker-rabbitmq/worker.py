@@ -4,7 +4,7 @@
 A message is only a wake-up. It is acknowledged at once; the item is then asked for over HTTP, and only who is
 given it works on it. What was never said, or was lost, is found by asking for the type every few seconds.
 """
-import json, os, sys, threading, time, urllib.error, urllib.request, uuid
+import http.client, json, os, sys, threading, time, urllib.error, urllib.request, uuid
 
 import pika
 
@@ -27,9 +27,9 @@ def call(path, body):
         except urllib.error.HTTPError as error:
             if error.code in (404, 409):
                 return None
-            if error.code < 500 and error.code != 429:
+            if error.code < 500 and error.code not in (408, 429):
                 sys.exit(f"{path}: {error.read().decode()}")
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             print("Treeline does not answer:", error, file=sys.stderr)
         time.sleep(1)
 

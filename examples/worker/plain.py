@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A whole worker in plain Python: TREELINE_TOKEN=... python3 plain.py TYPE. Put your own work into `handle`."""
-import json, os, signal, sys, threading, time, urllib.error, urllib.request, uuid
+import http.client, json, os, signal, sys, threading, time, urllib.error, urllib.request, uuid
 
 URL = os.environ.get("TREELINE_URL", "http://127.0.0.1:3000") + "/api/v1"
 HEADERS = {"Authorization": "Bearer " + os.environ["TREELINE_TOKEN"], "Content-Type": "application/json"}
@@ -19,10 +19,12 @@ def call(path, body):
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            if error.code not in (429, 503):
-                raise SystemExit(f"{path}: {error.code} {error.read().decode()}")
-        except OSError:
-            pass
+            if error.code not in (408, 429) and error.code < 500:
+                print(f"{path}: {error.code} {error.read().decode()}", file=sys.stderr)
+                leaving.set()  # sys.exit ends only the thread, which may be that of the heartbeats
+                sys.exit(1)
+        except (OSError, http.client.HTTPException):
+            pass  # the connection broke, perhaps in the middle of the answer
         time.sleep(1)
 
 
