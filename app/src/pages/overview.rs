@@ -137,13 +137,19 @@ fn per_second(rate: f64) -> String {
     }
 }
 
+/// Maximum number of alerts on the page.
+pub const MOST_ALERTS: usize = 20;
+
+/// The newest open alerts; one more than the page shows says that there are more.
 fn alerts(alerts: &[Alert]) -> AnyView {
+    let more = if alerts.len() > MOST_ALERTS { "+" } else { "" };
+    let alerts = &alerts[..alerts.len().min(MOST_ALERTS)];
     let open = match alerts.len() {
         0 => view! { <div class="card-body small soft"><p>"No open alerts."</p></div> }.into_any(),
         _ => view! { <ul class="lined">{alerts.iter().map(one_alert).collect_view()}</ul> }.into_any(),
     };
     let count = (!alerts.is_empty())
-        .then(|| view! { <span class="end"><span class="state s-dead badge">{format!("{} open", alerts.len())}</span></span> });
+        .then(|| view! { <span class="end"><span class="state s-dead badge">{format!("{}{more} open", alerts.len())}</span></span> });
     view! {
         <section class="card" id="alerts" aria-labelledby="alerts-heading">
             <div class="card-head">

@@ -346,3 +346,16 @@ async fn staff_sidebar_shows_failed_count_and_environment() {
     assert!(!user.contains("nav-count") && !user.contains("Staging"), "{user}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn overview_says_if_there_are_more_alerts_than_it_shows() {
+    let server = Server::start().await;
+    let grace = server.person("Grace", "support").await;
+    let raise = "insert into alert (id, kind, subject, message)
+                 select gen_random_uuid(), 'dead_letters', n::text, 'many failed' from generate_series(1, 35) n";
+    sqlx::query(raise).execute(&server.running.app.pool).await.expect("alerts");
+    let page = grace.get("/").await.text;
+    assert!(page.contains("20+ open"), "{page}");
+    assert_eq!(page.matches("many failed").count(), 20);
+    server.stop().await;
+}

@@ -3,7 +3,10 @@
 
 use app::{
     components::chart::Range,
-    pages::{self, overview::Overview},
+    pages::{
+        self,
+        overview::{MOST_ALERTS, Overview},
+    },
 };
 use axum::{
     extract::{RawQuery, State},
@@ -25,8 +28,7 @@ use engine::{
     },
 };
 
-/// Number of alerts on the overview, and maximum number of workers.
-const ALERTS: i64 = 20;
+/// Maximum number of workers on the overview.
 const WORKERS: i64 = 1_000;
 
 /// `GET /`
@@ -39,7 +41,8 @@ pub(crate) async fn start(State(app): State<App>, signed: Signed, RawQuery(query
 }
 
 async fn overview(app: &App, caller: &Caller, range: Range) -> Result<Overview> {
-    let query = AlertQuery { owner_id: None, kind: None, all: false, part: PageRange::newest(None, ALERTS) };
+    let part = PageRange::newest(None, MOST_ALERTS as i64 + 1);
+    let query = AlertQuery { owner_id: None, kind: None, all: false, part };
     let workers = app.engine.workers(caller, NamedOrder::ByName, None, WORKERS + 1).await?;
     let (workers, more) = cut(workers, WORKERS, |_| ());
     Ok(Overview {
