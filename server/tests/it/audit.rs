@@ -74,3 +74,33 @@ async fn audit_log_is_filtered_and_outlives_deleted_trees() {
     assert!(whole.ends_with(&seen), "{seen:?} {whole:?}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn page_of_the_log_reads_times_in_the_zone_that_it_shows() {
+    let server = Server::start().await;
+    let anna = server.person("anna", "admin").await;
+    sqlx::query(
+        "insert into audit (id, at, actor_id, actor_kind, actor_name, action)
+         values (gen_random_uuid(), '2026-11-20T23:30:00Z', gen_random_uuid(), 'user', 'Bea', 'upload.read')",
+    )
+    .execute(&server.running.app.pool)
+    .await
+    .expect("an entry");
+    let shown = async |api: &Api, since: &str| {
+        let page = api.get(&format!("/audit?actor=Bea&since={since}")).await;
+        assert_eq!(page.status, 200, "{}", page.text);
+        page.text.contains("Looked at uploaded file")
+    };
+    // In Vienna it was half past midnight of the next day.
+    let vienna = server.with_cookie(&format!("{}; treeline_offset=60", anna.cookie()));
+    for (since, in_vienna, in_utc) in [
+        ("2026-11-21", true, false),
+        ("2026-11-21+00:30", true, false),
+        ("2026-11-21+00:31", false, false),
+        ("2026-11-20", true, true),
+    ] {
+        assert_eq!(shown(&vienna, since).await, in_vienna, "{since}");
+        assert_eq!(shown(&anna, since).await, in_utc, "{since}");
+    }
+    server.stop().await;
+}

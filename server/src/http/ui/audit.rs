@@ -16,7 +16,7 @@ use crate::{
     http::query::cursor::{Paged as _, paged},
 };
 use engine::{
-    access::caller::{Caller, Role},
+    access::caller::Role,
     error::{Error, Result},
     store::notify::audit::AuditQuery,
 };
@@ -55,14 +55,12 @@ impl AuditList {
         list
     }
 
-    fn query(&self) -> Result<AuditQuery> {
+    /// The filter; `offset_minutes` is the zone of the reader, in which the page shows times.
+    fn query(&self, offset_minutes: Option<i32>) -> Result<AuditQuery> {
         let given = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         let since = given(&self.since)
             .map(|text| {
-                // A date means its first moment; people type a space instead of the T.
-                let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.replace(' ', "T") };
-                let text = if text.len() == 16 { format!("{text}:00Z") } else { text };
-                Time::parse(&text).ok_or_else(|| {
+                since(&text, offset_minutes.unwrap_or(0)).ok_or_else(|| {
                     Problem::parameter("since", "expected a day or a time, such as 2026-11-20 or 2026-11-20 14:03")
                 })
             })
@@ -86,6 +84,18 @@ impl AuditList {
     }
 }
 
+/// Time that a person typed. A date means its first moment; people type a space instead of the T.
+fn since(text: &str, offset_minutes: i32) -> Option<Time> {
+    let sign = if offset_minutes < 0 { '-' } else { '+' };
+    let (hours, minutes) = (offset_minutes.abs() / 60, offset_minutes.abs() % 60);
+    let zone = format!("{sign}{hours:02}:{minutes:02}");
+    Time::parse(&match text.len() {
+        10 => format!("{text}T00:00:00{zone}"),
+        16 => format!("{}:00{zone}", text.replace(' ', "T")),
+        _ => text.replace(' ', "T"),
+    })
+}
+
 /// `GET /audit`
 pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     if let Err(refused) = signed.require(Role::Support) {
@@ -94,7 +104,7 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     let list = AuditList::read(query.as_deref());
     let AuditList { actor, action, since, job, .. } = list.clone();
     let mut page_data = page::Audit { filter: page::Filter { actor, action, since, job }, ..page::Audit::default() };
-    match find(&app, &signed.caller, &list, &mut page_data).await {
+    match find(&app, &signed, &list, &mut page_data).await {
         Ok(()) => signed.visit.page(StatusCode::OK, move || page::page(&page_data)),
         // An invalid filter gets the same page with the typed text.
         Err(Error::Problem(problem)) if problem.status == 400 => {
@@ -105,8 +115,8 @@ pub(super) async fn show(State(app): State<App>, signed: Signed, RawQuery(query)
     }
 }
 
-async fn find(app: &App, caller: &Caller, list: &AuditList, page_data: &mut page::Audit) -> Result<()> {
-    let found = app.engine.audit(caller, list.query()?).await?;
+async fn find(app: &App, signed: &Signed, list: &AuditList, page_data: &mut page::Audit) -> Result<()> {
+    let found = app.engine.audit(&signed.caller, list.query(signed.visit.offset_minutes)?).await?;
     let paged = list.page_of(found, |entry| (entry.at, entry.id))?;
     page_data.next = paged.next_cursor.map(|cursor| {
         let AuditList { actor, action, since, job, .. } = list;
