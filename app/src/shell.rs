@@ -136,6 +136,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> im
             {section}
             {search()}
             {topics_pill(frame)}
+            <button class="btn btn-sm show-new" type="button" id="show-new" hidden></button>
             <a
                 class="btn btn-quiet btn-icon btn-sm help-link"
                 href="/shortcuts"

@@ -105,7 +105,7 @@ fn table(all: &[CallbackDelivery], trees: bool) -> AnyView {
                 }
             });
             view! {
-                <tr role="row">
+                <tr role="row" data-key=one.id.to_string()>
                     <th scope="row" role="rowheader" class="name">
                         <a href=format!("/deliveries/{}", one.id)>{receiver(one)}</a>
                         {again(one).map(|words| view! { " " <span class="sub">{words}</span> })}
@@ -215,7 +215,7 @@ fn tries(one: &CallbackDelivery) -> AnyView {
                 None => ("dead", "no answer".to_owned()),
             };
             view! {
-                <tr role="row">
+                <tr role="row" data-key=(at + 1).to_string()>
                     <th scope="row" role="rowheader">{(at + 1).to_string()}</th>
                     <td role="cell" data-label="At">{clock(one.at)}</td>
                     <td role="cell"><span class=format!("state s-{shape} badge")>{icon(shape)} " " {status_text}</span></td>

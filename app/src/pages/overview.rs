@@ -216,7 +216,7 @@ fn types(types: &[TypeStats]) -> AnyView {
                 None => "–".into_any(),
             };
             view! {
-                <tr role="row">
+                <tr role="row" data-key=it.job_type.clone()>
                     <th scope="row" role="rowheader" class="name"><a href=format!("/types/{}", it.job_type)>{it.job_type.clone()}</a></th>
                     <td role="cell" class="num" data-label="Added/s">{per_second(rate.in_per_second)}</td>
                     <td role="cell" class="num" data-label="Done/s">{per_second(rate.out_per_second)}</td>

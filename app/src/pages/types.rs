@@ -45,7 +45,7 @@ pub fn list_page(types: &[JobType], admin: bool, message: Option<&str>) -> Page 
         .iter()
         .map(|it| {
             view! {
-                <tr role="row">
+                <tr role="row" data-key=it.name.clone()>
                     <th scope="row" role="rowheader" class="name">
                         <a href=format!("/types/{}", it.name)>{it.name.clone()}</a>
                     </th>

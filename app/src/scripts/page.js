@@ -115,9 +115,15 @@
   // Updates the page in place to a newer rendering. Unchanged elements are not replaced, so focus, scroll position,
   // typed text, selection and open details stay. Children are matched by id or `data-key`.
   const key = (node) => node.id || node.getAttribute?.("data-key") || "";
+  // Lists do not move under a reader: while the pointer or the focus is on a row, rows change in place, and none is added,
+  // moved or removed. New ones wait behind a button.
+  const ROW = ":is(tr, li)[data-key]";
+  const HELD = `main ${ROW}:is(${matchMedia("(hover: hover)").matches ? ":hover, " : ""}:focus-within)`;
+  let held = false;
   const morph = (old, fresh) => {
     // Most of a page is unchanged, and the browser compares faster than a script.
     if (old.isEqualNode(fresh)) return;
+    if (held && old.querySelector?.(ROW) && !fresh.querySelector?.(ROW)) return;
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || key(old) !== key(fresh)) return old.replaceWith(fresh);
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) old.data = fresh.data;
@@ -137,6 +143,10 @@
     }
     if (["textarea", "select"].includes(old.localName)) return;
     const childByKey = new Map([...old.children].filter(key).map((child) => [key(child), child]));
+    if (held && old.querySelector(`:scope > ${ROW}`)) {
+      for (const row of fresh.children) if (childByKey.has(key(row))) morph(childByKey.get(key(row)), row);
+      return;
+    }
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
       const same = childByKey.get(key(child));
@@ -156,12 +166,24 @@
     while (at) {
       const gone = at;
       at = at.nextSibling;
-      gone.remove();
+      if (!held || !gone.querySelector?.(ROW)) gone.remove();
     }
   };
 
   // Refreshes the outdated sections, all or those of a selector: fetches this page and puts the sections in place.
   const ALL = "[data-refresh]";
+  // A log begins at its end, and follows while the reader is there.
+  const TAIL = "[data-tail]";
+  for (const tail of location.hash.startsWith("#L") ? [] : document.querySelectorAll(TAIL)) tail.scrollTop = tail.scrollHeight;
+  const more = document.getElementById("show-new");
+  // A list was held back; the reader wants it now.
+  let waiting = false;
+  let wanted = false;
+  /** Number of rows that only the newer list has. */
+  const news = (old, fresh, kind) => {
+    const keys = new Set([...old.querySelectorAll(kind + ROW)].map(key));
+    return [...fresh.querySelectorAll(kind + ROW)].filter((row) => !keys.has(key(row))).length;
+  };
   let fetching = false;
   let again = "";
   const refresh = async (sections = ALL) => {
@@ -182,10 +204,28 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       // The new sections may have icons that this page had none of.
       for (const icon of fresh.querySelectorAll("symbol")) if (!document.getElementById(icon.id)) document.querySelector(".sprite defs").append(icon);
+      const tails = [...document.querySelectorAll(TAIL)].filter((tail) => tail.scrollTop + tail.clientHeight > tail.scrollHeight - 4);
+      let count = 0;
+      if (sections === ALL) waiting = false;
       for (const old of asked.within.querySelectorAll(sections)) {
         const replacement = fresh.getElementById(old.id);
-        // Selected rows stay as they are until an action is taken, a refused form with its reason until it is sent again.
-        if (replacement && !old.querySelector(".pick input:checked, #refusal")) morph(old, replacement);
+        // A refused form stays with its reason until it is sent again.
+        if (!replacement || old.querySelector("#refusal")) continue;
+        // Selected rows stay as they are until an action is taken.
+        const selected = !wanted && old.querySelector(".pick input:checked");
+        held = !wanted && asked.within === document && Boolean(old.querySelector(HELD));
+        if (held || selected) {
+          waiting = true;
+          count = Math.max(count, news(old, replacement, "tr"), news(old, replacement, "li"));
+        }
+        if (!selected) morph(old, replacement);
+        held = false;
+      }
+      for (const tail of tails) tail.scrollTop = tail.scrollHeight;
+      if (sections === ALL && more) {
+        wanted = false;
+        more.hidden = !count;
+        more.textContent = text("script-show-new", { n: count });
       }
       writeTimes();
       failed = false;
@@ -200,6 +240,18 @@
     }
   };
   document.addEventListener("treeline:refresh", ({ detail }) => refresh(detail ?? ALL));
+  more?.addEventListener("click", () => {
+    wanted = true;
+    refresh();
+  });
+  // The reader has left the list.
+  for (const kind of ["pointerover", "focusin"]) {
+    document.addEventListener(kind, () => {
+      if (!waiting || document.querySelector(`${HELD}, .pick input:checked`)) return;
+      waiting = false;
+      refresh();
+    });
+  }
   // An opening confirmation shows current numbers.
   document.addEventListener("click", ({ target }) => {
     const menu = target.closest?.("summary")?.parentElement;
