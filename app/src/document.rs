@@ -50,6 +50,7 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> (String, bool) {
             data-sidebar=(frame.collapsed && frame.person.is_some()).then_some("collapsed")
             data-theme=(frame.theme != Theme::System).then(|| frame.theme.as_str())
             data-now=frame.now.unix_millis().to_string()
+            data-read=frame.requested_at.unix_millis().to_string()
             data-offset=frame.offset_minutes.map(|minutes| minutes.to_string())
             data-islands=is_live.then_some("loading")
         >
@@ -180,6 +181,7 @@ mod tests {
             dead: Some(1),
             notices: None,
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
+            requested_at: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
             speech: crate::speech::Languages::english(),
             languages: Vec::new(),

@@ -73,6 +73,8 @@ pub struct Frame {
     /// True if the reader collapsed the sidebar.
     pub collapsed: bool,
     pub now: Time,
+    /// Time before the content was read: the page has every change that was made until then.
+    pub requested_at: Time,
     /// Minutes east of UTC, if a cookie has it.
     pub offset_minutes: Option<i32>,
     pub person: Option<Person>,

@@ -71,7 +71,12 @@ test('failures come, count and go before one’s eyes, in two tabs, and what is 
   await shows([page], () => fail(server, worker, 'no account'), text('#groups [data-count]', '3'));
   assert.equal(await page.locator('#rows tbody input:checked').inputValue(), ticked);
   assert.equal(await page.locator('#rows tbody tr').count(), 3);
+  await page.getByRole('button', { name: 'Show 1 new' }).waitFor();
   await page.locator('#rows tbody input:checked').uncheck();
+  await page.mouse.move(0, 0);
+  await page.locator('#filter').focus();
+  await page.waitForFunction(() => document.querySelectorAll('#rows tbody tr').length === 4);
+  await page.getByRole('button', { name: /new$/ }).waitFor({ state: 'hidden' });
 
   const { data } = await made(await server.api('GET', '/items?state=dead'), 200);
   const retry = async () => {
@@ -140,6 +145,91 @@ test('the indicator says whether the page is live, stale, signed out or removed'
   await until('signed-out');
   assert.equal(await pill('signed-out').getAttribute('href'), '/sign-in?back=%2Ftypes');
   await accessible(page);
+});
+
+test('a topic that the server refuses leaves the other topics of the page alone', async (t) => {
+  const { server } = await story(t);
+  const page = await watching(server, '/types');
+  const opened = [];
+  page.on('request', (request) => request.url().includes('/events?') && opened.push(request.url()));
+  const stream = () => page.waitForEvent('request', (request) => request.url().includes('/events?'));
+  await page.evaluate(() => {
+    document.querySelector('main').insertAdjacentHTML('beforeend', '<p data-topics="item:00000000-0000-7000-8000-000000000000"></p>');
+    document.dispatchEvent(new CustomEvent('treeline:refreshed', { detail: { failed: false } }));
+  });
+  // The stream with the new topic, and then the one without it.
+  while (opened.length < 2) await stream();
+  assert.ok(opened[0].includes('item:') && !opened[1].includes('item:'), opened.join(' '));
+  await shows([page], () => server.api('POST', '/job-types/story/pause'), text('#list', 'Paused'));
+  assert.equal(opened.length, 2);
+});
+
+test('numbers that are older than the page are not written, and changes while it was read are not missed', async (t) => {
+  const { server, worker } = await story(t);
+  await fail(server, worker, 'no account');
+  const { data } = await made(await server.api('GET', '/dead-letters/groups'), 200);
+  const groups = [{ ...data[0], count: 99 }];
+  const page = await openPage(server);
+  let version = () => 1;
+  await page.route('**/api/v1/events?*', (route) => {
+    const body = `retry: 100\nevent: snapshot\ndata: ${JSON.stringify({ topic: 'failures', version: version(), groups, dead: 99 })}\n\n`;
+    return route.fulfill({ contentType: 'text/event-stream', body });
+  });
+  await page.goto('/dead');
+  await page.locator('html[data-stream="live"]').waitFor({ state: 'attached' });
+  const count = page.locator('#groups [data-count]');
+  assert.equal(await count.innerText(), '1');
+  // Published while the page was being read.
+  const read = Number(await page.evaluate(() => document.documentElement.dataset.read));
+  const refreshed = page.waitForRequest((request) => new URL(request.url()).pathname === '/dead');
+  version = () => (read + 1) * 1_000;
+  await refreshed;
+});
+
+test('a list does not move under the pointer or the focus, and shows how many rows are new', async (t) => {
+  const { server, worker } = await story(t);
+  await fail(server, worker, 'no account');
+  const page = await watching(server, '/dead');
+  const rows = page.locator('#rows tbody tr');
+  const link = rows.first().locator('th a');
+  const first = await link.getAttribute('href');
+  const button = (n) => page.getByRole('button', { name: `Show ${n} new` });
+
+  await rows.first().hover();
+  await shows([page], () => fail(server, worker, 'no account'), () => button(1).waitFor());
+  await shows([page], () => fail(server, worker, 'out of paper'), () => button(2).waitFor());
+  assert.equal(await link.getAttribute('href'), first);
+  assert.equal(await rows.count(), 1);
+  await accessible(page);
+  await button(2).click();
+  await rows.nth(2).waitFor();
+  await button(2).waitFor({ state: 'hidden' });
+
+  // The same row keeps the focus and its link.
+  await page.mouse.move(0, 0);
+  await rows.nth(1).locator('th a').focus();
+  const focused = await page.evaluate(() => document.activeElement.href);
+  await shows([page], () => fail(server, worker, 'no account'), () => button(1).waitFor());
+  assert.equal(await page.evaluate(() => document.activeElement.href), focused);
+  assert.equal(await rows.count(), 3);
+  await page.locator('#filter').focus();
+  await rows.nth(3).waitFor();
+});
+
+test('the log of an item begins at its end and follows while the reader is there', async (t) => {
+  const { server, worker } = await story(t);
+  await job(server);
+  const [held] = await worker.claim(1);
+  const add = async (...messages) => worker.call(`/assignments/${held.id}/logs`, { lines: messages.map((message) => ({ message })) });
+  await add(...Array.from({ length: 150 }, (_, at) => `line ${at}`));
+  const page = await watching(server, `/items/${held.item.id}`);
+  const rest = () => page.locator('.log').evaluate((log) => log.scrollHeight - log.clientHeight - log.scrollTop);
+  assert.ok((await rest()) < 4, 'at its end');
+  await shows([page], () => add('the newest'), text('.log', 'the newest'));
+  assert.ok((await rest()) < 4, 'it follows');
+  await page.locator('.log').evaluate((log) => (log.scrollTop = 0));
+  await shows([page], () => add('one more'), text('.log', 'one more'));
+  assert.ok((await rest()) > 100, 'a reader who has scrolled up stays there');
 });
 
 test('uploads, operations, job types, workers and the overview are as they are now', async (t) => {

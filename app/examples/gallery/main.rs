@@ -75,6 +75,7 @@ fn frame(theme: Theme) -> Frame {
         dead: Some(12_431),
         notices: Some(accounts::notices()),
         now: at("2026-11-20T14:03:07Z"),
+        requested_at: at("2026-11-20T14:03:07Z"),
         offset_minutes: Some(60),
         person: Some(Person { name: "Ada Lovelace".to_owned(), staff: true, admin: true }),
         address: "/".to_owned(),

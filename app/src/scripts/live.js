@@ -167,7 +167,9 @@
       this.hasSnapshot = true;
       if (kind === "forbidden") {
         this.close();
-        return this.onerror?.(new Event("error"));
+        // A listener may handle it; for others it is an error.
+        if (this.dispatchEvent(new MessageEvent(kind, { cancelable: true }))) this.onerror?.(new Event("error"));
+        return;
       }
       this.dispatchEvent(new MessageEvent(kind, { data }));
     }

@@ -12,6 +12,8 @@
   const OUTAGE = 3_000;
   const STALE_AFTER = 15_000;
   const root = document.documentElement;
+  // In microseconds, like versions; clocks of two servers may differ.
+  const readBefore = (Number(root.dataset.read) - 2_000) * 1_000;
   const watched = () => {
     const topics = [...document.querySelectorAll("[data-topics]")].flatMap((section) => section.dataset.topics.split(" "));
     return new Set(topics.filter(Boolean));
@@ -19,6 +21,8 @@
   if (!watched().size || !window.EventSource) return;
 
   const sources = new Map();
+  // Topics that the server refused.
+  const refused = new Set();
   let tries = 0;
   let timer = 0;
   // The page has just been rendered.
@@ -129,12 +133,10 @@
     connected();
     show("live");
     const data = JSON.parse(text);
-    const writeTopic = writers[topic.split(":")[0]];
-    const done = writeTopic?.(data, kind) ?? false;
-    // The first message may be older than the page.
-    const renderedAt = Number(root.dataset.now) * 1_000;
-    const isOlder = kind === "snapshot" && !refreshed && data.version > 0 && !topic.startsWith("item:") && data.version < renderedAt;
-    if (done || isOlder) return;
+    const name = topic.split(":")[0];
+    // The first message may be older than the page; items and notices tell by themselves.
+    const isOlder = kind === "snapshot" && !refreshed && !["item", "notices"].includes(name) && data.version > 0 && data.version < readBefore;
+    if (isOlder || writers[name]?.(data, kind)) return;
     refresh(PACES[topic], topic === "notices" ? "#notices-menu" : ALL);
   };
   const broken = () => {
@@ -148,10 +150,18 @@
   const start = () => {
     if (document.hidden) return;
     for (const topic of watched()) {
-      if (sources.has(topic)) continue;
+      if (sources.has(topic) || refused.has(topic)) continue;
       lost();
       const source = new TreelineSource(topic);
       for (const kind of ["snapshot", "change"]) source.addEventListener(kind, (event) => receive(topic, kind, event.data));
+      // Only this topic is over; the page itself says what may be seen.
+      source.addEventListener("forbidden", (event) => {
+        event.preventDefault();
+        connected();
+        refused.add(topic);
+        sources.delete(topic);
+        refresh();
+      });
       // Deleted: the server renders what remains.
       source.addEventListener("removed", () => refresh());
       for (const kind of ["bye", "busy"]) source.addEventListener(kind, broken);
@@ -169,6 +179,8 @@
     for (const source of sources.values()) source.close();
     sources.clear();
   };
+  // A section may have come with a topic.
+  document.addEventListener("treeline:refreshed", ({ detail }) => detail.failed || !sources.size || start());
   // The session has ended, or what the page shows is gone.
   document.addEventListener("treeline:gone", ({ detail }) => {
     stop();
@@ -179,8 +191,6 @@
   // A tab that is hidden briefly keeps its topics.
   let leaving = 0;
   const leave = () => {
-  // A section may have come with a topic.
-  document.addEventListener("treeline:refreshed", ({ detail }) => detail.failed || !sources.size || start());
     stop();
     connected();
   };

@@ -59,6 +59,8 @@ const NOTICES_TIMEOUT: Duration = Duration::from_millis(250);
 /// Request for a page: the caller, if signed in, and their display preferences.
 pub struct Visit {
     caller: Option<Caller>,
+    /// Time before anything is read for the page.
+    requested_at: Time,
     address: String,
     request_id: Option<String>,
     theme: Theme,
@@ -81,12 +83,14 @@ impl FromRequestParts<App> for Visit {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let requested_at = Time(OffsetDateTime::now_utc());
         let caller = MaybeCaller::from_request_parts(parts, app).await;
         let address = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |uri| &uri.0);
         let refresh =
             pairs(address.query()).find(|(name, _)| name == "refresh").and_then(|(_, value)| value.parse().ok());
         let visit = Self {
             caller: None,
+            requested_at,
             address: address.path_and_query().map_or("/", |address| address.as_str()).to_owned(),
             request_id: parts.extensions.get::<RequestId>().map(|id| id.0.clone()),
             theme: cookie(&parts.headers, theme::COOKIE).and_then(Theme::parse).unwrap_or_default(),
@@ -191,6 +195,7 @@ impl Visit {
             languages: self.languages.clone(),
             collapsed: self.collapsed,
             now: Time(OffsetDateTime::now_utc()),
+            requested_at: self.requested_at,
             offset_minutes: self.offset_minutes,
             person: self.caller.as_ref().map(person),
             address: self.address.clone(),
