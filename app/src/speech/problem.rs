@@ -79,7 +79,6 @@ fn phrase(phrase: &str) -> String {
         "bytes that are not UTF-8" => t!("problem-not-utf8"),
         "a NUL character" => t!("problem-nul"),
         "a character that could not be read" => t!("problem-unreadable"),
-        "an empty cell once the row is completed, because the list has only a part of it" => t!("problem-row-part"),
         "the serial number of a day in Excel" => t!("problem-excel-date"),
         "1 field" => return t!("problem-fields", n = 1),
         _ => return with_value(phrase).unwrap_or_else(|| phrase.to_owned()),

@@ -16,7 +16,9 @@ use engine::{
     error::{Error, Result},
     import::{
         sheet::{self, Cell},
-        split::{Encoding, FAILURE_COLUMNS, FaultKind, Head, in_file_notation, nameless_columns, payload_cell},
+        split::{
+            Encoding, FAILURE_COLUMNS, FaultKind, Head, in_file_notation, nameless_columns, payload_cell, surplus_cells,
+        },
     },
     store::import::{
         exports::ExportedItem,
@@ -189,10 +191,10 @@ impl Writer {
         let code = row.error_kind.clone().unwrap_or_else(|| state.as_str().to_owned());
         let mut cells = self.table.cells_in_file(&payload, self.format, &code);
         cells.push(line_number(row.row));
-        let surplus = surplus_cells(&code, row.error_detail.as_deref());
+        let message = row.error_message.clone().unwrap_or_default();
+        let surplus = surplus_cells(&code, &message, surplus_of(&code, row.error_detail.as_deref()));
         cells.push(code.into());
-        cells.push(row.error_message.clone().unwrap_or_default().into());
-        // Behind the columns, so that the row has too many cells until somebody moves them.
+        cells.push(message.into());
         cells.extend(surplus.into_iter().map(Cell::from));
         self.record(page, cells)
     }
@@ -239,7 +241,7 @@ impl Writer {
 }
 
 /// Cells of a row beyond its last column.
-fn surplus_cells(code: &str, detail: Option<&str>) -> Vec<String> {
+fn surplus_of(code: &str, detail: Option<&str>) -> Vec<String> {
     #[derive(Default, Deserialize)]
     struct Surplus {
         #[serde(default)]

@@ -12,7 +12,7 @@ use engine::{
     error::{Error, Result},
     import::{
         sheet,
-        split::{FAILURE_COLUMNS, Fault, Row, nameless_columns, payload_cell},
+        split::{FAILURE_COLUMNS, Fault, Row, nameless_columns, payload_cell, surplus_cells},
     },
 };
 
@@ -74,8 +74,9 @@ impl List {
         if !self.is_table {
             cells[0] = payload_cell(&cells[0], code);
         }
-        cells.extend([line.to_string(), code.to_owned(), fault.message()]);
-        // Behind the columns, so that the row has too many cells until somebody moves them.
+        let message = fault.message();
+        let surplus = surplus_cells(code, &message, surplus);
+        cells.extend([line.to_string(), code.to_owned(), message]);
         cells.extend(surplus);
         self.record(text, &cells)
     }

@@ -108,19 +108,22 @@ async fn incomplete_row_of_a_returned_list_stays_failed() {
     let messages: Vec<String> =
         lines(&server, &same, "failures").await.iter().map(|line| line["error"]["message"].to_string()).collect();
     assert!(messages[0].contains("Line 2, column 6: expected 5 fields, found 6."), "{messages:?}");
-    assert!(messages[1].contains("column 4 (_code): expected an empty cell once the row is completed"), "{messages:?}");
+    assert!(messages[1].contains("expected 5 fields, found 6.") && messages[2].contains("found 6."), "{messages:?}");
     assert!(messages[3].contains("column 2 (name): expected text"), "{messages:?}");
     let workbook = workbook_of(&server, &job).await;
     let same = complete(&server, &import(&server, "import", &workbook).await).await;
     assert_eq!(same["counts"]["dead"], 4, "{same}");
 
     // Completed in a spreadsheet, which fills up all rows where one had surplus cells.
-    let problem =
-        |line: i64| list.lines().nth(line as usize).and_then(|row| row.split_once("\"Line ")).expect("a row").1;
+    let problem = |line: usize| {
+        let row = list.lines().nth(line).expect("a row");
+        // Behind the quote of the problem are the surplus cells.
+        format!("{}\"", row.split("\"Line ").nth(1).and_then(|rest| rest.split('"').next()).expect("a problem"))
+    };
     let rows = [
-        format!("1,\"a,surplus\",2,too_many_fields,\"Line {},", problem(1).replace(",surplus", "")),
-        format!("2,short,3,,\"Line {},", problem(2)),
-        format!("3,open,4,,\"Line {},", problem(3)),
+        format!("1,\"a,surplus\",2,too_many_fields,\"Line {},", problem(1)),
+        format!("2,short,3,too_large,\"Line {},", problem(2)),
+        format!("3,open,4,open_quote,\"Line {},", problem(3)),
         format!("5,café,6,bad_encoding,\"Line {},", problem(4)),
     ];
     let mended = format!("id,name,_line,_code,_problem,\n{}\n", rows.join("\n"));

@@ -15,6 +15,17 @@ pub fn nameless_columns(width: usize) -> Vec<String> {
     if width == 0 { vec![PAYLOAD_COLUMN.to_owned()] } else { (1..=width).map(|n| format!("_{n}")).collect() }
 }
 
+/// Cell behind the last column of a row of which the list has only a part, so that the row has too many cells until
+/// somebody has completed it.
+const INCOMPLETE: &str = "Incomplete: empty this cell once the row is whole";
+
+/// Cells behind the last column of a list: the surplus ones of a row, or that it is incomplete. `message`: of its error,
+/// because workers may use the same codes.
+pub fn surplus_cells(code: &str, message: &str, surplus: Vec<String>) -> Vec<String> {
+    let is_part = [FaultKind::OpenQuote, FaultKind::TooLarge].iter().any(|kind| kind.as_str() == code);
+    if is_part && message.starts_with("Line ") { vec![INCOMPLETE.to_owned()] } else { surplus }
+}
+
 /// Names of the columns of a file without the empty ones that a spreadsheet adds behind a list of failures in which a row
 /// has surplus cells.
 pub(super) fn without_padding(mut columns: Vec<String>) -> Vec<String> {

@@ -192,7 +192,7 @@ impl RowMaker {
         let extra = cells.texts.split_off(cells.texts.len().min(self.head.width));
         let returned = self.take_failure_columns(&mut cells.texts);
         let fault = fault.map(|fault| Fault { extra: shown(&extra, SHOWN_EXTRA), ..fault });
-        let fault = fault.or_else(|| self.partial_fault(cut, &returned, &cells.texts));
+        let fault = fault.or_else(|| self.unreadable_fault(cut, &returned, &cells.texts));
         let edits = self.edits_of(line);
         let in_file = edits
             .filter(|_| self.cell_texts != CellTexts::None)

@@ -12,36 +12,27 @@ use super::{
 pub(super) struct Returned {
     /// Row in the file of the import that failed.
     pub(super) line: Option<i64>,
-    /// Why the list may have only a part of the row.
-    part: Option<FaultKind>,
+    /// True if parts of the row could not be read.
+    is_unreadable: bool,
 }
 
 impl Returned {
     /// From the cells `_line`, `_code`, and `_problem`.
     pub(super) fn of(cells: &[String]) -> Self {
         let cell = |place: usize| cells.get(place).map(String::as_str).unwrap_or_default();
-        // A worker may use the same codes for its own errors.
-        let is_of_file = cell(2).starts_with("Line ");
-        let parts = [FaultKind::TooLarge, FaultKind::OpenQuote, FaultKind::BadEncoding];
         Self {
             line: cell(0).parse().ok().filter(|&line| line > 0),
-            part: parts.into_iter().find(|kind| is_of_file && kind.as_str() == cell(1)),
+            is_unreadable: cell(1) == FaultKind::BadEncoding.as_str(),
         }
     }
 }
 
 impl RowMaker {
-    /// Fault of a row of which the list has only a part and that nobody has completed: `_code` still says so, or what
-    /// could not be read is still missing.
-    pub(super) fn partial_fault(&self, cut: &Cut, returned: &Returned, cells: &[String]) -> Option<Fault> {
-        if returned.part? == FaultKind::BadEncoding {
-            let unreadable = cells.iter().position(|cell| cell.contains('\u{FFFD}'))?;
-            let found = "a character that could not be read".to_owned();
-            return Some(self.fault(cut, FaultKind::BadEncoding, unreadable, "text".to_owned(), found));
-        }
-        let expected = "an empty cell once the row is completed, because the list has only a part of it".to_owned();
-        let found = returned.part?.as_str().to_owned();
-        Some(self.fault(cut, FaultKind::InvalidRow, self.head.data_width() + 1, expected, found))
+    /// Fault of a row in which nobody has replaced what could not be read.
+    pub(super) fn unreadable_fault(&self, cut: &Cut, returned: &Returned, cells: &[String]) -> Option<Fault> {
+        let unreadable = cells.iter().position(|cell| returned.is_unreadable && cell.contains('\u{FFFD}'))?;
+        let found = "a character that could not be read".to_owned();
+        Some(self.fault(cut, FaultKind::BadEncoding, unreadable, "text".to_owned(), found))
     }
 
     /// Fault of a payload that is not JSON, in a list of such payloads.

@@ -83,7 +83,7 @@ impl RowMaker {
             values[column] = self.edited(column, text, &values[column]);
         }
         let fault = match edits {
-            None => self.sheet_fault(cut, &extra).or_else(|| self.partial_fault(cut, &returned, &texts(&values))),
+            None => self.sheet_fault(cut, &extra).or_else(|| self.unreadable_fault(cut, &returned, &texts(&values))),
             Some(_) => None,
         };
         let fault = fault.or_else(|| self.error_fault(cut, &values));
