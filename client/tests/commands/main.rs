@@ -311,3 +311,58 @@ async fn command_of_a_worker_has_the_trace_of_its_item_and_not_that_of_the_worke
     assert_eq!(results, [format!("\"{sent}\""), "\"\"".to_owned()]);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_worker_gives_back_only_what_may_run_twice() {
+    let server = Server::start().await;
+    let terminal = Terminal::new();
+    terminal.login(&server).await;
+    for (name, delivery) in [("letters", "at_least_once"), ("payments", "at_most_once")] {
+        let spec = serde_json::from_value(json!({"name": name, "delivery": delivery})).expect("a type");
+        server.client.put_job_type(&spec).await.expect("a type");
+    }
+    let new = |name| NewJob { items: vec![NewItem::default()], sealed: true, ..NewJob::of(name) };
+    let letters = server.client.create_job(&new("letters")).await.expect("a job");
+    let payments = server.client.create_job(&new("payments")).await.expect("a job");
+    let types = ["work", "--type", "letters", "--type", "payments", "--concurrency", "2", "--drain-seconds", "0"];
+    let begun = terminal.home.path().join("begun");
+    let command = ["--", "sh", "-c", "echo >> \"$0\"; sleep 60", path(&begun)];
+    let work = terminal.command(&[&types[..], &command].concat()).spawn().expect("treeline starts");
+    while std::fs::read(&begun).map_or(0, |lines| lines.len()) < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let pid = work.id().expect("it runs").to_string();
+    assert!(Command::new("kill").arg(pid).status().await.expect("kill").success());
+    let output = work.wait_with_output().await.expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let items = async |job: Job| terminal.json(&["items", "--job", &job.id.to_string()]).await.remove(0);
+    assert_eq!(items(letters).await["state"], "available");
+    let payment = items(payments).await;
+    assert_eq!((&payment["state"], &payment["last_error"]["kind"]), (&json!("dead"), &json!("worker_stopped")));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_are_complete_and_end_with_the_pipe() {
+    let server = Server::start().await;
+    let terminal = Terminal::new();
+    terminal.login(&server).await;
+    for n in 0..60 {
+        server.client.put_job_type(&JobTypeSpec::named(&format!("letters-{n}"))).await.expect("a type");
+    }
+    let listed = terminal.json(&["types"]).await;
+    assert_eq!(
+        listed.iter().filter(|of| of["name"].as_str().is_some_and(|name| name.starts_with("letters-"))).count(),
+        60
+    );
+
+    let job = numbers(&server.client, 1).await.id.to_string();
+    for arguments in [&["jobs"][..], &["job", &job]] {
+        let mut command = terminal.command(arguments).spawn().expect("treeline starts");
+        drop(command.stdout.take());
+        let output = command.wait_with_output().await.expect("it ends");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    }
+    server.stop().await;
+}
