@@ -56,3 +56,30 @@ test('a worker without its broker still works', { skip, timeout: 90_000 }, async
   assert.equal(summary.succeeded, 3);
   assert.match(warnings[0], /RabbitMQ is not available/);
 });
+
+test('progress costs no claims', { skip }, async () => {
+  const type = `woken-${randomUUID()}`;
+  await client.putJobType(type, {});
+  let claims = 0;
+  const counting = (url, init) => {
+    if (url.endsWith('/assignments')) claims += 1;
+    return fetch(url, init);
+  };
+  const options = { types: [type], concurrency: 2, amqpUrl: AMQP_URL, warn: () => {} };
+  let before;
+  const worker = new Worker(new Client({ url: client.url, token: server.token, fetch: counting }), options, async (task) => {
+    await pause(6_000); // until it is attached, a worker asks every five seconds
+    before = claims;
+    for (let done = 1; done <= 50; done += 1) {
+      task.progress({ done });
+      await pause(10);
+    }
+  });
+  const running = worker.run();
+  const { id } = await client.createJob({ type, sealed: true, items: [{ payload: 1 }] });
+  await client.wait(id);
+  const during = claims - before;
+  worker.stop();
+  await running;
+  assert.ok(during <= 2, `${during} claims during 50 reports`); // one for the slot that is free afterwards
+});
