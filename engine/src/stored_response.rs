@@ -43,6 +43,11 @@ impl ResponseSlot {
         Self(Some(stored))
     }
 
+    /// Idempotency-Key of the call, if it has one.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.0.as_ref().map(|stored| stored.name.key.as_str())
+    }
+
     /// Stores the created resource in its transaction. 409 `duplicate` if another request with this key was answered
     /// meanwhile: then the transaction must not be committed.
     pub async fn store(&self, tx: &mut Tx, created: &impl Serialize) -> Result<()> {

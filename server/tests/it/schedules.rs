@@ -462,6 +462,28 @@ async fn schedule_is_validated_edited_and_run_manually() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn repeated_run_by_hand_finds_the_tree_of_a_crashed_server() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path = schedule(&server, json!({"cron": "@yearly"})).await;
+    let run = async || {
+        let request = server.request(reqwest::Method::POST, &format!("{path}/run")).header("idempotency-key", "payday");
+        let schedule = Answer::of(request).await.expect(200);
+        schedule["last_run"]["job_id"].as_str().expect("an id").to_owned()
+    };
+    let tree = run().await;
+    // The server stopped between the commit of the tree and that of the run.
+    in_database(&server, "delete from schedule_run").await;
+    in_database(&server, "delete from idempotency where call like '%/run'").await;
+    assert_eq!((run().await, jobs(&server).await), (tree.clone(), 1));
+    // Long after, the key is free again.
+    in_database(&server, "delete from idempotency").await;
+    assert_ne!(run().await, tree);
+    assert_eq!(jobs(&server).await, 2);
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schedule_runs_are_paginated() {
     let server = Server::start().await;

@@ -374,3 +374,14 @@ pub async fn delete(tx: &mut Tx, id: Uuid) -> sqlx::Result<bool> {
     let done = sqlx::query!("delete from schedule where id = $1", id).execute(&mut **tx).await?;
     Ok(done.rows_affected() > 0)
 }
+
+/// Returns true if a run of the schedule has this tree.
+pub async fn has_run(tx: &mut Tx, schedule_id: Uuid, job_id: Uuid) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select exists (select 1 from schedule_run where schedule_id = $1 and job_id = $2) as "exists!""#,
+        schedule_id,
+        job_id
+    )
+    .fetch_one(&mut **tx)
+    .await
+}

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn url_is_shown_without_its_query_and_kept_when_it_comes_back() {
+    fn url_is_shown_without_its_query_and_stays_when_it_comes_back() {
         let stored = r#"{ "type": "a", "items": [1E400], "on_completed": {"url": "https://hooks.example/done?key=hidden"} }"#;
         let shown = shown(stored);
         assert_eq!(

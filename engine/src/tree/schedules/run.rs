@@ -139,7 +139,9 @@ impl Engine {
             let row = locked(&mut tx, &caller, id).await?;
             let reason = audit::reason_for(&caller, row.owner_id, reason.as_deref())?;
             let tick = row.now;
-            let job_id = engine.start_run(&row, tick, traceparent).await.map_err(not_of_the_caller)?;
+            let (tree, key) = name_by_hand(&mut tx, &row, response_slot.key()).await?;
+            let started = engine.start_tree(&row, tree, key, traceparent).await;
+            let job_id = started.map_err(not_of_the_caller)?;
             let seq = row.last_seq + 1;
             let run = NewRun { job_id: Some(job_id), by_hand: true, ..new_run(seq, tick, RunState::Started) };
             schedules::insert_run(&mut tx, id, &run).await?;
@@ -302,7 +304,8 @@ impl Engine {
 
     /// Creates the tree of a run; a refusal is the run's result.
     async fn attempt(&self, row: &ScheduleRow, run: NewRun, trace: BeginTrace<'_>) -> Result<NewRun> {
-        match self.start_run(row, run.tick, trace()).await {
+        let (tree, key) = (tree_id(row.id, run.tick), tree_key(row.id, run.tick));
+        match self.start_tree(row, tree, key, trace()).await {
             Ok(job_id) => Ok(NewRun { job_id: Some(job_id), ..run }),
             Err(Error::Problem(problem)) if problem.status < 500 => {
                 let problem = serde_json::to_string(&problem).map_err(|error| Error::Broken(error.to_string()))?;
@@ -312,11 +315,12 @@ impl Engine {
         }
     }
 
-    /// Creates the tree of a tick, or finds it.
-    async fn start_run(
+    /// Creates the tree of a run by its id and its Idempotency-Key, or finds it.
+    async fn start_tree(
         &self,
         row: &ScheduleRow,
-        tick: OffsetDateTime,
+        id: Uuid,
+        key: String,
         traceparent: Option<Traceparent>,
     ) -> Result<Uuid> {
         let caller = self.schedule_caller(row).await?;
@@ -325,8 +329,8 @@ impl Engine {
         let new: NewJob = serde_json::from_str(&job).map_err(broken)?;
         let hash: [u8; 32] = Sha256::digest(&job).into();
         let creation = Creation {
-            new: NewJob { id: Some(tree_id(row.id, tick)), ..new },
-            key: Some((tree_key(row.id, tick), hash)),
+            new: NewJob { id: Some(id), ..new },
+            key: Some((key, hash)),
             body_hash: Some(hash),
             may_need_key: true,
             traceparent,
@@ -393,7 +397,23 @@ fn tree_key_prefix(schedule_id: Uuid) -> String {
 /// Id of the tree of a tick.
 fn tree_id(schedule_id: Uuid, tick: OffsetDateTime) -> Uuid {
     let micros = tick.unix_timestamp_nanos() / 1_000;
-    let hash = Sha256::new().chain_update(schedule_id).chain_update(micros.to_be_bytes()).finalize();
+    id_of(schedule_id, &micros.to_be_bytes())
+}
+
+/// Id and Idempotency-Key of the tree of a run by hand. With a key of the request, a repeated call finds the tree of a
+/// server that crashed before it could say so; a tree that has its run belongs to a call of long ago.
+async fn name_by_hand(tx: &mut Tx, row: &ScheduleRow, key: Option<&str>) -> Result<(Uuid, String)> {
+    if let Some(key) = key {
+        let tree = id_of(row.id, format!("by hand {key}").as_bytes());
+        if !schedules::has_run(tx, row.id, tree).await? {
+            return Ok((tree, format!("schedule-run:{}:{tree}", row.id)));
+        }
+    }
+    Ok((tree_id(row.id, row.now), tree_key(row.id, row.now)))
+}
+
+fn id_of(schedule_id: Uuid, run: &[u8]) -> Uuid {
+    let hash = Sha256::new().chain_update(schedule_id).chain_update(run).finalize();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
