@@ -97,6 +97,7 @@ pub(crate) fn all(add: &mut impl FnMut(&'static str, Draw)) {
         refused: None,
         flash: None,
         open: None,
+        key: String::new(),
     };
     add("schedule", Box::new(move || page(&one)));
 }

@@ -291,8 +291,7 @@ fn actions(page_data: &SchedulePageData) -> AnyView {
         let text = text.into_any();
         let others = page_data.others;
         let fields = (name == "run").then(|| key_field(&page_data.key));
-        let action =
-            ActionForm { action: name, url, verb, text, fields, button: button.to_owned(), dangerous, others };
+        let action = ActionForm { action: name, url, verb, text, fields, button: button.to_owned(), dangerous, others };
         action_form_open(action, refused, page_data.open.as_deref() == Some(name))
     };
     let run = "Creates the job at once, also while the schedule is paused or its previous run is not complete.";

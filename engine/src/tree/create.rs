@@ -242,7 +242,8 @@ impl Engine {
             if let Some(upload) = node.new.upload.clone() {
                 refuse_role(caller, node)?;
                 let head =
-                    crate::import::upload_head::read_head(&core.pools.read, &core.files, &core.quotas, caller, &upload).await?;
+                    crate::import::upload_head::read_head(&core.pools.read, &core.files, &core.quotas, caller, &upload)
+                        .await?;
                 let (mapping, schema) = (node.new.mapping.clone(), node.info.payload_schema.as_deref());
                 let head = fit_head(head, mapping, &node.new.edits, schema, &node.pointer)?;
                 node.head = Some((upload, head));

@@ -100,6 +100,7 @@ pub async fn scheduled_jobs(pool: &PgPool, after: Uuid) -> Result<Vec<(Uuid, Str
 
 /// Replaces the job of a schedule that is still as it was read.
 pub async fn replace_scheduled_job(pool: &PgPool, id: Uuid, old: &str, new: &str) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query!("update schedule set job = $3 where id = $1 and job = $2", id, old, new).execute(pool).await?;
+    let done =
+        sqlx::query!("update schedule set job = $3 where id = $1 and job = $2", id, old, new).execute(pool).await?;
     Ok(done.rows_affected() == 1)
 }

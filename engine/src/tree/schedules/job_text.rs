@@ -49,12 +49,10 @@ mod tests {
 
     #[test]
     fn url_is_shown_without_its_query_and_stays_when_it_comes_back() {
-        let stored = r#"{ "type": "a", "items": [1E400], "on_completed": {"url": "https://hooks.example/done?key=hidden"} }"#;
+        let stored =
+            r#"{ "type": "a", "items": [1E400], "on_completed": {"url": "https://hooks.example/done?key=hidden"} }"#;
         let shown = shown(stored);
-        assert_eq!(
-            shown,
-            r#"{"type":"a","items":[1E400],"on_completed":{"url":"https://hooks.example/done?…"}}"#
-        );
+        assert_eq!(shown, r#"{"type":"a","items":[1E400],"on_completed":{"url":"https://hooks.example/done?…"}}"#);
         assert!(has_webhook(&shown) && !has_webhook(r#"{"type":"a","on_completed":null}"#));
         assert_eq!(with_stored_url(&shown, stored), shown.replace('…', "key=hidden"));
         let other = r#"{"on_completed":{"url":"https://other.example/?…"}}"#;

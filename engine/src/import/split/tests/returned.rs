@@ -29,14 +29,8 @@ fn a_returned_row_that_nobody_completed_is_faulty() {
         1,\u{FFFD},8,bad_encoding,Line 8,\n\
         1,2,9,bad_encoding,Line 9,\n";
     let good = r#"{"a":"1","b":"2"}"#;
-    let expected = [
-        (3, good),
-        (4, "too_many_fields 6"),
-        (5, "too_many_fields 6"),
-        (6, good),
-        (8, "bad_encoding 2"),
-        (9, good),
-    ];
+    let expected =
+        [(3, good), (4, "too_many_fields 6"), (5, "too_many_fields 6"), (6, good), (8, "bad_encoding 2"), (9, good)];
     assert_eq!(brief(file.as_bytes(), TABLE), expected.map(|(line, text)| (line, text.to_owned())));
 }
 

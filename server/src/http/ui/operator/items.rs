@@ -345,7 +345,8 @@ async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: 
     let has_changed = fields.given("version").is_some_and(|shown| shown != item.version.to_string());
     let payload = fields.edited("payload", item.payload.as_ref())?;
     if has_changed && payload.is_some() {
-        let detail = "It has changed since this form was opened. Compare your text with its payload, then send it again.";
+        let detail =
+            "It has changed since this form was opened. Compare your text with its payload, then send it again.";
         return Err(Error::refuse(Code::PreconditionFailed, detail));
     }
     let expires_at = fields.time("expires_at")?;
