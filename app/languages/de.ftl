@@ -50,7 +50,6 @@ shell-language = Sprache
 shell-sign-out = Abmelden
 shell-sections = Bereiche
 shell-breadcrumb = Pfad
-shell-stale-since = Veraltet seit { $time }
 role-admin = Verwaltung
 role-support = Support
 role-user = Benutzer
@@ -612,6 +611,7 @@ share-anyone =
     }
 
 # Live parts of pages. The browser gets these texts, so they are few and short.
+live-stale-since = Veraltet seit { $time }
 live-percent = { $n } %
 live-bar-percent-done = { $percent } %, { $done } erledigt
 live-bar-percent-of = { $percent } %, { $done } von { $whole } erledigt

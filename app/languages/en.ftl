@@ -50,7 +50,6 @@ shell-language = Language
 shell-sign-out = Sign out
 shell-sections = Sections
 shell-breadcrumb = Breadcrumb
-shell-stale-since = Stale since { $time }
 role-admin = Admin
 role-support = Support
 role-user = User
@@ -612,6 +611,7 @@ share-anyone =
     }
 
 # Live parts of pages. The browser gets these texts, so they are few and short.
+live-stale-since = Stale since { $time }
 live-percent = { $n }%
 live-bar-percent-done = { $percent }%, { $done } done
 live-bar-percent-of = { $percent }%, { $done } of { $whole } done

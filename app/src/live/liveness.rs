@@ -124,7 +124,7 @@ pub(crate) fn topics_pill(frame: &Frame) -> impl IntoView + use<> {
     let (now, sign_in) = (frame.now, address("/sign-in", &[("back", &frame.address)]));
     let shown = |liveness: Liveness| {
         let word = match liveness {
-            Liveness::Stale => t_view!("shell-stale-since", time = time_of_day(now)).into_any(),
+            Liveness::Stale => t_view!("live-stale-since", time = time_of_day(now)).into_any(),
             _ => liveness.words().into_any(),
         };
         // A link where the reader has something to do.

@@ -166,7 +166,7 @@ struct UploadOptions {
     /// Text: the encoding, such as windows-1252; by default detected from the first lines.
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
-    /// XLSX: the sheet; by default the first one.
+    /// XLSX: the sheet; by default the first that is not hidden.
     #[arg(long, value_name = "NAME")]
     sheet: Option<String>,
 }
