@@ -112,7 +112,7 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
 
     await page.locator('#fix a').first().click();
     for (const line of LATE) {
-      await page.getByLabel(`amount, line ${line}`).fill('12.50');
+      await page.getByLabel(`amount, line ${line}`).fill('12,50'); // in the notation of the file
     }
     await page.getByRole('button', { name: 'Retry changed rows' }).click();
     await page.waitForURL(new RegExp(`/imports/${id}$`));

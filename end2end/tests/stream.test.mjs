@@ -221,7 +221,7 @@ test('a reader who hears the page is told milestones only', async (t) => {
   await page.goto(`/jobs/${id}`);
   await whenLive(page);
   await page.evaluate(() => {
-    const region = document.querySelector('.vh[role=status]');
+    const region = document.querySelector('main .vh[role=status]');
     window.said = [];
     new MutationObserver(() => region.textContent && window.said.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });
   });
