@@ -239,7 +239,7 @@ pub enum Unfinished {
 }
 
 impl Unfinished {
-    /// Message and kind of the failure of work that was stopped and must not be given back.
+    /// Message and kind of the failure of work that was stopped and must not be released.
     pub(crate) const STOPPED: (&str, &str) = ("The worker was stopped before the item was done.", "worker_stopped");
 
     /// A failure with a message for people; retryable within the item's budget.

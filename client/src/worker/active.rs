@@ -54,7 +54,7 @@ pub(super) struct ActiveAssignment {
     pub(super) phase: Phase,
     pub(super) stop: CancellationToken,
     pub(super) progress: Arc<ProgressCell>,
-    /// True if the item may be handed out only once: it is not given back after its handler has begun.
+    /// True if the item may be handed out only once: it is not released after its handler has begun.
     pub(super) at_most_once: bool,
     /// Name of the item in the log.
     pub(super) label: String,

@@ -52,7 +52,7 @@ impl Loop {
                 self.endings.push_back(report::result(id, result));
             }
             // A failure while the handler is being stopped was most likely caused by the stop. Work that is delivered at
-            // most once has begun nevertheless, and must not be given back.
+            // most once has begun nevertheless, and must not be released.
             Some(Err(Unfinished::Failed(failure)))
                 if stop_reason.is_none() || !failure.retryable || active.at_most_once =>
             {

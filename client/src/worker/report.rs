@@ -67,7 +67,7 @@ pub(super) fn error(kind: &str, message: String) -> WorkError {
     WorkError { message, kind: Some(kind.to_owned()), detail: None }
 }
 
-/// Ending of work that was stopped and must not be given back.
+/// Ending of work that was stopped and must not be released.
 pub(super) fn stopped(id: Uuid) -> Ending {
     failure(id, error(Unfinished::STOPPED.1, Unfinished::STOPPED.0.to_owned()))
 }

@@ -64,7 +64,7 @@ interface Held {
   isBare: boolean;
 }
 
-/** Error of an item that must not be given back, because it is delivered at most once. */
+/** Error of an item that must not be released, because it is delivered at most once. */
 const stopped = (): ReportedError => errorOf('The worker was stopped before the item was done.', 'worker_stopped');
 
 type Ending = Record<string, unknown> & { assignment_id: string; error?: ReportedError };
@@ -75,7 +75,7 @@ const now = (): number => performance.now() / 1_000;
  * Works on items of some job types. What the handler returns is the result; what it throws is the failure. The worker
  * sends heartbeats, repeats reports until the server has them, and, when it is stopped, finishes what it holds: it aborts
  * the signals of its handlers after `drainSeconds` and waits until each has ended, because its item must not begin elsewhere
- * before. An aborted handler's item is given back, or a failure if it is delivered `at_most_once`.
+ * before. An aborted handler's item is released, or a failure if it is delivered `at_most_once`.
  */
 export class Worker<Payload = unknown> {
   readonly summary: Summary = { succeeded: 0, failed: 0, released: 0, lost: 0 };

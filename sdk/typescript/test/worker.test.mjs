@@ -89,7 +89,7 @@ test('a worker that must leave at once leaves the lease of a handler to its end'
   assert.deepEqual([server.sent('/release'), server.sent('/finish')], [[], []]);
 });
 
-test('an item that is delivered at most once is not given back after it has begun', async () => {
+test('an item that is delivered at most once is not released after it has begun', async () => {
   const answer = (path) => (path.endsWith('/release') ? problem(409, { code: 'already_started' }) : undefined);
   const cases = [
     [(task) => pause(60_000, undefined, { signal: task.signal }), 0],

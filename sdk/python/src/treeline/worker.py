@@ -42,7 +42,7 @@ HEARTBEAT_TIMEOUT = 10.0
 LOST_AFTER = 2.5
 #: Shortest time between two heartbeats of an assignment that has new progress.
 PROGRESS_EVERY = 1.0
-#: Message and kind of the failure of an item that must not be given back, because it is delivered at most once.
+#: Message and kind of the failure of an item that must not be released, because it is delivered at most once.
 STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
 #: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long.
 CLAIM_WAIT_BESIDE = 5
