@@ -124,6 +124,8 @@ pub(crate) struct Verdict {
     pub(crate) repeated: usize,
     /// Number of lost leases, which is allowed.
     pub(crate) leases_lost: usize,
+    /// First and last loss of a lease, in microseconds since 1970.
+    pub(crate) lost_between_us: Option<(i64, i64)>,
     /// Number of endings refused as late.
     pub(crate) refused_late: usize,
     /// Number of completions with a callback, and of retries, which are allowed.
@@ -147,6 +149,12 @@ impl Verdict {
         self.found.entry(kind).or_default().push(what.to_string());
     }
 
+    /// Records when a lease was lost.
+    pub(crate) fn add_loss_time(&mut self, lost_us: i64) {
+        let (first, last) = self.lost_between_us.unwrap_or((lost_us, lost_us));
+        self.lost_between_us = Some((first.min(lost_us), last.max(lost_us)));
+    }
+
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.found.get(&kind).map_or(0, Vec::len)
     }
@@ -160,6 +168,9 @@ impl Verdict {
         self.acknowledged += other.acknowledged;
         self.repeated += other.repeated;
         self.leases_lost += other.leases_lost;
+        for lost_us in other.lost_between_us.into_iter().flat_map(|(first, last)| [first, last]) {
+            self.add_loss_time(lost_us);
+        }
         self.refused_late += other.refused_late;
         self.callbacks_delivered += other.callbacks_delivered;
         self.callback_retries += other.callback_retries;

@@ -188,6 +188,7 @@ fn alone(index: &Index<'_>, verdict: &mut Verdict) {
         }
         for one in assignments.iter().filter(|one| one.ended_as == Some(LEASE_LOST)) {
             verdict.leases_lost += 1;
+            one.ended_us.into_iter().for_each(|ended| verdict.add_loss_time(ended));
             let lease =
                 index.items.get(item).and_then(|item| index.history.jobs.get(&item.job_id)).map(|job| job.lease_us);
             if let (Some(ended), Some(lease)) = (one.ended_us, lease)
