@@ -174,17 +174,19 @@ class Server {
     return psql(this.database, statement);
   }
 
-  /** Storage state of a signed-in browser; the first call opens the link and presses its button. */
+  /** Storage state of a browser that is signed in. smoke.test.mjs opens the link itself. */
   async session() {
     this.#session ??= (async () => {
-      const context = await (await browser()).newContext();
-      const page = await context.newPage();
-      await page.goto(await this.signInLink);
-      await page.locator('main form button').click();
-      await page.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
-      const state = await context.storageState();
-      await context.close();
-      return state;
+      const [base, link] = (await this.signInLink).split('/sign-in/');
+      const answer = await fetch(`${base}/api/v1/session`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ link }),
+      });
+      assert.equal(answer.status, 204, await answer.text());
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(answer.headers.getSetCookie()[0]);
+      const place = { domain: new URL(base).hostname, path: '/', expires: -1 };
+      return { cookies: [{ name, value, ...place, httpOnly: true, secure: false, sameSite: 'Lax' }], origins: [] };
     })();
     return this.#session;
   }
@@ -308,6 +310,37 @@ export async function accessible(page, { onlyColors = false } = {}) {
   }, onlyColors ? OF_COLORS : WCAG);
   const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => node.html).join('\n  ')}`);
   assert.deepEqual(found, [], `axe at ${page.url()}`);
+}
+
+/** Shows the page in a color scheme. Waits for transitions: a color halfway belongs to neither scheme. */
+export async function inScheme(page, colorScheme) {
+  await page.emulateMedia({ colorScheme });
+  await page.evaluate(() => Promise.all(document.getAnimations().filter((it) => it instanceof CSSTransition).map((it) => it.finished)));
+}
+
+/** Checks the page as it is, in both color schemes: axe, and nothing is wider than the window. Takes pictures. */
+export async function holds(page, name) {
+  const { width } = page.viewportSize();
+  for (const colorScheme of ['light', 'dark']) {
+    await inScheme(page, colorScheme);
+    await screenshot(page, `${name}-${colorScheme}-${width}`);
+    await accessible(page, { onlyColors: colorScheme === 'dark' });
+  }
+  await inScheme(page, 'light');
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `${name} at ${width} px is ${wide} px too wide`);
+}
+
+/** Opens pages, of which each has a name and a path, on a phone and on a desktop, and checks each (`holds`). */
+export async function allHold(server, pages, tolerated = /^$/) {
+  for (const width of [320, 1280]) {
+    const page = await openPage(server, { viewport: { width, height: 800 } });
+    page.tolerate(tolerated);
+    for (const [name, path] of pages) {
+      await page.goto(path);
+      await holds(page, name);
+    }
+  }
 }
 
 /** Path of the file in examples/import/. */

@@ -22,9 +22,16 @@ export class Worker {
     }
   }
 
-  /** Claims up to `max` items, waiting for the first. */
+  /** Claims up to `max` items, waiting for the first, which must come. */
   async claim(max) {
-    const body = { worker_id: 'story', types: [this.type], max, wait_seconds: 10 };
+    const assignments = await this.claimNow(max, 10);
+    assert.ok(assignments.length > 0, `no item of ${this.type} came in ten seconds`);
+    return assignments;
+  }
+
+  /** Claims up to `max` items, which may be none. */
+  async claimNow(max, seconds = 0) {
+    const body = { worker_id: 'story', types: [this.type], max, wait_seconds: seconds };
     return (await this.call('/assignments', body)).assignments;
   }
 

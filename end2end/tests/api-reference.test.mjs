@@ -2,22 +2,10 @@
 // a phone, in both color schemes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { holds, openPage, startServer } from '../harness.mjs';
 
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const DESKTOP = { viewport: { width: 1440, height: 900 } };
-
-async function looked(page, name) {
-  for (const colorScheme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme });
-    await page.evaluate(() => Promise.all(document.getAnimations().map((it) => it.finished)));
-    await screenshot(page, `${name}-${colorScheme}`);
-    await accessible(page);
-  }
-  await page.emulateMedia({ colorScheme: 'light' });
-  const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: innerWidth }));
-  assert.ok(wide <= room, `${name} is ${wide} px wide on ${room} px`);
-}
 
 for (const [device, options] of [['desktop', DESKTOP], ['phone', PHONE]]) {
   test(`the API is read and tried in the browser: ${device}`, async (t) => {
@@ -28,27 +16,27 @@ for (const [device, options] of [['desktop', DESKTOP], ['phone', PHONE]]) {
     await page.locator('#account-menu summary').click();
     await page.locator('#account-menu').getByRole('link', { name: 'API reference' }).click();
     await page.getByRole('heading', { name: 'API reference', level: 1 }).waitFor();
-    await looked(page, `api-reference-${device}`);
+    await holds(page, `api-reference-${device}`);
 
     await page.getByLabel('Filter operations').fill('post jobs create');
     await page.getByRole('button', { name: 'Filter' }).click();
     await page.getByText(/^\d+ of \d+ operations$/).waitFor();
     await page.getByRole('link', { name: 'Create a tree of jobs' }).first().click();
     await page.getByRole('heading', { name: 'Create a tree of jobs', level: 1 }).waitFor();
-    await looked(page, `api-operation-${device}`);
+    await holds(page, `api-operation-${device}`);
 
     // Text that is not JSON is refused at its field, and nothing is sent.
     await page.getByLabel('Body, as JSON').fill('{"type": "invoices",');
     await page.getByRole('button', { name: 'Send request' }).click();
     await page.getByRole('alert').filter({ hasText: 'Nothing was sent' }).waitFor();
     await page.locator('#try-body-fault', { hasText: 'expected JSON' }).waitFor();
-    await looked(page, `api-refused-${device}`);
+    await holds(page, `api-refused-${device}`);
     await page.getByLabel('Body, as JSON').fill('{"type": "invoices", "items": [{"payload": {"amount": 1.50}}]}');
     await page.getByRole('button', { name: 'Send request' }).click();
     const response = page.locator('#outcome');
     await response.getByText('201 Created').waitFor();
     await response.locator('.doc').getByText('"invoices"').first().waitFor();
-    await looked(page, `api-response-${device}`);
+    await holds(page, `api-response-${device}`);
     const [job, ...others] = (await (await server.api('GET', '/jobs')).json()).data;
     assert.equal(others.length, 0);
 
@@ -57,7 +45,7 @@ for (const [device, options] of [['desktop', DESKTOP], ['phone', PHONE]]) {
     await page.getByLabel('Body, as JSON').fill('{"reason": "Twice"}');
     await page.getByRole('button', { name: 'Send request…' }).click();
     await page.getByRole('alert').filter({ hasText: `POST /api/v1/jobs/${job.id}/cancel` }).waitFor();
-    await looked(page, `api-confirm-${device}`);
+    await holds(page, `api-confirm-${device}`);
     assert.equal((await (await server.api('GET', `/jobs/${job.id}`)).json()).outcome, null);
     await page.getByRole('button', { name: 'Send it now' }).click();
     await page.locator('#outcome').getByText('200 OK').waitFor();

@@ -2,7 +2,7 @@
 // with and without scripts; by keyboard only; in every size and color scheme.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { accessible, allHold, openPage, screenshot, startServer } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
 const ROWS = 40;
@@ -190,34 +190,22 @@ test('the pages of the desk hold on every size and scheme, without a fault that 
   const response = await server.api('POST', '/bulk-operations', { action: 'retry', target: 'items', filter, dry_run: true });
   const preview = (await response.json()).id;
   const { data } = await (await server.api('GET', `/dead-letters?root=${id}`)).json();
-  for (const colorScheme of ['light', 'dark']) {
-    for (const width of [320, 1280]) {
-      const page = await openPage(server, { colorScheme, viewport: { width, height: 800 } });
-      page.tolerate(/status of 400/);
-      for (const [name, path] of [
-        ['overview', '/'],
-        ['jobs-fault', '/jobs?q=colour:red'],
-        ['jobs-none', '/jobs?q=type:none'],
-        ['dead', '/dead'],
-        ['items', `/items?q=root:${id}`],
-        ['item-retry', `/items/${data[0].id}?open=retry`],
-        ...['replay', 'pin', 'delete'].map((form) => [`job-${form}`, `/jobs/${id}?open=${form}`]),
-        ['bulk', '/bulk'],
-        ['bulk-new', '/bulk/new'],
-        ['bulk-preview', `/bulk/${preview}`],
-        ['workers', '/workers'],
-        ['types', '/types'],
-        ['type', '/types/accounts'],
-        ['shortcuts', '/shortcuts'],
-      ]) {
-        await page.goto(path);
-        await screenshot(page, `desk-${name}-${colorScheme}-${width}`);
-        await accessible(page);
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        assert.ok(overflow <= 0, `${path} at ${width} is ${overflow} px too wide`);
-      }
-    }
-  }
+  await allHold(server, [
+    ['desk-overview', '/'],
+    ['desk-jobs-fault', '/jobs?q=colour:red'],
+    ['desk-jobs-none', '/jobs?q=type:none'],
+    ['desk-dead', '/dead'],
+    ['desk-items', `/items?q=root:${id}`],
+    ['desk-item-retry', `/items/${data[0].id}?open=retry`],
+    ...['replay', 'pin', 'delete'].map((form) => [`desk-job-${form}`, `/jobs/${id}?open=${form}`]),
+    ['desk-bulk', '/bulk'],
+    ['desk-bulk-new', '/bulk/new'],
+    ['desk-bulk-preview', `/bulk/${preview}`],
+    ['desk-workers', '/workers'],
+    ['desk-types', '/types'],
+    ['desk-type', '/types/accounts'],
+    ['desk-shortcuts', '/shortcuts'],
+  ], /status of 400/);
 });
 
 test('the search opens on Ctrl-K, finds while one types, and leads there; without scripts it is a form', async (t) => {

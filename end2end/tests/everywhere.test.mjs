@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
-import { accessible, openPage, screenshot, startServer } from '../harness.mjs';
+import { accessible, inScheme, openPage, screenshot, startServer } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
 /** Untrusted text for every field that takes a name, a text or a key. */
@@ -182,9 +182,7 @@ test('every page shows what strangers wrote as text, and axe finds nothing in an
       if (shift > 0.02) failures.push(`${name} at ${width} px moved by ${shift.toFixed(3)}: ${moved.flatMap(({ whose }) => whose).join('; ')}`);
       // axe at the main widths; in between, only shifts and overflow.
       for (const colorScheme of width === 1280 || width === 320 ? ['light', 'dark'] : []) {
-        await page.emulateMedia({ colorScheme });
-        // Colors have transitions; a color halfway belongs to neither scheme.
-        await page.evaluate(() => Promise.all(document.getAnimations().filter((it) => it instanceof CSSTransition).map((it) => it.finished)));
+        await inScheme(page, colorScheme);
         await accessible(page, { onlyColors: colorScheme === 'dark' }).catch((error) => failures.push(`${name}, ${colorScheme}, ${width} px: ${error.message}`));
       }
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

@@ -115,8 +115,11 @@ impl Session {
             }
             (StreamMessage::Snapshot(job), root) => *root = Some(*job),
             (StreamMessage::Change(change), Some(root)) => {
+                let is_late = root.is_ahead_of(&change);
                 root.apply(&change);
-                self.items = Some(change.items);
+                if !is_late {
+                    self.items = Some(change.items);
+                }
             }
             (StreamMessage::Change(_), None) | (StreamMessage::Roots(..) | StreamMessage::Rows(..), _) => {}
         }

@@ -32,4 +32,10 @@ impl Job {
         }
         changed
     }
+
+    /// True if this tree holds a newer version of a job in the change, whose items are then out of date too.
+    pub fn is_ahead_of(&self, change: &Change) -> bool {
+        change.jobs.iter().any(|job| job.id == self.id && job.version < self.version)
+            || self.children.iter().flatten().any(|child| child.is_ahead_of(change))
+    }
 }

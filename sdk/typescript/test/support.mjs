@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,10 +21,11 @@ export async function startServer() {
   const program = process.env.TREELINE_SERVER_BIN;
   assert.ok(program, 'TREELINE_SERVER_BIN is the path of treeline-server: see README.md');
   const token = randomBytes(32).toString('hex');
+  const folder = await mkdtemp(path.join(tmpdir(), 'treeline-'));
   const env = {
     ...process.env,
     TREELINE_LISTEN: '127.0.0.1:0',
-    TREELINE_DATA_DIR: await mkdtemp(path.join(tmpdir(), 'treeline-')),
+    TREELINE_DATA_DIR: folder,
     TREELINE_BOOTSTRAP_TOKEN: token,
     TREELINE_CALLBACK_ALLOW: '127.0.0.1',
     TREELINE_SECRET_KEY: SECRET_KEY,
@@ -44,6 +45,7 @@ export async function startServer() {
     const ended = new Promise((resolve) => server.on('exit', resolve));
     server.kill('SIGTERM');
     await ended;
+    await rm(folder, { recursive: true, force: true });
   };
   return { url, token, stop };
 }
