@@ -8,10 +8,9 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
 };
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::{
     paths,
@@ -74,11 +73,7 @@ pub(crate) fn test(postgres: &Throwaway) -> Result<()> {
         Ok([Rabbit::start("python")?, Rabbit::start("typescript")?])
     })?;
     // At the same time, because their tests wait more than they compute.
-    thread::scope(|scope| {
-        let of_python = scope.spawn(|| python_sdk(postgres, &for_python, &python));
-        typescript_sdk(postgres, &for_typescript)?;
-        of_python.join().map_err(|_| anyhow!("the checks of sdk/python panicked"))?
-    })
+    step::both(|| python_sdk(postgres, &for_python, &python), || typescript_sdk(postgres, &for_typescript))
 }
 
 /// Checks sdk/typescript: generated types, compiled and published files, and scenarios and examples against a server of its own.

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
@@ -30,6 +30,16 @@ pub(crate) fn time<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     let done = work();
     line(name, began, done.is_ok());
     done.with_context(|| name.to_owned())
+}
+
+/// Runs two functions at the same time, and returns when both have ended.
+pub(crate) fn both(one: impl FnOnce() -> Result<()> + Send, other: impl FnOnce() -> Result<()>) -> Result<()> {
+    thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        one.join().map_err(|_| anyhow!("a step panicked"))??;
+        other
+    })
 }
 
 /// Runs a program; prints its output only if it fails.

@@ -243,7 +243,7 @@ async fn deadlocks(pool: &PgPool) -> i64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_pairs_of_commands_keep_all_invariants() {
-    let rounds = number("TREELINE_RACE_ROUNDS", 3);
+    let rounds = number("TREELINE_RACE_ROUNDS", 2);
     let (one, two) = {
         let one = Server::start().await;
         let two = one.another().await;

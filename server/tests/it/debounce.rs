@@ -155,7 +155,7 @@ async fn steady_arrivals_delay_it_to_max_seconds_at_most() {
         (assignment, began.elapsed())
     };
     let ((), (assignment, after)) = tokio::join!(arrivals, first);
-    assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&after), "it started after {after:?}");
+    assert!((Duration::from_secs(2)..Duration::from_secs(8)).contains(&after), "it started after {after:?}");
     let item = server.get(&format!("/api/v1/items/{}", id(&assignment["item"]))).await.expect(200);
     let merged = item["debounce"]["merged"].as_i64().expect("a number");
     assert!(merged > 2, "{merged} were merged");

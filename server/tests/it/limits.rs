@@ -98,7 +98,7 @@ async fn rate_limit_is_exact_over_two_servers() {
     assert_eq!(attempts.len(), 100);
     assert!(most_in_a_second(&attempts) <= 20, "{} in one second", most_in_a_second(&attempts));
     let took = attempts[99].0 - attempts[0].0;
-    assert!((4_000_000..8_000_000).contains(&took), "five windows took {took} µs");
+    assert!((4_000_000..12_000_000).contains(&took), "five windows took {took} µs");
     check_invariants(&server).await;
     other.stop().await;
     server.stop().await;

@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Api, Server, TOKEN, rabbit};
+use crate::support::{Api, SECOND, Server, TOKEN, rabbit};
 
 async fn job_of(server: &Api, items: usize) -> String {
     let tree = json!({"type": "a", "sealed": true, "items": vec![json!({}); items]});
@@ -112,7 +112,7 @@ async fn event_stream_shows_changes_of_another_server_within_a_second() {
         other.api.post(&path, json!({})).await.expect(200);
         let ended = Instant::now();
         while latest().is_none_or(|(count, _)| count < n) {
-            assert!(ended.elapsed() < Duration::from_secs(1), "the page still shows {:?} of {n}", latest());
+            assert!(ended.elapsed() < SECOND, "the page still shows {:?} of {n}", latest());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

@@ -26,7 +26,7 @@ fn credentials(email: &str, password: &str) -> Value {
 async fn ends_within_a_second(api: &Api) {
     let began = Instant::now();
     while api.get("/api/v1/me").await.status != 401 {
-        assert!(began.elapsed() < Duration::from_secs(1), "still signed in");
+        assert!(began.elapsed() < SECOND, "still signed in");
         crate::support::moment().await;
     }
 }
@@ -190,7 +190,7 @@ async fn disabling_or_demoting_a_user_takes_effect_on_all_servers() {
     assert_eq!(ada.get("/api/v1/me").await.expect(200)["role"], "user", "here at once");
     let began = Instant::now();
     while there.get("/api/v1/me").await.expect(200)["role"] != "user" {
-        assert!(began.elapsed() < Duration::from_secs(1), "still support elsewhere");
+        assert!(began.elapsed() < SECOND, "still support elsewhere");
         crate::support::moment().await;
     }
 

@@ -111,12 +111,12 @@ async fn lease_expiry_returns_item_to_queue_and_refuses_late_result() {
 #[tokio::test]
 async fn heartbeats_extend_the_lease() {
     let server = Server::start().await;
-    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 0.3})).await.expect(201);
+    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 0.5})).await.expect(201);
     job_of(&server, 1).await;
     let claimed = claim(&server, "alive", 1, 0).await.remove(0);
     let begin = Instant::now();
-    // Four leases of 0.9 s.
-    while begin.elapsed() < Duration::from_millis(3_600) {
+    // Three leases of 1.5 s.
+    while begin.elapsed() < Duration::from_millis(4_600) {
         end(&server, &claimed, "heartbeat", json!({})).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -129,7 +129,7 @@ async fn heartbeats_extend_the_lease() {
 #[tokio::test]
 async fn at_most_once_item_is_never_reassigned() {
     let server = Server::start().await;
-    let spec = json!({"heartbeat_seconds": 0.2, "delivery": "at_most_once", "steps": ["sent"]});
+    let spec = json!({"heartbeat_seconds": 0.7, "delivery": "at_most_once", "steps": ["sent"]});
     server.put("/api/v1/job-types/a", spec).await.expect(201);
     let job = job_of(&server, 2).await;
     let claimed = claim(&server, "w", 2, 0).await;

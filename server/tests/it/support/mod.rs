@@ -32,6 +32,9 @@ pub(crate) use database::{Database, run};
 /// Bootstrap token of every test server.
 pub(crate) const TOKEN: &str = "a-bootstrap-token-for-stories-0123456789";
 
+/// A second in which something must happen. Debug builds beside other tests have four.
+pub(crate) const SECOND: Duration = Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 1 });
+
 /// Server, and a caller with its bootstrap token: `server.get("/api/v1/me")`.
 pub(crate) struct Server {
     pub(crate) running: Running,

@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-/// Arguments of Erlang: listens on this machine only, has two schedulers, and does not spin while it waits.
-const ERLANG: &str = "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +P 65536 \
+/// Arguments of Erlang: listens on this machine only, has two schedulers, does not spin while it waits, and counts the
+/// messages of a queue four times a second instead of every five seconds.
+const ERLANG: &str = "-kernel inet_dist_use_interface {127,0,0,1} -rabbit quorum_tick_interval 250 +S 2:2 +P 65536 \
     +sbwt none +sbwtdcpu none +sbwtdio none";
 
 /// Node shared by the tests.
