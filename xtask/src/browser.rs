@@ -21,8 +21,32 @@ pub(crate) enum Pictures {
     No,
 }
 
+/// Files whose tests expect a change to be seen within seconds: one runs at a time.
+const TIMED: [&str; 7] = ["callbacks", "failures", "job", "lists", "notices", "stream", "topics"];
+
 /// Runs the test files whose names contain the filter. The programs must have been built.
 pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Pictures) -> Result<()> {
+    run(postgres, "test in the browser", 1, pictures, |name| name.contains(filter.unwrap_or_default()))
+}
+
+/// Runs the files that may run beside each other, two at a time.
+pub(crate) fn test_untimed(postgres: &Throwaway) -> Result<()> {
+    run(postgres, "test in the browser", 2, Pictures::No, |name| !TIMED.contains(&name))
+}
+
+/// Runs the others, one at a time.
+pub(crate) fn test_timed(postgres: &Throwaway) -> Result<()> {
+    run(postgres, "test in the browser what has its time", 1, Pictures::No, |name| TIMED.contains(&name))
+}
+
+/// Runs test files by their names, without `.test.mjs`.
+fn run(
+    postgres: &Throwaway,
+    step: &str,
+    at_once: usize,
+    pictures: Pictures,
+    chosen: impl Fn(&str) -> bool,
+) -> Result<()> {
     let built = paths::target()?.join("debug");
     let chromium = setup::chromium().context("Chromium is missing; run: cargo xtask setup")?;
 
@@ -31,14 +55,14 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Picture
         .into_iter()
         .filter(|file| {
             let name = file.strip_prefix(&folder).unwrap_or(file).to_string_lossy().into_owned();
-            name.ends_with(".test.mjs") && name.contains(filter.unwrap_or_default())
+            name.strip_suffix(".test.mjs").is_some_and(&chosen)
         })
         .collect();
     ensure!(!files.is_empty(), "no test file in end2end/tests has that in its name");
     migrate_template(postgres, &built)?;
 
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
+    node.args(["--test", "--test-reporter=spec", &format!("--test-concurrency={at_once}")])
         .args(files)
         .current_dir(paths::end2end())
         .env(TEST_POSTGRES, postgres.url())
@@ -51,7 +75,7 @@ pub(crate) fn test(postgres: &Throwaway, filter: Option<&str>, pictures: Picture
     if pictures == Pictures::Yes {
         node.env("TREELINE_SCREENSHOTS", "1");
     }
-    step::show("test in the browser", node)
+    step::show(step, node)
 }
 
 /// Database with the schema of today, which each test copies.
@@ -59,7 +83,8 @@ const TEMPLATE: &str = "treeline_e2e_template";
 
 fn migrate_template(postgres: &Throwaway, built: &Path) -> Result<()> {
     let mut create = Command::new(postgres.bin().join("psql"));
-    create.args(["-Xq", "-d", postgres.url(), "-c", &format!("create database {TEMPLATE}")]);
+    let statements = [format!("drop database if exists {TEMPLATE}"), format!("create database {TEMPLATE}")];
+    create.args(["-Xq", "-d", postgres.url(), "-c", &statements[0], "-c", &statements[1]]);
     step::run("create a database for the tests to copy", create)?;
     let server = postgres.url().strip_suffix("/postgres").context("the URL of a database")?;
     let mut migrate = Command::new(built.join("treeline-server"));

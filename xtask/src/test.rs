@@ -6,8 +6,7 @@
 use anyhow::Result;
 
 use crate::{
-    browser::{self, Pictures},
-    clients, faults,
+    browser, clients, faults,
     paths::TEST_POSTGRES,
     postgres::throwaway::Throwaway,
     prepare, programs,
@@ -35,8 +34,9 @@ pub(crate) fn all() -> Result<()> {
     site::build(site::Kind::Release)?;
     programs::build()?;
     tests(&postgres)?;
+    browser::test_untimed(&postgres)?;
     // The clients wait more than they compute.
-    step::both(|| clients::test(&postgres), || browser::test(&postgres, None, Pictures::No))?;
+    step::both(|| clients::test(&postgres), || browser::test_timed(&postgres))?;
     drop(postgres);
     faults::quick()
 }
