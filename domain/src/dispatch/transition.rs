@@ -28,6 +28,8 @@ pub enum ItemEvent {
     Expired,
     /// Its time has come: run_after or the end of its backoff.
     Due,
+    /// Its run_after was moved into the future while it waited, or its debounce collects another item.
+    Postponed,
     /// Release by what blocked it: a job that it waited for, or the item before it in its serialize queue.
     Unblocked,
     /// Another item of its serialize key goes first.
@@ -41,7 +43,7 @@ pub enum ItemEvent {
 }
 
 impl ItemEvent {
-    pub const ALL: [ItemEvent; 14] = [
+    pub const ALL: [ItemEvent; 15] = [
         Self::Claimed,
         Self::Succeeded,
         Self::FailedWithinBudget,
@@ -51,6 +53,7 @@ impl ItemEvent {
         Self::FailedFinally,
         Self::Expired,
         Self::Due,
+        Self::Postponed,
         Self::Unblocked,
         Self::QueuedBehind,
         Self::Cancelled,
@@ -70,6 +73,7 @@ impl ItemEvent {
             Self::FailedFinally => "failure for good",
             Self::Expired => "expires_at",
             Self::Due => "due",
+            Self::Postponed => "postponed",
             Self::Unblocked => "unblocked",
             Self::QueuedBehind => "another goes first",
             Self::Cancelled => "cancel",
@@ -94,6 +98,7 @@ pub const fn next(state: ItemState, event: ItemEvent) -> Option<ItemState> {
         | (S::Retryable | S::Scheduled, E::Due)
         | (S::Blocked, E::Unblocked)
         | (S::Retryable | S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::Retried) => Some(S::Available),
+        (S::Available | S::Blocked | S::WaitingForEvent, E::Postponed) => Some(S::Scheduled),
         (S::Scheduled | S::Dead | S::Expired | S::Cancelled, E::QueuedBehind)
         | (S::Cancelled, E::DependencyRepaired) => Some(S::Blocked),
         (S::Running | S::Available | S::Retryable | S::Scheduled | S::Blocked | S::WaitingForEvent, E::Expired) => {
