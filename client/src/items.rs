@@ -40,7 +40,7 @@ pub struct ItemFilter {
 }
 
 impl Client {
-    /// A page of items, in the order in which they were added.
+    /// A page of items: the newest job first, its items in the order in which they were added.
     pub async fn items(&self, filter: &ItemFilter) -> Result<Page<Item>> {
         let text = |id: Option<Uuid>| id.map(|id| id.to_string());
         let number = |n: Option<i64>| n.map(|n| n.to_string());

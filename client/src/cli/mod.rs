@@ -78,7 +78,7 @@ enum Command {
     },
     /// Print the changes of a job, line by line, until it is complete.
     Tail { id: Uuid },
-    /// List items, in the order in which they were added.
+    /// List items: the newest job first, its items in the order in which they were added.
     Items(items::Options),
     /// Show an item with its payload, attempts and last error.
     Item { id: Uuid },

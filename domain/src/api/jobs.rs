@@ -52,7 +52,7 @@ pub struct JobUpload {
     /// takes precedence. Absent: detected from the byte order mark and the first lines.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// XLSX: name of the sheet. Absent: the first one.
+    /// XLSX: name of the sheet. Absent: the first one that is not hidden.
     #[serde(default)]
     pub sheet: Option<String>,
 }

@@ -244,7 +244,7 @@ export class Client extends Management {
     return this.request('GET', `/items/${id}`);
   }
 
-  /** Items, newest first. Filters are those of `GET /items`. */
+  /** Items, those of the newest job first. Filters are those of `GET /items`. */
   items(filters: Filters = {}): AsyncGenerator<t.Item> {
     return this.pages<t.Item>('/items', filters);
   }

@@ -325,7 +325,7 @@ class AsyncClient(AsyncManagement):
         return cast(t.Item, await self.request("GET", f"/items/{item_id}"))
 
     def items(self, **filters: Any) -> AsyncIterator[t.Item]:
-        """Items, newest first. Filters are those of `GET /items`, such as `job=job_id` or `state="dead"`."""
+        """Items, those of the newest job first. Filters are those of `GET /items`, such as `job=job_id` or `state="dead"`."""
         return cast(AsyncIterator[t.Item], self.pages("/items", filters))
 
     async def retry(self, item_id: str, **body: Any) -> t.Item:

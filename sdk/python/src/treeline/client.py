@@ -324,7 +324,7 @@ class Client(Management):
         return cast(t.Item, self.request("GET", f"/items/{item_id}"))
 
     def items(self, **filters: Any) -> Iterator[t.Item]:
-        """Items, newest first. Filters are those of `GET /items`, such as `job=job_id` or `state="dead"`."""
+        """Items, those of the newest job first. Filters are those of `GET /items`, such as `job=job_id` or `state="dead"`."""
         return cast(Iterator[t.Item], self.pages("/items", filters))
 
     def retry(self, item_id: str, **body: Any) -> t.Item:
