@@ -32,6 +32,7 @@ BAD = {
     "no database": {"publicUrl": "https://treeline.example"},
     "two standalone replicas": ALONE | {"replicas": 2},
     "replicas without a common key": OWN | {"replicas": 2},
+    "replicas with a volume of one node": OWN | {"replicas": 2, "secretKey": {"existingSecret": "key"}},
 }
 
 
@@ -60,6 +61,8 @@ for what, values in GOOD.items():
     rendered = chart.render(values=values, name="verify", namespace="default")
     manifests = "\n---\n".join(text for path, text in rendered.items() if path.endswith(".yaml") and text.strip())
     assert is_valid(manifests), f"{what}:\n{manifests}"
+    strategy = "RollingUpdate" if "replicas" in values else "Recreate"
+    assert f"type: {strategy}" in manifests, f"{what}:\n{manifests}"
     assert not is_valid(manifests.replace("replicas: ", "replicas: n", 1)), "a wrong type was not found"
     print(f"chart: {what}: {manifests.count('apiVersion: ')} objects are valid")
 for what, values in BAD.items():
