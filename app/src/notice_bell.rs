@@ -84,7 +84,7 @@ fn row(one: &Notice) -> AnyView {
     let unread = one.read_at.is_none();
     view! {
         <li data-key=one.id.to_string()>
-            <a class="menu-item bell-item" href=format!("/jobs/{}", one.job_id)>
+            <a class="menu-item bell-item" href=one.path()>
                 <span class="bell-text">
                     <strong class="clip">{one.job_name.clone()}</strong>
                     <span class=is_bad.then_some("bell-bad")>{what(one)}</span>

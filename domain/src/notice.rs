@@ -43,6 +43,8 @@ pub struct Notice {
     pub job_id: Uuid,
     /// Name of the tree's root, or else its key.
     pub job_name: String,
+    /// True if the tree is an import of a file.
+    pub is_import: bool,
     /// Outcome of the tree; absent if it was not complete.
     pub outcome: Option<Outcome>,
     /// Number of failed items at that time.
@@ -53,6 +55,12 @@ pub struct Notice {
 }
 
 impl Notice {
+    /// Path of the page about the tree.
+    pub fn path(&self) -> String {
+        let pages = if self.is_import { "imports" } else { "jobs" };
+        format!("/{pages}/{}", self.job_id)
+    }
+
     /// What happened, in a few words.
     pub fn what(&self) -> String {
         let failed = grouped(self.dead);
@@ -142,6 +150,7 @@ mod tests {
             kind,
             job_id: Uuid::nil(),
             job_name: "contacts.csv".to_owned(),
+            is_import: true,
             outcome,
             dead,
             created_at: Time::parse("2026-11-20T09:30:00Z").expect("a time"),

@@ -154,7 +154,7 @@ impl EventToSend<'_> {
 
     fn title(&self) -> String {
         match (self.event, self.alert) {
-            (AlertEvent::Cleared, Some(alert)) => format!("Over: {}", alert.kind.title()),
+            (AlertEvent::Cleared, Some(alert)) => format!("Cleared: {}", alert.kind.title()),
             (_, Some(alert)) => alert.kind.title().to_owned(),
             (_, None) => "Test".to_owned(),
         }
@@ -195,10 +195,12 @@ impl EventToSend<'_> {
         let path = match self.alert {
             None => format!("/alert-channels/{}", self.channel_id),
             Some(Alert { item_id: Some(id), .. }) => format!("/items/{id}"),
+            Some(Alert { kind: AlertKind::DeliveryFailed, job_id: Some(id), .. }) => format!("/jobs/{id}#callbacks"),
             Some(Alert { job_id: Some(id), .. } | Alert { root_id: Some(id), .. }) => format!("/jobs/{id}"),
+            Some(Alert { kind: AlertKind::DeadLetters, job_type: Some(name), .. }) => format!("/dead?q=type:{name}"),
             Some(Alert { job_type: Some(name), .. }) => format!("/types/{name}"),
-            // A channel that gave up.
-            Some(Alert { kind: AlertKind::DeliveryFailed, subject, .. }) => format!("/alert-channels/{subject}"),
+            // A message to an alert channel or a person.
+            Some(Alert { kind: AlertKind::DeliveryFailed, .. }) => "/deliveries?state=abandoned".to_owned(),
             Some(_) => "/".to_owned(),
         };
         format!("{}{path}", self.server)
@@ -252,8 +254,17 @@ mod tests {
         let sent = event(AlertEvent::Raised, Some(&alert)).slack();
         let expected = "New failures: &lt;!channel&gt; &amp; &lt;https://evil.example|click&gt;";
         assert_eq!(sent["text"], expected);
-        assert_eq!(sent["attachments"][0]["title_link"], "https://treeline.example/types/mail");
+        assert_eq!(sent["attachments"][0]["title_link"], "https://treeline.example/dead?q=type:mail");
         assert!(!sent.to_string().contains('<'), "{sent}");
+    }
+
+    #[test]
+    fn messages_that_were_given_up_have_a_page() {
+        let of_job = Alert { kind: AlertKind::DeliveryFailed, job_type: None, job_id: Some(Uuid::nil()), ..alert("x") };
+        let of_person = Alert { job_id: None, subject: Uuid::from_u128(4).to_string(), ..of_job.clone() };
+        let link = |alert: &Alert| event(AlertEvent::Raised, Some(alert)).link();
+        assert_eq!(link(&of_job), format!("https://treeline.example/jobs/{}#callbacks", Uuid::nil()));
+        assert_eq!(link(&of_person), "https://treeline.example/deliveries?state=abandoned");
     }
 
     #[test]

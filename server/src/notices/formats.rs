@@ -29,13 +29,18 @@ pub fn mail(notice: &Notice, server: &str, environment: Option<&str>) -> (String
     let what = notice.what();
     let subject = excerpt(format!("[Treeline{prefix}] {}: {what}", notice.job_name).as_bytes(), LONGEST_SUBJECT);
     let name = excerpt(notice.job_name.as_bytes(), LONGEST_SUBJECT);
+    let reason = if notice.is_import {
+        "You are told because you started or watch this import. Turn off this mail in your account:"
+    } else {
+        "You watch this job. You can stop watching it on its page, and turn off this mail in your account:"
+    };
     let lines = [
         name,
         what,
         String::new(),
-        format!("{server}/jobs/{}", notice.job_id),
+        format!("{server}{}", notice.path()),
         String::new(),
-        "You watch this job. You can stop watching it on its page, and turn off this mail in your account:".to_owned(),
+        reason.to_owned(),
         format!("{server}/account#notices"),
     ];
     (subject, lines.join("\r\n"))
@@ -50,11 +55,12 @@ mod tests {
 
     #[test]
     fn a_name_adds_no_header_to_mail() {
-        let notice = Notice {
+        let mut notice = Notice {
             id: Uuid::nil(),
             kind: NoticeKind::Finished,
             job_id: Uuid::nil(),
             job_name: "a\r\nBcc: everyone@example.com".to_owned(),
+            is_import: false,
             outcome: Some(Outcome::Succeeded),
             dead: 0,
             created_at: Time::parse("2026-11-20T09:30:00Z").expect("a time"),
@@ -63,5 +69,9 @@ mod tests {
         let (subject, text) = mail(&notice, "https://treeline.example", Some("Staging"));
         assert_eq!(subject, "[Treeline Staging] a Bcc: everyone@example.com: Completed");
         assert!(text.contains(&format!("https://treeline.example/jobs/{}", notice.job_id)), "{text}");
+        notice.is_import = true;
+        let (_, text) = mail(&notice, "https://treeline.example", None);
+        assert!(text.contains(&format!("https://treeline.example/imports/{}\r\n", notice.job_id)), "{text}");
+        assert!(text.contains("this import") && !text.contains("watching it on its page"), "{text}");
     }
 }

@@ -194,7 +194,7 @@ async fn slack_and_pagerduty_messages_follow_their_documentation() {
     let good = slack.next_of_another_service().await;
     let body = good.json();
     assert_eq!(body["attachments"][0]["color"], "good", "{body}");
-    assert_eq!(body["text"], format!("Over: {summary}"));
+    assert_eq!(body["text"], format!("Cleared: {summary}"));
     good.text(200, "ok");
     server.stop().await;
 }

@@ -65,7 +65,7 @@ async fn alert_mail_reaches_every_address_once() {
     clear(&server, AlertKind::Worker, "paper\r\nBcc: eve@example.com").await;
     let all = smtp.wait_for(4).await;
     let over = |mail: &&String| {
-        header(mail, "Subject").starts_with("[Treeline] Over: ") && header(mail, "To") == "ann@example.com"
+        header(mail, "Subject").starts_with("[Treeline] Cleared: ") && header(mail, "To") == "ann@example.com"
     };
     let over: Vec<&String> = all.iter().filter(over).collect();
     assert_eq!((over.len(), header(over[0], "In-Reply-To")), (1, id_of_raised), "{over:?}");

@@ -207,7 +207,8 @@ async fn notices_reach_mail_and_webhook_once_and_are_retried() {
     let mail = smtp.wait_for(1).await.remove(0);
     assert_eq!(header(&mail, "To"), "ada@example.com");
     assert_eq!(header(&mail, "Subject"), "[Treeline] march.csv: Completed");
-    assert!(mail.contains(&format!("/jobs/{}", id(&job))) && !mail.contains("ann"), "{mail}");
+    assert!(mail.contains(&format!("/imports/{}", id(&job))) && !mail.contains("ann"), "{mail}");
+    assert!(mail.contains("this import") && !mail.contains("stop watching"), "{mail}");
     until(async || {
         // On a busy machine a try may have ended before it was answered.
         while let Some(again) = receiver.now() {

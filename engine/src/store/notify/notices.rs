@@ -130,6 +130,7 @@ struct NoticeRow {
     job_name: String,
     outcome: Option<i16>,
     dead: i64,
+    is_import: bool,
     created_at: OffsetDateTime,
     read_at: Option<OffsetDateTime>,
 }
@@ -141,6 +142,7 @@ impl NoticeRow {
             kind: NoticeKind::parse(&self.kind)?,
             job_id: self.root_id,
             job_name: self.job_name,
+            is_import: self.is_import,
             outcome: self.outcome.and_then(Outcome::from_code),
             dead: self.dead,
             created_at: Time(self.created_at),
@@ -156,7 +158,7 @@ pub async fn list(pool: &PgPool, owner_id: Uuid, sees_all: bool, part: PageRange
             sqlx::query_as!(
                 NoticeRow,
                 r#"select n.id, n.kind, n.root_id, coalesce(j.name, j.key) as "job_name!", n.outcome, n.dead, n.created_at,
-                     n.read_at
+                     n.read_at, j.upload_id is not null as "is_import!"
                    from notice n
                    join job j on j.id = n.root_id
                    join job_state g on g.job_key = j.job_key and g.deleted_at is null
@@ -228,7 +230,7 @@ pub async fn to_send(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<NoticeNow>, sqlx
     let rows = sqlx::query!(
         r#"select n.id as "id!", n.kind as "kind!", n.root_id as "root_id!", coalesce(j.name, j.key) as "job_name!",
              n.outcome, n.dead as "dead!", n.created_at as "created_at!", n.read_at,
-             case when p.email then o.email end as email, p.webhook as "webhook?"
+             case when p.email then o.email end as email, p.webhook as "webhook?", j.upload_id is not null as "is_import!"
            from notice n
            join job j on j.id = n.root_id
            join job_state g on g.job_key = j.job_key and g.deleted_at is null
@@ -248,6 +250,7 @@ pub async fn to_send(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<NoticeNow>, sqlx
             job_name: row.job_name,
             outcome: row.outcome,
             dead: row.dead,
+            is_import: row.is_import,
             created_at: row.created_at,
             read_at: row.read_at,
         };
