@@ -75,7 +75,7 @@ codes! {
     OtherEvent = "other_event", 409, "The item is waiting for another event";
     NotRetryable = "not_retryable", 409, "The item cannot be retried in this state";
     /// A delivery; carries the `id` of the newest one of its tree where it is superseded.
-    NotResendable = "not_resendable", 409, "The callback cannot be sent again";
+    NotResendable = "not_resendable", 409, "The webhook cannot be sent again";
     /// The server was started without heap sampling.
     ProfilingOff = "profiling_off", 409, "Heap profiles are off";
     OperationOver = "operation_over", 409, "The operation has ended";

@@ -135,7 +135,7 @@ impl Error {
         } else {
             tracing::error!(error = %self, "request failed");
         }
-        Problem::new(Code::Internal, "Something broke on our side. It was logged under this request's id.")
+        Problem::new(Code::Internal, "Something went wrong on the server. It is in the log with the ID of this request.")
     }
 }
 

@@ -108,10 +108,10 @@ impl Engine {
         };
         if delivery.state == DeliveryState::Superseded {
             let newest = deliveries::newest_of(&self.0.core.pools.read, job_id).await?;
-            let detail = "The tree was complete once more since: its newest delivery says how it stands.";
+            let detail = "The job completed again since: its newest webhook says how it ended.";
             return Err(Problem { id: newest, ..Problem::new(Code::NotResendable, detail) }.into());
         }
-        Err(Error::refuse(Code::NotResendable, "The tree names no receiver any more: give it one with PATCH."))
+        Err(Error::refuse(Code::NotResendable, "The job has no webhook URL. Set one with PATCH."))
     }
 
     /// Resolves when a person has requested a callback. A hint: the background task also polls.

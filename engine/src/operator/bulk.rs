@@ -224,7 +224,7 @@ impl Engine {
         if stopped || matches!(now.state, BulkState::Cancelling | BulkState::Cancelled) {
             Ok(now)
         } else {
-            Err(Error::refuse(Code::OperationOver, "The operation is through: there is nothing left to stop."))
+            Err(Error::refuse(Code::OperationOver, "The operation has ended."))
         }
     }
 

@@ -140,7 +140,7 @@ async fn create_replay(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>>
         Error::refuse(Code::JobRemoved, "The tree was removed: by somebody, or because its retention was over.")
     })?;
     if root.tree_completed_at.is_none() {
-        return Err(Error::refuse(Code::JobNotComplete, "Only complete trees are made again."));
+        return Err(Error::refuse(Code::JobNotComplete, "Only completed jobs can be run again."));
     }
     tree_states::hold(&mut tx, &[graph.root_job_key()], 1).await?;
 
@@ -229,6 +229,6 @@ async fn move_keys(tx: &mut Tx, graph: &DependencyGraph, ids: &[Uuid]) -> Result
     let taken = jobs::take_keys(tx, &wanted).await?;
     let Some((key, _)) = wanted.iter().find(|(_, id)| !taken.contains(id)) else { return Ok(()) };
     let holder = replays::key_holder(tx, key).await?;
-    let detail = format!("Another tree has taken over the dedupe key {:?}: that is the one to be made again.", key.key);
+    let detail = format!("Another job has taken over the dedupe key {:?}: run that one again.", key.key);
     Err(Problem { id: holder, ..Problem::new(Code::Duplicate, detail) }.into())
 }

@@ -296,7 +296,7 @@ impl<'a> Batch<'a> {
         Ok(found.superseded.contains(&graph.root_id).then(|| {
             Problem::new(
                 Code::Superseded,
-                "A newer tree has taken this one's place under its Idempotency-Key; retry there.",
+                "A newer job has taken this one's place under its Idempotency-Key. Retry that one.",
             )
         }))
     }

@@ -196,7 +196,7 @@ impl CallbackSender {
     /// Sends one delivery, which was leased after `began`, and records the outcome.
     async fn attempt(&self, taken: &TakenDelivery, began: Instant) -> Result<()> {
         let (outcome, no_receiver) = match &taken.content {
-            DeliveryContent::Tree(tree) => (self.call_back(taken, tree).await?, "The tree names no receiver any more."),
+            DeliveryContent::Tree(tree) => (self.call_back(taken, tree).await?, "The job has no webhook URL any more."),
             DeliveryContent::Alert(alert) => {
                 let outcome = super::alert_channels::send(&self.app, taken, alert, self.timeout).await?;
                 (outcome, "The channel was deleted or has another receiver now.")
@@ -363,7 +363,7 @@ fn abandoned_alert(taken: &TakenDelivery, error: &str) -> RaiseRow {
     };
     let short: String = error.chars().take(200).collect();
     let (what, owner_id, job_id) = match &taken.content {
-        DeliveryContent::Tree(tree) => ("callback".to_owned(), Some(taken.owner_id), Some(tree.job_id)),
+        DeliveryContent::Tree(tree) => ("webhook".to_owned(), Some(taken.owner_id), Some(tree.job_id)),
         DeliveryContent::Alert(alert) => {
             let name = alert.channel.as_ref().map_or("that was deleted", |channel| channel.name.as_str());
             (format!("message of the alert channel {name}"), None, None)

@@ -115,7 +115,7 @@ where
         return Err(too_long(&partial));
     }
     if left > 0 && partial_uploads::count_parts(&app.pool, partial.id).await? >= MOST_PARTS {
-        let detail = format!("The file comes in more than {MOST_PARTS} pieces; begin anew with larger ones.");
+        let detail = format!("The file comes in more than {MOST_PARTS} pieces; start over with larger ones.");
         return Err(Error::refuse(Code::TooLarge, detail));
     }
     let mut coming = Coming { source, waiting: Bytes::new(), left: 0, ended: false, broken: None };

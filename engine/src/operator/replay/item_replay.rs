@@ -67,7 +67,7 @@ impl Engine {
             let job = self.job_of_item(caller, item_id).await?;
             let reason = audit::reason_for(caller, job.owner_id, body.reason.as_deref())?;
             if !item.state.is_final() {
-                let detail = format!("The item is {}: only final ones are made again.", item.state.as_str());
+                let detail = format!("The item is {}: only ended items can be run again.", item.state.as_str());
                 return Err(Problem { item_state: Some(item.state), ..Problem::new(Code::ItemNotFinal, detail) }.into());
             }
             let payload = match &body.payload {

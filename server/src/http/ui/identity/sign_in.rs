@@ -97,7 +97,10 @@ pub(crate) async fn begin(
 pub(crate) async fn confirm(State(app): State<App>, visit: Visit, Path(token): Path<String>) -> Response {
     match sign_in_links::is_open(&app, &token).await {
         Ok(true) => visit.page(StatusCode::OK, move || page::confirm(&token)),
-        Ok(false) => refused(&visit, &Problem::new(Code::LinkUsed, "It was used already, or it is too old.")),
+        Ok(false) => refused(
+            &visit,
+            &Problem::new(Code::LinkUsed, "This sign-in link was used or has expired. Ask an admin for a new one."),
+        ),
         Err(error) => visit.error_page(error),
     }
 }
