@@ -21,7 +21,10 @@ use tokio::{
 
 use stall_detector::StallDetector;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    task::unless_silent,
+};
 
 /// Family of commands that can run together.
 pub trait Batch: Send + Sync + 'static {
@@ -173,7 +176,10 @@ async fn flush<B: Batch>(
                 let of_part = &commands[at..at + n];
                 at += n;
                 let results = match result {
-                    Ok(done) => batch.answer(of_part, done).await,
+                    Ok(done) => match unless_silent(batch.answer(of_part, done)).await {
+                        Ok(results) => results,
+                        Err(_) => of_part.iter().map(|_| Err(Error::Database(sqlx::Error::PoolTimedOut))).collect(),
+                    },
                     Err(error) => vec![Err(error)],
                 };
                 for (result, answer) in results.into_iter().zip(answers.by_ref().take(n)) {
@@ -200,7 +206,7 @@ async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Par
     while let Some(part) = open.pop() {
         let mut conflicts = 0;
         let error = loop {
-            match batch.run(part).await {
+            match unless_silent(batch.run(part)).await.flatten() {
                 Ok(done) => {
                     parts.push(Part { n: part.len(), result: Ok(done) });
                     break None;

@@ -47,7 +47,7 @@ pub mod import;
 pub mod live_updates; // announcements of changes
 pub mod notify;
 pub mod operator;
-mod primary; // connections to a database that stopped accepting writes
+pub mod primary; // connections to a database that stopped accepting writes or answering
 pub mod query;
 pub mod quotas; // quotas and rate limits
 pub mod read_source; // reads of a request, from the primary or a standby

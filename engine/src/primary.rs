@@ -1,8 +1,9 @@
-//! Connections to a PostgreSQL that has stopped accepting writes: a primary that became a standby, or that its operator
-//! made read-only.
+//! Connections that are open and lead nowhere: to a PostgreSQL that has stopped accepting writes (a primary that became a
+//! standby, or that its operator made read-only), and to a host that has vanished without closing them.
 //!
-//! Such a connection stays open and usable for reads, so nothing else would ever close it. After the first rejected write,
-//! every older connection is closed when a pool would hand it out again; the pools check new ones when they are opened.
+//! Nothing else would ever close such a connection. After the first rejected write, or when the database is silent, every
+//! older connection is closed when a pool would hand it out again or takes it back; the pools check new ones when they are
+//! opened. Work that waits for a silent database is given up: its connection would never answer.
 
 use std::{
     sync::{
@@ -13,27 +14,42 @@ use std::{
 };
 
 use sqlx::error::DatabaseError;
+use tokio::sync::watch;
 
 /// `read_only_sql_transaction`.
 pub(crate) const READ_ONLY: &str = "25006";
 
-/// Begin of the clock of [`REJECTED`].
+/// Begin of the clock of [`LOST`].
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Microseconds from [`START`] to the last rejected write; 0: none so far.
-static REJECTED: AtomicU64 = AtomicU64::new(0);
+/// Microseconds from [`START`] to the last rejected write or silence; 0: none so far.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Changes when the database is found silent.
+static SILENCES: LazyLock<watch::Sender<()>> = LazyLock::new(|| watch::Sender::new(()));
 
 /// Notes the time of an error that a read-only database causes.
 pub(crate) fn note(error: &sqlx::Error) {
     if error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == READ_ONLY) {
-        REJECTED.fetch_max(now_us(), Ordering::Relaxed);
+        LOST.fetch_max(now_us(), Ordering::Relaxed);
     }
 }
 
-/// Returns true if a connection of this age was open when a write was last rejected.
+/// Notes that an open connection got no answer: all connections of this process are replaced.
+pub fn note_silence() {
+    LOST.fetch_max(now_us(), Ordering::Relaxed);
+    SILENCES.send_replace(());
+}
+
+/// Changes when the database is found silent.
+pub(crate) fn silences() -> watch::Receiver<()> {
+    SILENCES.subscribe()
+}
+
+/// Returns true if a connection of this age was open when a write was last rejected, or when the database fell silent.
 pub(crate) fn is_suspect(age: Duration) -> bool {
-    let rejected = REJECTED.load(Ordering::Relaxed);
-    rejected > 0 && was_open_at(rejected, now_us(), age)
+    let lost = LOST.load(Ordering::Relaxed);
+    lost > 0 && was_open_at(lost, now_us(), age)
 }
 
 fn was_open_at(then_us: u64, now_us: u64, age: Duration) -> bool {

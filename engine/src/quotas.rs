@@ -270,10 +270,11 @@ impl Quotas {
         // A separate task: a client disconnect must not leave the count unfinished.
         let (quotas, pool) = (self.clone(), self.0.pool.clone());
         in_task("counting an owner's work", async move {
+            let is_over = CountEnd { quotas: &quotas, owner_id };
             let counted = store::usage(&pool, owner_id).await;
+            drop(is_over);
             let mut owners = quotas.owners();
             let owner = owners.entry(owner_id).or_default();
-            owner.is_counting = false;
             owner.counted = counted?;
             owner.counted_at = Some(Instant::now());
             // The count includes everything admitted before it.
@@ -405,4 +406,16 @@ fn exceeded(what: &str) -> Problem {
 
 fn too_many(what: &str) -> Problem {
     Problem { retry_after_seconds: Some(1), ..Problem::new(Code::TooManyRequests, what) }
+}
+
+/// End of a count, also of one that is given up because the database is silent.
+struct CountEnd<'a> {
+    quotas: &'a Quotas,
+    owner_id: Uuid,
+}
+
+impl Drop for CountEnd<'_> {
+    fn drop(&mut self) {
+        self.quotas.owners().entry(self.owner_id).or_default().is_counting = false;
+    }
 }

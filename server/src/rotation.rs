@@ -24,6 +24,7 @@ use engine::{
         access::{factors, sealed_rows as rows, sealing_keys as keys},
         notify::{alert_channels, notices},
     },
+    task::unless_silent,
 };
 
 /// Interval at which a server looks for a new key.
@@ -193,7 +194,7 @@ pub async fn follow(app: App) {
     let server_id = Uuid::now_v7();
     let mut failed = false;
     while !app.shutdown.is_cancelled() {
-        match sync_keys(&app, server_id).await {
+        match unless_silent(sync_keys(&app, server_id)).await.flatten() {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;

@@ -7,7 +7,7 @@
 use std::{str::FromStr, time::Duration};
 
 use sqlx::{
-    PgConnection, PgPool,
+    Connection as _, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
@@ -56,6 +56,10 @@ const PLANNER_SETTINGS: &[(&str, &str)] = &[
 const WAIT: Duration = Duration::from_secs(2);
 const HEARTBEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
+/// Idle time after which a connection is tested before it is used, because a firewall may have forgotten it, and the time
+/// that it has to answer.
+const TESTED_AFTER: Duration = Duration::from_secs(60);
+const TEST_WAIT: Duration = Duration::from_secs(1);
 /// Wait for the database when a server starts, as it may be starting, too.
 const START_WAIT: Duration = Duration::from_secs(30);
 
@@ -71,7 +75,18 @@ fn options(size: u32) -> PgPoolOptions {
         .max_connections(size)
         .test_before_acquire(false)
         .after_connect(|connection, _| Box::pin(ensure_writable(connection)))
-        .before_acquire(|_, connection| Box::pin(std::future::ready(Ok(!primary::is_suspect(connection.age)))))
+        .before_acquire(|connection, times| {
+            Box::pin(async move {
+                let is_tested = times.idle_for >= TESTED_AFTER;
+                Ok(!primary::is_suspect(times.age) && (!is_tested || answers(connection).await))
+            })
+        })
+        // Before the pool tests the connection of dropped work, which would not end if the database is silent.
+        .after_release(|_, times| Box::pin(std::future::ready(Ok(!primary::is_suspect(times.age)))))
+}
+
+async fn answers(connection: &mut PgConnection) -> bool {
+    tokio::time::timeout(TEST_WAIT, connection.ping()).await.is_ok_and(|answer| answer.is_ok())
 }
 
 /// Rejects a connection to a standby or to a database that was made read-only.

@@ -15,7 +15,7 @@ use axum::{
     extract::{ConnectInfo, MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header},
     middleware::Next,
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use domain::{Code, Problem};
 use tracing::Instrument as _;
@@ -23,7 +23,13 @@ use uuid::Uuid;
 
 use super::{admission::Admission, extract::BodyTimeout, trace};
 use crate::http::connection::{body_log, refused_body};
-use crate::{App, auth::ClientAddress, config::log_http::LogHttp, http::error::problem_response};
+use crate::{
+    App,
+    auth::ClientAddress,
+    config::log_http::LogHttp,
+    http::error::{Error, problem_response},
+};
+use engine::task::unless_silent;
 
 /// Header with a request's id, in both directions.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -67,7 +73,8 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     let mut response = match admission {
         Ok(admission) => {
             request.extensions_mut().insert(admission.clone());
-            let mut response = next.run(request).instrument(span.clone()).await;
+            let answered = unless_silent(next.run(request).instrument(span.clone())).await;
+            let mut response = answered.unwrap_or_else(|silent| Error::from(silent).into_response());
             admission.end(response.status(), response.headers_mut());
             response
         }

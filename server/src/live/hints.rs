@@ -2,16 +2,20 @@
 //!
 //! Never sent in a data transaction (NOTIFY holds a database-wide lock until the commit), at most ten times a second,
 //! on a separate connection. Correctness never depends on a hint: the pumps and sweeps find everything by polling.
+//!
+//! The connection that receives hints also finds out that the database is silent: its host has vanished without closing
+//! connections, which then look open for ever. It asks for an answer whenever no hint has arrived for a while.
 
 use std::time::Duration;
 
 use domain::query::topic::Topic;
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgListener;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use engine::{Engine, store};
+use engine::{Engine, primary::note_silence, store, task::unless_silent};
 
 use super::{Hub, notices};
 
@@ -19,6 +23,9 @@ use super::{Hub, notices};
 const BATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum roots in one hint: a payload has less than 8,000 bytes.
 const MAX_ROOTS: usize = 150;
+/// Time without a hint after which the database is asked for an answer, and the time that it has to answer.
+const QUIET: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Serialize, Deserialize)]
 struct Hint {
@@ -58,7 +65,9 @@ async fn publish(hub: Hub, pools: store::Pools, me: Uuid, shutdown: Cancellation
             let (types, topics) = (std::mem::take(&mut types), std::mem::take(&mut topics));
             let hint = Hint { from: me, roots: part.to_vec(), types, topics };
             let Ok(text) = serde_json::to_string(&hint) else { continue };
-            if let Err(error) = store::hints::notify(&pools.hints, &text).await {
+            if let Err(error) =
+                unless_silent(store::hints::notify(&pools.hints, &text)).await.and_then(|sent| Ok(sent?))
+            {
                 tracing::debug!(%error, "sending a hint failed, other servers poll");
             }
         }
@@ -78,7 +87,11 @@ async fn subscribe(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shut
             // Hints may have been missed before the subscription.
             hub.mark_all();
             loop {
-                match listener.try_recv().await? {
+                let Ok(received) = timeout(QUIET, listener.try_recv()).await else {
+                    expect_answer(&mut listener).await?;
+                    continue;
+                };
+                match received? {
                     Some(note) => {
                         let Ok(hint) = serde_json::from_str::<Hint>(note.payload()) else { continue };
                         if hint.from != me {
@@ -104,4 +117,14 @@ async fn subscribe(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shut
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(Duration::from_secs(5));
     }
+}
+
+/// Asks the database for an answer. Without one, all connections of this process are replaced.
+async fn expect_answer(listener: &mut PgListener) -> Result<(), sqlx::Error> {
+    let answer = timeout(ANSWER_TIMEOUT, store::hints::probe(listener)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+    if let Err(error) = &answer {
+        tracing::warn!(%error, "the database does not answer, its connections are replaced");
+        note_silence();
+    }
+    answer
 }

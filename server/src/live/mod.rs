@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use engine::{Engine, access::caller::Caller, error::Error, live_updates::LiveUpdates};
+use engine::{Engine, access::caller::Caller, error::Error, live_updates::LiveUpdates, task::unless_silent};
 
 pub use hints::listen;
 pub use roots::{Next, RootsWatch};
@@ -227,7 +227,7 @@ async fn pump(hub: Hub, engine: Engine, root_id: Uuid, topic: Arc<Tree>) {
     let mut seq = 0;
     loop {
         let read_at = Instant::now();
-        match read(&engine, root_id).await {
+        match unless_silent(read(&engine, root_id)).await.flatten() {
             Ok((job, items)) => {
                 topic.state.send_if_modified(|latest| {
                     let fresh = match latest {

@@ -12,7 +12,7 @@ use domain::query::topic::Topic;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use engine::Engine;
+use engine::{Engine, task::unless_silent};
 
 use super::Hub;
 
@@ -31,7 +31,7 @@ pub(super) async fn follow(hub: Hub, engine: Engine, shutdown: CancellationToken
             seen.clear();
             continue;
         }
-        match engine.recent_notices().await {
+        match unless_silent(engine.recent_notices()).await.flatten() {
             Ok(recent) => {
                 let recent: HashMap<Uuid, Uuid> = recent.into_iter().collect();
                 let owners: HashSet<Uuid> =

@@ -17,7 +17,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use engine::{Engine, access::caller::Caller, error::Result, query::TreeSummary};
+use engine::{Engine, access::caller::Caller, error::Result, query::TreeSummary, task::unless_silent};
 
 use super::{Hub, LONGEST, SHORTEST};
 
@@ -280,7 +280,7 @@ async fn pump(hub: Hub, engine: Engine) {
             }
             engine.tree_summaries(&ids.into_iter().collect::<Vec<_>>()).await
         };
-        match read.await {
+        match unless_silent(read).await.flatten() {
             Ok((read, rest)) => {
                 let mut recent = topic.recent();
                 recent.dirty.extend(rest.iter().filter(|root_id| marked.contains(root_id)));

@@ -21,7 +21,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use engine::{Engine, error::Result};
+use engine::{Engine, error::Result, task::unless_silent};
 
 use super::{Hub, LONGEST, SHORTEST};
 
@@ -280,7 +280,7 @@ async fn pump(hub: Hub, view: View, root_id: Option<Uuid>, followed: Arc<Followe
         let Ok(permit) = hub.0.views.reads.acquire().await else { return };
         let read_at = Instant::now();
         hub.0.views.n_read.fetch_add(1, Ordering::Relaxed);
-        let state = read().await;
+        let state = unless_silent(read()).await.flatten();
         drop(permit);
         match state {
             Ok(Some(json)) if json != last => {
@@ -324,7 +324,7 @@ async fn route(hub: Hub, engine: Engine) {
             }
             (index.dirty.drain().collect(), std::mem::take(&mut index.is_flooded))
         };
-        let owners = engine.owners_of(&dirty).await;
+        let owners = unless_silent(engine.owners_of(&dirty)).await.flatten();
         let index = views.index();
         match owners {
             // A deleted tree has no owner here: mark the views of all owners.

@@ -21,6 +21,7 @@ use engine::{
     error::Result,
     schema::{self, Schema},
     store::tree::definitions,
+    task::unless_silent,
 };
 
 /// Items per batch: enough to amortize a commit, few enough that progress bars move.
@@ -35,7 +36,7 @@ pub(super) async fn run(app: App) {
     let mut endings = Vec::new();
     let mut failures = 0_u32;
     while !(worker.app.shutdown.is_cancelled() && endings.is_empty()) {
-        match worker.step(&mut endings).await {
+        match unless_silent(worker.step(&mut endings)).await.flatten() {
             Ok(()) => failures = 0,
             Err(error) => {
                 let pause = backoff("builtin executors", Duration::from_millis(100), &mut failures, &error);

@@ -6,7 +6,10 @@ use futures::FutureExt as _;
 use tokio_util::task::TaskTracker;
 
 use crate::App;
-use engine::error::{Error, Result};
+use engine::{
+    error::{Error, Result},
+    task::unless_silent,
+};
 
 /// Number of rows that counts as a full batch: there may be more.
 const FULL_BATCH: usize = 500;
@@ -67,7 +70,7 @@ async fn drive<F, W>(
     let mut failures = 0_u32;
     while !app.shutdown.is_cancelled() {
         // A panic is a failure like any other: the task goes on.
-        let ticked = AssertUnwindSafe(async { tick(app.clone()).await }).catch_unwind().await;
+        let ticked = AssertUnwindSafe(async { unless_silent(tick(app.clone())).await.flatten() }).catch_unwind().await;
         let pause = match ticked.unwrap_or_else(|_| Err(Error::Broken("a panic, logged above".to_owned()))) {
             Ok(pause) => {
                 if failures > 0 {

@@ -10,7 +10,7 @@ use crate::{
     App,
     broker::{Broker, BrokerMessage, Subject},
 };
-use engine::{Engine, OutboxBatch, OutboxMessage, error::Result};
+use engine::{Engine, OutboxBatch, OutboxMessage, error::Result, task::unless_silent};
 
 use super::driver::Tasks;
 
@@ -68,7 +68,7 @@ async fn relay(app: App, broker: Broker) {
         if stopped.run_until_cancelled(next_messages).await.is_none() {
             return;
         }
-        pause = match relay_all(&app.engine, &broker).await {
+        pause = match unless_silent(relay_all(&app.engine, &broker)).await.flatten() {
             Ok(true) => Duration::ZERO,
             Ok(false) => POLL_INTERVAL,
             Err(error) => {

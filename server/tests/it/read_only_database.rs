@@ -96,3 +96,31 @@ async fn demote(server: &Server) {
         }
     }
 }
+
+/// P19: the host of the database vanishes without closing connections, and its successor has its address. What was asked
+/// of the old host is answered 503, and then everything works without a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vanished_database_host_is_noticed_within_half_a_minute() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"backoff": {"min_seconds": 1}})).await.expect(201);
+    create(&server, "first").await.expect(201);
+    let (program, proxy) = server.spawn_program_behind_proxy().await;
+    let api = &program.api;
+    // From now on, the program alone does all duties.
+    server.running.app.shutdown.cancel();
+    let claim = async || api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await;
+    let claimed = claim().await.expect(200)["assignments"][0].clone();
+    let assignment = format!("/api/v1/assignments/{}", claimed["id"].as_str().expect("an id"));
+
+    proxy.vanish();
+    let lost = api.post(&format!("{assignment}/heartbeat"), json!({})).await;
+    expect_unavailable(&lost);
+    until(async || api.get("/api/v1/jobs").await.status == 200).await;
+    until(async || api.post(&format!("{assignment}/heartbeat"), json!({})).await.status == 200).await;
+    // Its retry is due in a second, which a background task must find.
+    let failure = json!({"error": {"message": "once more"}});
+    until(async || api.post(&format!("{assignment}/failure"), failure.clone()).await.status != 503).await;
+    until(async || claim().await.json()["assignments"][0]["attempt"] == 2).await;
+    program.kill().await;
+    server.stop().await;
+}

@@ -7,7 +7,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-use super::{Api, Server, TOKEN};
+use super::{Api, Server, TOKEN, tcp_proxy::TcpProxy};
 
 /// Running server process; killed on drop.
 pub(crate) struct Program {
@@ -54,6 +54,14 @@ impl Server {
             .env("TREELINE_LISTEN", "127.0.0.1:0")
             .env("TREELINE_BOOTSTRAP_TOKEN", TOKEN)
             .env("TREELINE_PUSH_ALLOW", "127.0.0.1")
+    }
+
+    /// Starts it with the wire to the database in between.
+    pub(crate) async fn spawn_program_behind_proxy(&self) -> (Program, TcpProxy) {
+        let database = &self.shared.database;
+        let proxy = TcpProxy::forward_to(database.address().await).await;
+        let url = database.admin.clone().host("127.0.0.1").port(proxy.port).database(&database.name).to_url_lossy();
+        (self.spawn_program_with(&[("DATABASE_URL", url.as_str())]).await, proxy)
     }
 
     /// Starts it with additional environment variables.

@@ -1,8 +1,16 @@
-//! Proxy between a server and its database that a test can cut and restore: for the server, only the database is down.
+//! Proxy between a server and its database that a test can cut and restore, or whose far end can vanish: for the server,
+//! only the database is down.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -11,6 +19,9 @@ use tokio::{
 pub(crate) struct TcpProxy {
     pub(crate) port: u16,
     connected: Arc<watch::Sender<bool>>,
+    /// Changes when the far end vanishes.
+    vanished: Arc<watch::Sender<()>>,
+    loses_commits: Arc<AtomicBool>,
 }
 
 impl TcpProxy {
@@ -19,23 +30,30 @@ impl TcpProxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let connected = Arc::new(watch::channel(true).0);
-        let state = Arc::clone(&connected);
+        let vanished = Arc::new(watch::channel(()).0);
+        let (state, vanishes) = (Arc::clone(&connected), Arc::clone(&vanished));
+        let loses_commits = Arc::new(AtomicBool::new(false));
+        let loses = Arc::clone(&loses_commits);
         tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
-                let mut state = state.subscribe();
+                let (mut state, mut vanishes, loses) = (state.subscribe(), vanishes.subscribe(), Arc::clone(&loses));
                 tokio::spawn(async move {
                     if !*state.borrow() {
                         return;
                     }
                     let Ok(mut far) = TcpStream::connect(target).await else { return };
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        () = forward(&mut near, &mut far, &loses) => {}
                         _ = state.wait_for(|connected| !connected) => {}
+                        _ = vanishes.changed() => {
+                            drop(far);
+                            let _ = tokio::io::copy(&mut near, &mut tokio::io::sink()).await;
+                        }
                     }
                 });
             }
         });
-        Self { port, connected }
+        Self { port, connected, vanished, loses_commits }
     }
 
     /// Closes all connections, and refuses new ones.
@@ -43,7 +61,42 @@ impl TcpProxy {
         self.connected.send_replace(false);
     }
 
+    /// The host of the open connections vanishes without closing them; new connections reach its successor.
+    pub(crate) fn vanish(&self) {
+        self.vanished.send_replace(());
+    }
+
+    /// From now on, or no longer: commits arrive, and instead of their answers the connection ends.
+    pub(crate) fn lose_commits(&self, loses: bool) {
+        self.loses_commits.store(loses, Ordering::SeqCst);
+    }
+
     pub(crate) fn restore(&self) {
         self.connected.send_replace(true);
+    }
+}
+
+/// Forwards in both directions until one side closes, or a commit was sent whose answer is to be lost.
+async fn forward(near: &mut TcpStream, far: &mut TcpStream, loses_commits: &AtomicBool) {
+    let (mut requests, mut back) = near.split();
+    let (mut answers, mut on) = far.split();
+    let sent = async {
+        let mut bytes = vec![0; 65_536];
+        loop {
+            let n = requests.read(&mut bytes).await.unwrap_or(0);
+            if n == 0 || on.write_all(&bytes[..n]).await.is_err() {
+                return false;
+            }
+            if loses_commits.load(Ordering::SeqCst) && bytes[..n].windows(6).any(|word| word == b"COMMIT") {
+                return true;
+            }
+        }
+    };
+    let is_lost = tokio::select! {
+        is_lost = sent => is_lost,
+        _ = tokio::io::copy(&mut answers, &mut back) => false,
+    };
+    if is_lost {
+        let _ = far.readable().await;
     }
 }
