@@ -54,6 +54,43 @@ async fn attempts(api: &Api, item: &Value) -> Vec<Value> {
     list["data"].as_array().expect("attempts").clone()
 }
 
+/// The commit of a claim arrives, and its answer does not: the repeated claim gets the same items.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn push_claim_without_an_answer_is_repeated() {
+    let (server, proxy) = Server::start_with_proxy().await;
+    let web = server.another_with(|config| config.roles = "web".parse().expect("a role")).await;
+    let mut receiver = Receiver::start().await;
+    push_type(&web, "pay", &receiver, json!({"delivery": "at_most_once", "executor": {"timeout_seconds": 600}})).await;
+    proxy.lose_commits(true);
+    let tree = job(&web, "pay", &[json!(1)]).await;
+    until(async || item_of(&web, &tree).await["state"] == "running").await;
+    proxy.lose_commits(false);
+    receiver.next().await.status(204);
+    assert_eq!(item_in(&web, &tree, "succeeded").await["attempt"], 1);
+    web.stop().await;
+    server.stop().await;
+}
+
+/// The lease of the item is extended by the time that the database is away, and the answer that came meanwhile is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn push_response_during_an_outage_becomes_the_result() {
+    let (server, proxy) = Server::start_with_proxy().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "mail", &receiver, json!({"executor": {"timeout_seconds": 2}, "max_failures": 5})).await;
+    let tree = job(&server, "mail", &[json!(1)]).await;
+    let post = receiver.next().await;
+    proxy.cut();
+    post.text(200, r#"{"sent": 1}"#);
+    // Longer than the lease.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    proxy.restore();
+    until(async || server.get("/readyz").await.status == 200).await;
+    let item = item_in(&server, &tree, "succeeded").await;
+    assert_eq!((&item["result"], &item["attempt"]), (&json!({"sent": 1}), &json!(1)));
+    assert!(receiver.now().is_none(), "the worker was asked once");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn push_response_becomes_the_result() {
     let server = Server::start().await;

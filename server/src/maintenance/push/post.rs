@@ -155,8 +155,6 @@ fn secret(mut value: HeaderValue) -> HeaderValue {
 pub(super) struct FinishedPush {
     /// `None` if the worker finishes the item itself, or if there was no response.
     pub(super) ending: Option<Ending>,
-    /// End of the lease; a later ending is refused.
-    pub(super) until: Instant,
 }
 
 /// Posts an item and waits for the response. `permit` is a slot of the target, released on response.
@@ -177,7 +175,7 @@ pub(super) async fn work(
         answer = post(app, ready, assignment, until) => answer,
         () = drain_timeout => {
             tracing::info!(assignment = %assignment.id, "shutdown before the worker's response, lease decides");
-            return FinishedPush { ending: None, until };
+            return FinishedPush { ending: None };
         }
     };
     target.record(answered);
@@ -199,7 +197,7 @@ pub(super) async fn work(
         }
         PushOutcome::Accepted | PushOutcome::NoResponse => None,
     };
-    FinishedPush { ending, until }
+    FinishedPush { ending }
 }
 
 fn ending(id: Uuid, kind: EndingKind) -> Option<Ending> {

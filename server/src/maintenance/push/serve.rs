@@ -18,6 +18,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
     time::Instant,
 };
+use uuid::Uuid;
 
 use super::{
     super::driver::backoff,
@@ -41,17 +42,17 @@ const SHUTDOWN_ATTEMPTS: u32 = 5;
 pub(super) async fn run(app: App, target: Arc<Target>) {
     let (done_sender, done_receiver) = mpsc::unbounded_channel();
     let caller = Engine::push_caller();
-    let (work_signal, endings) = (None, Vec::new());
     let mut target_loop = TargetLoop {
         app,
         target,
         caller,
         done_sender,
         done_receiver,
-        endings,
+        endings: Vec::new(),
         in_flight: 0,
-        work_signal,
+        work_signal: None,
         may_claim: true,
+        claim_id: None,
     };
     let mut failures = 0_u32;
     loop {
@@ -65,7 +66,6 @@ pub(super) async fn run(app: App, target: Arc<Target>) {
                 }
                 // The claim may have caused the failure; responses must not wait for it.
                 target_loop.may_claim = false;
-                target_loop.drop_expired_endings();
                 tokio::time::sleep(pause).await;
             }
         }
@@ -78,14 +78,17 @@ struct TargetLoop {
     caller: Caller,
     done_sender: mpsc::UnboundedSender<FinishedPush>,
     done_receiver: mpsc::UnboundedReceiver<FinishedPush>,
-    /// Endings that are not yet recorded.
-    endings: Vec<(Ending, Instant)>,
+    /// Endings that are not yet recorded. They are kept however long the database is away: leases are extended by that
+    /// time, and an ending that comes too late is refused.
+    endings: Vec<Ending>,
     /// Requests without a response.
     in_flight: usize,
     /// Set after an empty claim: resolves when there may be work.
     work_signal: Option<oneshot::Receiver<()>>,
     /// True if the next call may claim.
     may_claim: bool,
+    /// Id of a claim that may have been committed without an answer: the next claim gets the same items.
+    claim_id: Option<Uuid>,
 }
 
 impl TargetLoop {
@@ -148,7 +151,7 @@ impl TargetLoop {
 
     fn receive(&mut self, done: FinishedPush) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.endings.extend(done.ending.map(|ending| (ending, done.until)));
+        self.endings.extend(done.ending);
     }
 
     /// Records endings and claims items for the free slots.
@@ -160,18 +163,21 @@ impl TargetLoop {
             item_ids: None,
             max: Some(slots.num_permits() as u32),
             wait_seconds: None,
-            claim_id: None,
+            claim_id: Some(*self.claim_id.get_or_insert_with(Uuid::now_v7)),
         });
         // Register as a waiter before the query, so that no wake-up is lost.
         let ids: Vec<i32> = types.iter().map(|ready| ready.info.id).collect();
         let work_signal = slots.is_some().then(|| self.app.engine.register_waiter(&ids));
         let n_endings = self.endings.len().min(BATCH as usize);
-        let endings = self.endings[..n_endings].iter().map(|(ending, _)| ending.clone()).collect();
+        let endings = self.endings[..n_endings].to_vec();
         let began = SystemTime::now();
         let mut finished = self.app.engine.finish(&self.caller, FinishBody { endings, claim }).await?;
         finished.assignments.iter_mut().for_each(|assignment| self.app.traces.handed_out(assignment, began, None));
         // Items finished meanwhile, by lease expiry or by the worker, are refused and stay unchanged.
         self.endings.drain(..n_endings);
+        if slots.is_some() {
+            self.claim_id = None;
+        }
         if finished.assignments.len() < n_slots {
             self.work_signal = work_signal;
         }
@@ -208,17 +214,6 @@ impl TargetLoop {
                 }
                 _ => post::release_unsent(&self.app, assignment.id).await,
             }
-        }
-    }
-
-    /// Drops endings whose leases have expired.
-    fn drop_expired_endings(&mut self) {
-        let now = Instant::now();
-        let before = self.endings.len();
-        self.endings.retain(|(_, until)| *until > now);
-        let lost = before - self.endings.len();
-        if lost > 0 {
-            tracing::warn!(target = self.target.name, lost, "recording worker responses failed, leases decide");
         }
     }
 }
