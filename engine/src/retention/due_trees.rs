@@ -88,14 +88,25 @@ impl Core {
         }
         let (job_keys, times): (Vec<i64>, Vec<Option<OffsetDateTime>>) = next_checks.into_iter().unzip();
         maintenance_checks::reschedule(&mut tx, &job_keys, &times).await?;
+        let mut new_alerts = Vec::with_capacity(stalled.len());
+        for row in &stalled {
+            // In this transaction: without the alert, the tree stays due.
+            new_alerts.push(alerts::raise(&mut *tx, row, false).await?);
+        }
         crate::store::commit(tx).await?;
 
-        for row in &stalled {
-            count_new(alerts::raise(&self.pools.read, row, false).await?, row.kind);
+        for (row, is_new) in stalled.iter().zip(new_alerts) {
+            count_new(is_new, row.kind);
         }
         let mut deleted = 0;
         for trees in small.chunks(SMALL_TREES).chain(large.chunks(1)) {
-            deleted += self.delete_due(trees).await?;
+            match self.delete_due(trees).await {
+                Ok(n) => deleted += n,
+                // Their next check is in a minute; the others do not wait for it.
+                Err(error) => {
+                    tracing::warn!(%error, trees = trees.len(), "retention could not delete trees, will retry")
+                }
+            }
         }
         if deleted > 0 {
             tracing::info!(trees = deleted, "retention deleted trees");

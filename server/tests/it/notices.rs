@@ -160,6 +160,38 @@ async fn only_watchers_who_may_see_a_job_receive_notices() {
     server.stop().await;
 }
 
+/// The deletion of a tree deletes its notices, so it waits for those that are still to be delivered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tree_is_retained_until_its_notices_are_delivered() {
+    let slow = |config: &mut Config| {
+        quick(config);
+        config.outbound.callback_retry_seconds = 3_600.0;
+    };
+    let server = Server::start_with(slow).await;
+    let mut receiver = Receiver::start().await;
+    let ada = server.person("ada", "user").await;
+    ada.patch(SETTINGS, json!({"webhook_url": receiver.url("/ada")})).await.expect(200);
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let tree = json!({"type": "a", "sealed": true, "retain_seconds": 1, "items": [{}]});
+    let job = ada.post("/api/v1/jobs", tree).await.expect(201);
+    ada.post(&watch(&job), Value::Null).await.expect(200);
+    finish(&server, &claim(&server, "a", 1, 5).await[0]).await;
+    receiver.next().await.status(503);
+    let deferred = "select count(*) from maintenance_check where next_check_at > now() + interval '20 seconds'";
+    let n_deferred =
+        async || -> i64 { sqlx::query_scalar(deferred).fetch_one(&server.running.app.pool).await.expect("a number") };
+    until(async || n_deferred().await == 1).await;
+    ada.get(&format!("/api/v1/jobs/{}", id(&job))).await.expect(200);
+    let waiting = deliveries(&ada).await.remove(0);
+    ada.post(&format!("/api/v1/deliveries/{}/resend", id(&waiting)), json!({})).await.expect(200);
+    receiver.next().await.status(204);
+    until(async || deliveries(&ada).await[0]["state"] == "delivered").await;
+    let due = "update maintenance_check set next_check_at = now()";
+    sqlx::query(due).execute(&server.running.app.pool).await.expect("a check");
+    until(async || ada.get(&format!("/api/v1/jobs/{}", id(&job))).await.status == 410).await;
+    server.stop().await;
+}
+
 fn with_mail(port: u16) -> impl Fn(&mut Config) {
     move |config| {
         quick(config);

@@ -7,7 +7,7 @@ use domain::{
     Time,
     notify::alert::{Alert, AlertKind},
 };
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ pub struct RaiseRow {
 
 /// Raises an alert. If one is open already, counts it again if `count_again` is set, else leaves it. Returns whether
 /// the alert is new, which is true on one server only.
-pub async fn raise(pool: &PgPool, row: &RaiseRow, count_again: bool) -> Result<bool, sqlx::Error> {
+pub async fn raise(on: impl PgExecutor<'_>, row: &RaiseRow, count_again: bool) -> Result<bool, sqlx::Error> {
     let is_new = sqlx::query_scalar!(
         r#"insert into alert as a (id, kind, subject, message, owner_id, job_type, root_id, job_id, item_id)
            values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -53,7 +53,7 @@ pub async fn raise(pool: &PgPool, row: &RaiseRow, count_again: bool) -> Result<b
         row.item_id,
         count_again
     )
-    .fetch_optional(pool)
+    .fetch_optional(on)
     .await?;
     Ok(is_new.unwrap_or(false))
 }

@@ -100,7 +100,9 @@ pub async fn take_due(tx: &mut Tx, limit: i64) -> Result<Vec<DueTree>, sqlx::Err
              j.name, coalesce(g.solo, true) as "solo!", g.deleted_at is not null as "deleted!",
              coalesce(g.pinned, false) as "pinned!", coalesce(g.holds, 0) > 0 as "has_holds!",
              g.tree_completed_at as "completed_at?", j.created_at as "created_at?", j.retain_seconds,
-             exists (select 1 from delivery d where d.job_id = j.id and d.state = 1) as "calling!",
+             exists (select 1 from delivery d where d.job_id = j.id and d.state = 1)
+               or exists (select 1 from notice n join delivery d on d.notice_id = n.id
+                          where n.root_id = j.id and d.state = 1) as "calling!",
              (select max(k.lapses_at) from idempotency k
               where k.job_id = j.id and k.lapses_at > clock_timestamp()) as window_ends,
              clock_timestamp() as "now!"
@@ -168,7 +170,7 @@ pub async fn check_reopened(tx: &mut Tx, root_job_keys: &[i64]) -> Result<(), sq
 }
 
 /// Roots, under the locks of their job state rows, whose retention has ended, whose idempotency windows have passed,
-/// and whose callbacks are not pending.
+/// and whose callbacks and notices are not pending.
 pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         "select j.id from job j join job_state g on g.job_key = j.job_key
@@ -176,7 +178,9 @@ pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>,
            and g.tree_completed_at + make_interval(secs => j.retain_seconds::float8) <= clock_timestamp()
            and not exists (
              select 1 from idempotency k where k.job_id = j.id and k.lapses_at > clock_timestamp())
-           and not exists (select 1 from delivery d where d.job_id = j.id and d.state = 1)",
+           and not exists (select 1 from delivery d where d.job_id = j.id and d.state = 1)
+           and not exists (
+             select 1 from notice n join delivery d on d.notice_id = n.id where n.root_id = j.id and d.state = 1)",
         root_ids
     )
     .fetch_all(&mut **tx)
