@@ -102,7 +102,7 @@ impl Engine {
             let detail = if delivery.notice.is_some() {
                 "The notice was deleted."
             } else {
-                "The alert was cleared before this arrived, or the channel was deleted."
+                "The alert was cleared meanwhile, or the channel was deleted."
             };
             return Err(Error::refuse(Code::NotResendable, detail));
         };

@@ -24,7 +24,7 @@ use crate::{
 };
 use engine::{
     ALERTS,
-    error::{Error, Result},
+    error::Result,
     sealing::channel_target::ChannelTarget,
     signing::keys_of,
     store::notify::deliveries::{AlertContent, TakenDelivery},
@@ -45,8 +45,7 @@ pub(super) async fn send(
     let Some(channel) = &content.channel else { return Ok(None) };
     let target = match ChannelTarget::open(&app.sealer, &channel.target) {
         Ok(target) => target,
-        // Another server may have the key; the lease of this attempt expires.
-        Err(error) => return Err(Error::Broken(format!("cannot open the receiver of an alert channel: {error}"))),
+        Err(error) => return Ok(Some(AttemptOutcome::sealed(taken, &error))),
     };
     let alert: Option<Alert> = match content.alert.as_deref().map(serde_json::from_str).transpose() {
         Ok(alert) => alert,

@@ -40,7 +40,7 @@ use crate::{
     traces::{OpenSpan, end_outbound, insert_traceparent},
 };
 use engine::{
-    error::{Error, Result},
+    error::Result,
     live_updates::LiveUpdates as _,
     sealing::stored_secrets::open_target,
     signing::{Key, keys_of, stamp},
@@ -48,6 +48,7 @@ use engine::{
         alerts::RaiseRow,
         deliveries::{self, DeliveryCapacity, DeliveryContent, DeliveryResult, TakenDelivery, TreeContent},
     },
+    task::unless_silent,
 };
 
 /// Maximum concurrent callbacks of this server: in total, per host, per owner. A host or an owner above half of its
@@ -77,7 +78,7 @@ pub(super) async fn run(app: App) {
     });
     let mut failures = 0_u32;
     while !sender.app.shutdown.is_cancelled() {
-        let pause = match sender.start_due().await {
+        let pause = match unless_silent(sender.start_due()).await.flatten() {
             Ok(found) => {
                 failures = 0;
                 // There may be more as soon as a slot is free.
@@ -153,7 +154,7 @@ impl CallbackSender {
             self.count(&taken, true);
             let sender = Arc::clone(self);
             self.app.tasks.spawn(async move {
-                if let Err(error) = sender.attempt(&taken, began).await {
+                if let Err(error) = unless_silent(sender.attempt(&taken, began)).await.flatten() {
                     tracing::warn!(%error, delivery = %taken.id, "recording a callback attempt failed, will retry");
                 }
                 sender.count(&taken, false);
@@ -226,7 +227,8 @@ impl CallbackSender {
         let result = DeliveryResult { at: taken.now, status, error: outcome.error, state, next_try_at };
         deliveries::record(&self.app.pool, taken, &result).await?;
         self.app.hub.changed(Topic::Deliveries);
-        if state == DeliveryState::Delivered && taken.tries > 0 {
+        // Whatever the alert was about: the receiver accepts messages again.
+        if state == DeliveryState::Delivered {
             self.app.engine.clear_alert(AlertKind::DeliveryFailed, &subject(taken).to_string()).await?;
         }
         metrics::counter!("treeline_callback_tries_total", "came_to" => state.as_str()).increment(1);
@@ -238,8 +240,7 @@ impl CallbackSender {
         let target = tree.target.as_deref().map(|stored| open_target(&self.app.sealer, stored)).transpose();
         let target = match target {
             Ok(target) => target,
-            // Another server may have the key; the lease of this attempt expires.
-            Err(error) => return Err(Error::Broken(format!("cannot open the receiver of a callback: {error}"))),
+            Err(error) => return Ok(Some(AttemptOutcome::sealed(taken, &error))),
         };
         let Some(target) = target else { return Ok(None) };
         #[cfg(feature = "failpoints")]
@@ -295,6 +296,13 @@ impl CallbackSender {
 }
 
 impl AttemptOutcome {
+    /// The receiver is sealed with a key that this server does not have; a later attempt may be that of a server that has
+    /// it.
+    pub(super) fn sealed(taken: &TakenDelivery, error: &impl std::fmt::Display) -> Self {
+        tracing::warn!(%error, delivery = %taken.id, "the receiver of a delivery cannot be opened, will retry");
+        Self::refused("The receiver cannot be opened.".to_owned())
+    }
+
     /// Nothing was received, for this reason.
     pub(super) fn refused(error: String) -> Self {
         Self { tried: TryOutcome::Refused(None), status: None, error: Some(error) }

@@ -58,7 +58,10 @@ pub(super) async fn send(
         return Ok(Some(mail(app, &now.notice, to, timeout).await));
     }
     let Some(stored) = &now.webhook else { return Ok(None) };
-    let target = open_webhook(app, stored)?;
+    let target = match open_webhook(app, stored) {
+        Ok(target) => target,
+        Err(error) => return Ok(Some(AttemptOutcome::sealed(taken, &error))),
+    };
     let Some(url) = target.url(ChannelKind::Webhook) else { return Ok(None) };
     let keys = keys_of(target.secret.as_ref(), || app.outgoing.key.of_owner(taken.owner_id));
     let body = Bytes::from(formats::webhook(&now.notice));

@@ -100,6 +100,9 @@ async fn alert_channel_receives_raised_and_cleared_once() {
     assert!(body["data"]["cleared_at"].is_string(), "{body}");
     cleared.status(200);
     until_events(&server, &channel, &[("raised", "delivered"), ("cleared", "delivered")]).await;
+    // Nothing would clear it at the receiver again.
+    let resend = format!("/api/v1/deliveries/{webhook_id}/resend");
+    server.post(&resend, json!({"reason": "asked"})).await.expect_problem(409, "not_resendable");
     // The same subject again is another alert.
     raise(&server, AlertKind::Worker, "paper", Some("a")).await;
     receiver.next().await.status(204);
@@ -291,6 +294,13 @@ async fn alert_of_a_channel_that_gave_up_goes_to_other_channels() {
     post.status(204);
     until_events(&server, &gone, &[("raised", "failed")]).await;
     assert!(broken.now().is_none(), "nothing about itself");
+
+    // Another message arrives: the alert is over.
+    server.post(&format!("{CHANNELS}/{}/test", id(&gone)), json!(null)).await.expect(202);
+    broken.next().await.status(204);
+    let over = other.next().await;
+    assert_eq!((&over.json()["type"], &over.json()["data"]["subject"]), (&json!("alert.cleared"), &gone["id"]));
+    over.status(204);
 
     // Without its channel a message is given up.
     server.post(&format!("{CHANNELS}/{}/test", id(&gone)), json!(null)).await.expect(202);

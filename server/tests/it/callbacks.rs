@@ -334,6 +334,36 @@ async fn abandoned_callback_raises_an_alert() {
     server.stop().await;
 }
 
+/// As when the key that sealed it is lost.
+#[tokio::test]
+async fn callback_whose_receiver_cannot_be_opened_is_abandoned() {
+    let server = Server::start_with(|config| {
+        quick(config);
+        config.outbound.callback_give_up_seconds = 2.0;
+    })
+    .await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let mut receiver = Receiver::start().await;
+    let job = done(&server, json!({"url": receiver.url("/")})).await;
+    let post = receiver.next().await;
+    let damage = "update job set on_completed = '{\"host\": \"127.0.0.1\", \"sealed\": \"of another key\"}'";
+    sqlx::query(damage).execute(&server.running.app.pool).await.expect("another receiver");
+    post.status(503);
+    let delivery = once(&server, &job, "abandoned").await;
+    let last = delivery["tries"].as_array().and_then(|tries| tries.last()).expect("a try").clone();
+    assert_eq!(last["error"], "The receiver cannot be opened.");
+    let alerts = async || server.get("/api/v1/alerts").await.expect(200)["data"].as_array().expect("alerts").clone();
+    assert_eq!((&alerts().await[0]["kind"], &alerts().await[0]["job_id"]), (&json!("delivery_failed"), &job["id"]));
+
+    // The tree has a receiver again, and completes again: the alert is over with another delivery.
+    let path = format!("/api/v1/jobs/{}", id(&job));
+    server.patch(&path, json!({"on_completed": {"url": receiver.url("/")}})).await.expect(200);
+    server.post(&format!("/api/v1/deliveries/{}/resend", id(&delivery)), json!({})).await.expect(200);
+    receiver.next().await.status(204);
+    until(async || alerts().await.iter().all(|alert| !alert["cleared_at"].is_null())).await;
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn reopened_tree_sends_only_the_latest_callback() {
     let server = server_for_late_answers().await;

@@ -324,6 +324,8 @@ pub async fn resend(tx: &mut Tx, id: Uuid) -> Result<bool, sqlx::Error> {
     let done = sqlx::query!(
         "update delivery set state = 1, next_try_at = clock_timestamp(), began_at = clock_timestamp(), round = 0
          where id = $1 and state <> 5
+           and not (event = 'raised'
+                    and exists (select 1 from alert a where a.id = delivery.alert_id and a.cleared_at is not null))
            and (target is not null or channel_id in (select c.id from alert_channel c)
                 or notice_id in (select n.id from notice n))",
         id
