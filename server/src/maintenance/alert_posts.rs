@@ -63,12 +63,14 @@ async fn post_due(app: &App, to: &HashMap<String, Url>) -> Result<usize> {
         let app = app.clone();
         under_way.spawn(async move { attempt(&app, &taken, &url, began, timeout).await });
     }
+    let mut all = Ok(n);
     while let Some(done) = under_way.join_next().await {
-        if let Ok(done) = done {
-            done?;
+        // An error of one must not abort the others.
+        if let Ok(Err(error)) = done {
+            all = Err(error);
         }
     }
-    Ok(n)
+    all
 }
 
 /// Posts one message, which was leased after `began`, and records the outcome.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use engine::store::notify::outbound_posts;
+
 use super::driver::Tasks;
 
 /// Starts the tasks.
@@ -12,5 +14,9 @@ pub(super) fn spawn(tasks: &Tasks<'_>) {
     let stalled_after = Duration::from_secs(tasks.app.config.alerts.stalled_seconds);
     tasks.every(1.0, "retention", move |app| async move { app.engine.check_due_trees(stalled_after).await });
     tasks.every(1.0, "purge", |app| async move { app.engine.purge_deleted_trees().await });
-    tasks.every(60.0, "old messages", |app| async move { app.engine.delete_expired_records().await });
+    tasks.every(60.0, "old records", |app| async move { app.engine.delete_expired_records().await });
+    let give_up = tasks.app.config.outbound.callback_give_up_seconds;
+    tasks.every(60.0, "old messages", move |app| async move {
+        Ok(outbound_posts::forget(&app.pool, give_up).await? as usize)
+    });
 }

@@ -337,12 +337,18 @@ async fn alert_raised_before_crash_is_still_sent() {
     let program = server.spawn_program_with(&environment).await;
     let again = receiver.next().await;
     assert_eq!((again.header("webhook-id"), &again.json()), (webhook.as_str(), &content), "the same message");
+    engine.clear_alert(domain::notify::alert::AlertKind::DeliveryFailed, "a").await.expect("cleared");
+    let waiting = "select count(*) from outbound_post where id like '%-cleared'";
+    until(async || {
+        let n: i64 = sqlx::query_scalar(waiting).fetch_one(&server.running.app.pool).await.expect("a number");
+        n == 1
+    })
+    .await;
     again.status(503);
     let again = receiver.next().await;
-    assert_eq!(again.header("webhook-id"), webhook, "tried until it is taken");
+    assert_eq!(again.header("webhook-id"), webhook, "tried until it is taken, before that it was cleared");
     again.status(204);
 
-    engine.clear_alert(domain::notify::alert::AlertKind::DeliveryFailed, "a").await.expect("cleared");
     let cleared = receiver.next().await;
     assert_eq!(
         (&cleared.json()["type"], &cleared.json()["data"]["id"]),

@@ -33,7 +33,8 @@ pub async fn add(tx: &mut Tx, id: &str, purpose: &str, body: &str) -> Result<(),
     Ok(())
 }
 
-/// Takes at most `limit` due messages of these purposes, for `hold_seconds`.
+/// Takes at most `limit` due messages of these purposes, for `hold_seconds`. That an alert was cleared waits until nothing
+/// says any more that it was raised.
 pub async fn take(
     pool: &PgPool,
     purposes: &[String],
@@ -44,10 +45,12 @@ pub async fn take(
         TakenPost,
         r#"update outbound_post set leased_until = clock_timestamp() + make_interval(secs => $3)
            where id = any(array(
-             select id from outbound_post
-             where purpose = any($1::text[]) and next_try_at <= clock_timestamp()
-               and (leased_until is null or leased_until < clock_timestamp())
-             order by next_try_at, id limit $2 for update skip locked))
+             select p.id from outbound_post p
+             where p.purpose = any($1::text[]) and p.next_try_at <= (select clock_timestamp())
+               and (p.leased_until is null or p.leased_until < (select clock_timestamp()))
+               and (p.id not like '%-cleared' or not exists (
+                 select 1 from outbound_post raised where raised.id = left(p.id, -7) || 'raised'))
+             order by p.next_try_at, p.id limit $2 for update of p skip locked))
            returning id, purpose, body, began_at, tries, leased_until as "leased_until!", clock_timestamp() as "now!""#,
         purposes,
         limit,
@@ -76,6 +79,20 @@ pub async fn put_off(pool: &PgPool, taken: &TakenPost, until: OffsetDateTime, er
     .execute(pool)
     .await?;
     Ok(())
+}
+
+/// Deletes messages that no server has tried for so long, because their URL is not configured any more. Returns their
+/// number.
+pub async fn forget(pool: &PgPool, seconds: f64) -> Result<u64, sqlx::Error> {
+    let gone = sqlx::query!(
+        "delete from outbound_post where id = any(array(
+           select id from outbound_post where next_try_at < (select clock_timestamp()) - make_interval(secs => $1)
+           limit 1000 for update skip locked))",
+        seconds
+    )
+    .execute(pool)
+    .await?;
+    Ok(gone.rows_affected())
 }
 
 /// Number of messages that wait.
