@@ -17,8 +17,7 @@ pub(super) fn spawn_cleanup(tasks: &Tasks<'_>) {
         Ok(0)
     });
     tasks.every(3_600.0, "old credentials", |app| async move {
-        people::forget(&app.pool).await?;
         revoke_old_bootstrap_tokens(&app).await?;
-        Ok(0)
+        Ok(people::forget(&app.pool).await? as usize)
     });
 }

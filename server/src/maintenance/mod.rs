@@ -122,11 +122,10 @@ fn maintenance(tasks: &Tasks<'_>) {
     credentials::spawn_cleanup(tasks);
     uploads::spawn(tasks);
     tasks.every(1.0, "statistics", |app| async move { app.engine.scan_type_statistics().await.map(|_| 0) });
-    tasks.every(60.0, "old statistics", |app| async move {
-        app.engine.delete_old_job_changes().await?;
-        app.engine.delete_old_error_history().await?;
-        Ok((app.engine.delete_old_activity().await? + app.engine.delete_old_workers().await?) as usize)
-    });
+    tasks.every(60.0, "old edits", |app| async move { Ok(app.engine.delete_old_job_changes().await? as usize) });
+    tasks.every(60.0, "old errors", |app| async move { Ok(app.engine.delete_old_error_history().await? as usize) });
+    tasks.every(60.0, "old workers", |app| async move { Ok(app.engine.delete_old_workers().await? as usize) });
+    tasks.every(60.0, "old statistics", |app| async move { Ok(app.engine.delete_old_activity().await? as usize) });
 }
 
 /// Propagates decisions to the rows of their jobs: at once for decisions of this process, and by polling for those of

@@ -312,22 +312,29 @@ pub async fn changes(pool: &PgPool) -> sqlx::Result<i64> {
     .await
 }
 
-/// Deletes sessions and links that ended thirty days ago, and shares of trees without a tombstone. Returns the number
-/// of rows.
+/// Deletes sessions and links that ended thirty days ago, and shares of trees without a tombstone, at most a thousand of
+/// each. Returns the number of rows.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let sessions = sqlx::query!(
-        "delete from session
-         where coalesce(ended_at, expires_at) < clock_timestamp() - interval '30 days'"
+        "delete from session where ctid = any(array(
+           select ctid from session where coalesce(ended_at, expires_at) < (select clock_timestamp()) - interval '30 days'
+           limit 1000 for update skip locked))"
     )
     .execute(pool)
     .await?;
-    let links = sqlx::query!("delete from sign_in_link where expires_at < clock_timestamp() - interval '30 days'")
-        .execute(pool)
-        .await?;
+    let links = sqlx::query!(
+        "delete from sign_in_link where ctid = any(array(
+           select ctid from sign_in_link where expires_at < (select clock_timestamp()) - interval '30 days'
+           limit 1000 for update skip locked))"
+    )
+    .execute(pool)
+    .await?;
     let shares = sqlx::query!(
-        "delete from share s
-         where not exists (select 1 from job where id = s.root_id)
-           and not exists (select 1 from tombstone where job_id = s.root_id)"
+        "delete from share where ctid = any(array(
+           select s.ctid from share s
+           where not exists (select 1 from job where id = s.root_id)
+             and not exists (select 1 from tombstone where job_id = s.root_id)
+           limit 1000 for update of s skip locked))"
     )
     .execute(pool)
     .await?;

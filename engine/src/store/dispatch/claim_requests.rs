@@ -42,7 +42,7 @@ pub async fn insert(
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from claim_request where ctid = any(array(
-           select ctid from claim_request where created_at < clock_timestamp() - interval '1 hour' limit 5000))"
+           select ctid from claim_request where created_at < (select clock_timestamp()) - interval '1 hour' limit 5000))"
     )
     .execute(pool)
     .await?;

@@ -12,6 +12,8 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::store::Tx;
+
 /// Number of errors kept of each worker, the newest.
 pub const ERRORS: usize = 20;
 
@@ -40,6 +42,7 @@ pub type ByWorker = BTreeMap<(Uuid, String), WorkerActivity>;
 
 /// Adds ended attempts to the rows of their workers.
 pub async fn add(pool: &PgPool, rows: &ByWorker) -> sqlx::Result<()> {
+    let mut tx = crate::store::begin(pool).await?;
     let credentials: Vec<Uuid> = rows.keys().map(|key| key.0).collect();
     let names: Vec<&str> = rows.keys().map(|key| key.1.as_str()).collect();
     let column = |of: fn(&WorkerActivity) -> i64| -> Vec<i64> { rows.values().map(of).collect() };
@@ -63,13 +66,14 @@ pub async fn add(pool: &PgPool, rows: &ByWorker) -> sqlx::Result<()> {
         &runs,
         histogram::BUCKETS as i32
     )
-    .execute(pool)
+    .execute(&mut *tx)
     .await?;
-    add_errors(pool, rows).await
+    add_errors(&mut tx, rows).await?;
+    crate::store::commit(tx).await
 }
 
 /// Adds errors, and deletes all but the newest of the same workers.
-async fn add_errors(pool: &PgPool, rows: &ByWorker) -> sqlx::Result<()> {
+async fn add_errors(tx: &mut Tx, rows: &ByWorker) -> sqlx::Result<()> {
     let errors: Vec<(&(Uuid, String), &Failure)> =
         rows.iter().flat_map(|(key, it)| it.errors.iter().map(move |error| (key, error))).collect();
     if errors.is_empty() {
@@ -92,7 +96,7 @@ async fn add_errors(pool: &PgPool, rows: &ByWorker) -> sqlx::Result<()> {
         &ended_as,
         &messages as &[&str]
     )
-    .execute(pool)
+    .execute(&mut **tx)
     .await?;
     sqlx::query!(
         "delete from worker_error where ctid = any(array(
@@ -105,7 +109,7 @@ async fn add_errors(pool: &PgPool, rows: &ByWorker) -> sqlx::Result<()> {
         &names as &[&str],
         ERRORS as i64
     )
-    .execute(pool)
+    .execute(&mut **tx)
     .await?;
     Ok(())
 }
@@ -160,14 +164,14 @@ pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
            select old.ctid
            from (values (1::smallint, interval '3 hours'), (2::smallint, interval '48 hours')) as kept (step, age)
            cross join lateral (
-             select ctid from worker_history h where h.step = kept.step and h.starts_at < clock_timestamp() - kept.age
+             select ctid from worker_history h where h.step = kept.step and h.starts_at < (select clock_timestamp()) - kept.age
              order by h.starts_at limit 1000 for update skip locked) as old))"
     )
     .execute(pool)
     .await?;
     let errors = sqlx::query!(
         "delete from worker_error where ctid = any(array(
-           select ctid from worker_error where ended_at < clock_timestamp() - interval '48 hours'
+           select ctid from worker_error where ended_at < (select clock_timestamp()) - interval '48 hours'
            order by ended_at limit 1000 for update skip locked))"
     )
     .execute(pool)

@@ -188,7 +188,7 @@ pub async fn claimed_items(
 pub async fn forget(pool: &PgPool) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from worker where ctid = any(array(
-           select ctid from worker where last_seen_at < clock_timestamp() - interval '1 day'
+           select ctid from worker where last_seen_at < (select clock_timestamp()) - interval '1 day'
            order by last_seen_at limit 1000 for update skip locked))"
     )
     .execute(pool)

@@ -333,7 +333,7 @@ pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
            select i.ctid from idempotency i
            left join job j on j.id = i.job_id
            left join job_state g on g.job_key = j.job_key
-           where i.lapses_at <= clock_timestamp()
+           where i.lapses_at <= (select clock_timestamp())
              and (g.job_key is null or g.deleted_at is not null or g.tree_completed_at is not null)
            order by i.lapses_at limit $1
            for update of i skip locked))",

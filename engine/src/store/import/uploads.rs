@@ -108,7 +108,7 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
     sqlx::query_scalar!(
         "delete from upload where id in (
            select id from upload
-           where used_at is null and created_at < clock_timestamp() - make_interval(secs => $1)
+           where used_at is null and created_at < (select clock_timestamp()) - make_interval(secs => $1)
            order by created_at limit $2 for update skip locked)
          returning id",
         seconds,
@@ -128,7 +128,7 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
     let checked = sqlx::query_scalar!(
         "update upload set last_read_at = clock_timestamp() where id in (
            select id from upload
-           where used_at is not null and last_read_at < clock_timestamp() - make_interval(secs => $1)
+           where used_at is not null and last_read_at < (select clock_timestamp()) - make_interval(secs => $1)
            order by last_read_at limit $2 for update skip locked)
          returning id",
         seconds,

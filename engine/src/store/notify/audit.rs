@@ -288,7 +288,7 @@ pub async fn leave_posting(pool: &PgPool, place: (OffsetDateTime, Uuid)) -> Resu
 pub async fn expire(pool: &PgPool, days: i32, limit: i64) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "delete from audit where id in
-           (select id from audit where at < clock_timestamp() - make_interval(days => $1) order by at limit $2)",
+           (select id from audit where at < (select clock_timestamp()) - make_interval(days => $1) order by at limit $2)",
         days,
         limit
     )

@@ -259,11 +259,15 @@ pub async fn to_send(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<NoticeNow>, sqlx
     Ok(found.collect())
 }
 
-/// Deletes notices older than thirty days. Returns their number.
+/// Deletes notices older than thirty days, at most a thousand. Returns their number.
 pub async fn delete_old(pool: &PgPool) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query!("delete from notice where created_at < (select clock_timestamp()) - interval '30 days'")
-        .execute(pool)
-        .await?;
+    let done = sqlx::query!(
+        "delete from notice where ctid = any(array(
+           select ctid from notice where created_at < (select clock_timestamp()) - interval '30 days'
+           order by created_at limit 1000 for update skip locked))"
+    )
+    .execute(pool)
+    .await?;
     Ok(done.rows_affected())
 }
 

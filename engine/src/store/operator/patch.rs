@@ -163,11 +163,15 @@ pub async fn changes_since(
     Ok((now, job_keys))
 }
 
-/// Deletes records of edits that every server has seen.
+/// Deletes records of edits that every server has seen, at most a thousand.
 pub async fn forget_changes(pool: &PgPool) -> Result<u64, sqlx::Error> {
-    let gone = sqlx::query!("delete from job_change where changed_at < clock_timestamp() - interval '1 day'")
-        .execute(pool)
-        .await?;
+    let gone = sqlx::query!(
+        "delete from job_change where ctid = any(array(
+           select ctid from job_change where changed_at < (select clock_timestamp()) - interval '1 day'
+           order by changed_at limit 1000 for update skip locked))"
+    )
+    .execute(pool)
+    .await?;
     Ok(gone.rows_affected())
 }
 

@@ -61,12 +61,15 @@ pub async fn points(
     .await
 }
 
-/// Deletes minutes older than two hours and hours older than eight days.
+/// Deletes minutes older than two hours and hours older than eight days, at most a thousand of each.
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let done = sqlx::query!(
-        "delete from error_history
-         where (step = 1 and starts_at < statement_timestamp() - interval '2 hours')
-           or (step = 2 and starts_at < statement_timestamp() - interval '8 days')"
+        "delete from error_history where ctid = any(array(
+           select old.ctid
+           from (values (1::smallint, interval '2 hours'), (2::smallint, interval '8 days')) as kept (step, age)
+           cross join lateral (
+             select ctid from error_history h where h.step = kept.step and h.starts_at < (select clock_timestamp()) - kept.age
+             order by h.starts_at limit 1000 for update skip locked) as old))"
     )
     .execute(pool)
     .await?;

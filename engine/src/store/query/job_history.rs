@@ -107,7 +107,7 @@ pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
            from (values (1::smallint, interval '48 hours'), (2::smallint, interval '30 days'),
              (3::smallint, interval '2 years')) as kept (step, age)
            cross join lateral (
-             select ctid from job_history h where h.step = kept.step and h.starts_at < clock_timestamp() - kept.age
+             select ctid from job_history h where h.step = kept.step and h.starts_at < (select clock_timestamp()) - kept.age
              order by h.starts_at limit 400 for update skip locked) as old))"
     )
     .execute(pool)

@@ -258,7 +258,7 @@ pub async fn days(pool: &PgPool) -> sqlx::Result<Vec<DayRow>> {
 pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
     let ticks = sqlx::query!(
         "delete from type_tick where ctid = any(array(
-           select ctid from type_tick where tick < extract(epoch from clock_timestamp())::bigint / 10 - 400
+           select ctid from type_tick where tick < (select extract(epoch from clock_timestamp())::bigint / 10 - 400)
            order by tick limit 1000 for update skip locked))"
     )
     .execute(pool)
@@ -269,7 +269,7 @@ pub async fn forget(pool: &PgPool) -> sqlx::Result<u64> {
            from (values (1::smallint, interval '48 hours'), (2::smallint, interval '30 days'),
              (3::smallint, interval '2 years')) as kept (step, age)
            cross join lateral (
-             select ctid from type_history h where h.step = kept.step and h.starts_at < clock_timestamp() - kept.age
+             select ctid from type_history h where h.step = kept.step and h.starts_at < (select clock_timestamp()) - kept.age
              order by h.starts_at limit 400 for update skip locked) as old))"
     )
     .execute(pool)
