@@ -265,6 +265,14 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) 
     Ok(app.files.remove(upload.id).await?)
 }
 
+/// Deletes a file that nobody knows of, unless a job uses it after all.
+pub async fn forget(pool: &PgPool, files: &Files, id: Uuid) -> Result<()> {
+    if uploads::delete_unused(pool, id).await? {
+        files.remove(id).await?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,6 +36,7 @@ use engine::{
     error::{Error, Result},
     import::files::ReceiveError,
     store::{access::quotas::Usage, import::uploads::NewUpload, tree::definitions},
+    task::unless_silent,
 };
 
 /// Concurrent exports per server.
@@ -58,7 +59,7 @@ pub(super) async fn run(app: App) {
         while under_way.len() >= MAX_CONCURRENT {
             under_way.join_next().await;
         }
-        match claim(&app, &caller).await {
+        match unless_silent(claim(&app, &caller)).await.flatten() {
             Ok(assignments) => {
                 for assignment in assignments {
                     under_way.spawn(work(app.clone(), caller.clone(), assignment));
@@ -104,7 +105,8 @@ async fn claim(app: &App, caller: &Caller) -> Result<Vec<Assignment>> {
 async fn work(app: App, caller: Caller, assignment: Assignment) {
     // Canceled when the server stops or the assignment is lost.
     let stop = app.shutdown.child_token();
-    let written = export(&app, &caller, &assignment, &stop).await;
+    let written = unless_silent(export(&app, &caller, &assignment, &stop)).await.flatten();
+    let file = written.as_ref().ok().map(|exported| exported.upload_id);
     let kind = match written {
         Ok(exported) => EndingKind::Result(Document::of(&exported)),
         Err(_) if app.shutdown.is_cancelled() => EndingKind::Release(ReleaseBody::default()),
@@ -114,11 +116,29 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
             failure("The database or the file store failed.".to_owned(), Code::Internal.as_str(), true)
         }
     };
-    match app.engine.end(&caller, assignment.id, kind).await {
-        Ok(_) | Err(Error::Problem(_)) => {}
+    let Err(error) = end(&app, &caller, &assignment, &kind).await else { return };
+    let removed = match (&error, file) {
+        // The item has another outcome: nobody knows of this file.
+        (Error::Problem(_), Some(id)) => uploads::forget(&app.pool, &app.files, id).await,
+        (Error::Problem(_), None) => Ok(()),
         // The item is offered again when the lease expires.
-        Err(error) => {
-            tracing::warn!(task = "exporter", %error, item_id = %assignment.item.id, "recording an export's outcome failed");
+        _ => Err(error),
+    };
+    if let Err(error) = removed {
+        tracing::warn!(task = "exporter", %error, item_id = %assignment.item.id, "recording an export's outcome failed");
+    }
+}
+
+/// Records the outcome, as often as necessary while the database is away: leases do not expire meanwhile. A repetition
+/// of what was recorded gets the same answer.
+async fn end(app: &App, caller: &Caller, assignment: &Assignment, kind: &EndingKind) -> Result<()> {
+    loop {
+        match app.engine.end(caller, assignment.id, kind.clone()).await {
+            Err(error) if error.is_database_away() && !app.shutdown.is_cancelled() => {
+                tracing::debug!(task = "exporter", %error, "recording an export's outcome failed, will retry");
+                pause(app, PAUSE_AFTER_FAILURE).await;
+            }
+            ended => return ended.map(drop),
         }
     }
 }
