@@ -142,26 +142,53 @@ impl ActivityCounters {
     fn take(&self) -> BTreeMap<String, Activity> {
         std::mem::take(&mut *self.types.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Adds what was taken and could not be written.
+    fn put_back(&self, taken: BTreeMap<String, Activity>) {
+        for (type_name, lost) in taken {
+            self.with(&type_name, |activity| {
+                activity.added += lost.added;
+                activity.failed += lost.failed;
+                activity.retried += lost.retried;
+                activity.ended += lost.ended;
+                activity.wait.merge(&lost.wait);
+                activity.run.merge(&lost.run);
+            });
+        }
+    }
 }
 
 impl Engine {
-    /// Writes the counts of types, jobs and workers. Returns the number of types.
+    /// Writes the counts of types, jobs and workers. What cannot be written is kept for the next time. Returns the number
+    /// of types.
     pub async fn write_activity_counters(&self) -> Result<usize> {
         let (pool, counters) = (&self.0.core.pools.read, &self.0.core.activity_counters);
         let rows = counters.take();
-        if !rows.is_empty() {
-            statistics::add(pool, &rows).await?;
+        let n = rows.len();
+        if n > 0
+            && let Err(error) = statistics::add(pool, &rows).await
+        {
+            counters.put_back(rows);
+            return Err(error.into());
         }
         let jobs = counters.jobs.take();
         if !jobs.is_empty() {
-            let small = job_history::add(pool, &jobs, CHARTED_ITEMS).await?;
-            counters.jobs.keep(jobs, &small);
+            match job_history::add(pool, &jobs, CHARTED_ITEMS).await {
+                Ok(small) => counters.jobs.keep(jobs, &small),
+                Err(error) => {
+                    jobs.iter().for_each(|(job_key, activity)| counters.jobs.count(*job_key, activity));
+                    return Err(error.into());
+                }
+            }
         }
         let workers = counters.workers.take();
-        if !workers.is_empty() {
-            worker_history::add(pool, &workers).await?;
+        if !workers.is_empty()
+            && let Err(error) = worker_history::add(pool, &workers).await
+        {
+            counters.workers.put_back(workers);
+            return Err(error.into());
         }
-        Ok(rows.len())
+        Ok(n)
     }
 
     /// Sums up the items of the next job state rows: one bounded step of an endless scan.
@@ -179,7 +206,10 @@ impl Engine {
     /// Deletes counts that are too old for every rate.
     pub async fn delete_old_activity(&self) -> Result<u64> {
         let pool = &self.0.core.pools.read;
-        Ok(statistics::forget(pool).await? + job_history::forget(pool).await? + worker_history::forget(pool).await?)
+        // Each is tried, even if another fails.
+        let forgotten =
+            [statistics::forget(pool).await, job_history::forget(pool).await, worker_history::forget(pool).await];
+        Ok(forgotten.into_iter().sum::<Result<u64, _>>()?)
     }
 }
 

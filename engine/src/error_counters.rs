@@ -1,5 +1,5 @@
 //! Failures by error group, kept in process after each commit and added to small rows every few seconds. A crash loses
-//! the seconds not yet written; only the charts of groups depend on these numbers.
+//! the seconds not yet written, a failed write nothing; only the charts of groups depend on these numbers.
 
 use std::{
     collections::BTreeMap,
@@ -44,10 +44,15 @@ impl Engine {
     /// Writes the failures of all groups since the last write.
     pub async fn write_error_counters(&self) -> Result<()> {
         let rows = self.0.core.error_counters.take();
-        if !rows.is_empty() {
-            error_history::add(&self.0.core.pools.read, &rows).await?;
+        if rows.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let written = error_history::add(&self.0.core.pools.read, &rows).await;
+        if written.is_err() {
+            let rows: Vec<GroupCount> = rows.into_iter().map(|((type_id, print), n)| (type_id, print, n)).collect();
+            self.0.core.error_counters.add(&rows);
+        }
+        Ok(written?)
     }
 
     /// Deletes failures by minute and hour that are too old for every chart.

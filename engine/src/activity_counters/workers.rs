@@ -44,6 +44,20 @@ impl WorkerCounters {
         }
     }
 
+    /// Adds what was taken and could not be written. The errors since are newer.
+    pub(crate) fn put_back(&self, taken: ByWorker) {
+        let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (worker, mut lost) in taken {
+            let activity = workers.entry(worker).or_default();
+            activity.succeeded += lost.succeeded;
+            activity.failed += lost.failed;
+            activity.runs.merge(&lost.runs);
+            lost.errors.append(&mut activity.errors);
+            lost.errors.drain(..lost.errors.len().saturating_sub(ERRORS));
+            activity.errors = lost.errors;
+        }
+    }
+
     pub(crate) fn take(&self) -> ByWorker {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -81,5 +95,13 @@ mod tests {
         assert_eq!(activity.errors.iter().map(|it| it.message.as_str()).next(), Some("6"));
         assert_eq!(activity.errors.len(), ERRORS);
         assert!(counters.take().is_empty());
+
+        counters.count(&[run(26, here)]);
+        counters.put_back(taken);
+        let taken = counters.take();
+        let activity = &taken[&(here, "w".to_owned())];
+        assert_eq!((activity.succeeded, activity.failed, activity.runs.count()), (1, 26, 27), "nothing is lost");
+        let errors: Vec<&str> = activity.errors.iter().map(|it| it.message.as_str()).collect();
+        assert_eq!((errors.len(), errors.first(), errors.last()), (ERRORS, Some(&"7"), Some(&"26")));
     }
 }
