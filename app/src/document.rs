@@ -40,8 +40,9 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> (String, bool) {
         shared.set_is_hydrating(false);
     }
     provide_context(Clock { now: frame.now, offset_minutes: frame.offset_minutes });
-    let Page { title, nav_section, content, is_live } = page();
+    let Page { title, nav_section, content, is_live, is_translated } = page();
     let speech = frame.speech;
+    let lang = (!is_translated && speech.catalog.tag != "en").then_some("en");
     let document = view! {
         <!DOCTYPE html>
         <html
@@ -60,7 +61,7 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> (String, bool) {
                 <a class="skip" href="#main">
                     {t!("shell-skip")}
                 </a>
-                {page_frame(frame, nav_section, content)}
+                {page_frame(frame, nav_section, lang, content)}
                 {is_live.then(|| boot(frame))}
             </body>
         </html>
@@ -69,11 +70,12 @@ fn document(frame: &Frame, page: impl FnOnce() -> Page) -> (String, bool) {
 }
 
 /// Page in the shell of the signed-in person, or standalone between two plain lines.
-fn page_frame(frame: &Frame, nav_section: NavSection, content: AnyView) -> AnyView {
+/// `lang` is the language of the page if it is not that of the document.
+fn page_frame(frame: &Frame, nav_section: NavSection, lang: Option<&'static str>, content: AnyView) -> AnyView {
     let brand = (nav_section == NavSection::Standalone && frame.person.is_none())
         .then(|| view! { <p class="standalone-brand">{logo::brand()} "Treeline"</p> });
     let main = view! {
-        <main id="main" tabindex="-1">
+        <main id="main" tabindex="-1" lang=lang>
             {brand} {content}
         </main>
     };
@@ -172,6 +174,10 @@ mod tests {
     const HOSTILE: &str = "</title></textarea><script>alert(1)</script><img src=x onerror=alert(1)>\"'";
 
     fn rendered(page: impl FnOnce() -> Page) -> String {
+        rendered_in(crate::speech::Languages::english(), page)
+    }
+
+    fn rendered_in(speech: crate::speech::Speech, page: impl FnOnce() -> Page) -> String {
         let frame = Frame {
             nonce: "n0nce".to_owned(),
             assets: Assets { script: "/pkg/1/</script>.js".to_owned(), ..Assets::default() },
@@ -183,7 +189,7 @@ mod tests {
             now: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             requested_at: Time::parse("2026-11-20T14:03:07Z").expect("a time"),
             offset_minutes: None,
-            speech: crate::speech::Languages::english(),
+            speech,
             languages: Vec::new(),
             person: Some(Person { name: HOSTILE.to_owned(), staff: true, admin: true }),
             address: format!("/?q={HOSTILE}"),
@@ -194,7 +200,13 @@ mod tests {
 
     fn hostile_page() -> Page {
         let content = view! { <h1 title=HOSTILE>{HOSTILE}</h1> }.into_any();
-        Page { title: HOSTILE.to_owned(), nav_section: NavSection::Elsewhere, content, is_live: true }
+        Page {
+            title: HOSTILE.to_owned(),
+            nav_section: NavSection::Elsewhere,
+            content,
+            is_live: true,
+            is_translated: false,
+        }
     }
 
     #[test]
@@ -202,6 +214,18 @@ mod tests {
         let html = rendered(hostile_page);
         assert!(!html.contains("<script>") && !html.contains("<img"), "{html}");
         assert!(!html.contains("/pkg/1/</script>"), "{html}");
+    }
+
+    #[test]
+    fn an_english_page_says_so_in_a_german_document() {
+        let languages = crate::speech::Languages::default();
+        let german = languages.speech(Some("de"), None);
+        let main = "<main id=\"main\" tabindex=\"-1\"";
+        let html = rendered_in(german, hostile_page);
+        assert!(html.contains("lang=\"de\"") && html.contains(&format!("{main} lang=\"en\">")), "{html}");
+        for html in [rendered_in(german, || Page { is_translated: true, ..hostile_page() }), rendered(hostile_page)] {
+            assert!(html.contains(&format!("{main}>")), "{html}");
+        }
     }
 
     #[test]

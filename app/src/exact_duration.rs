@@ -2,7 +2,7 @@
 
 use domain::Time;
 
-use crate::pace::duration;
+use crate::{pace::duration, speech::with_decimal_separator};
 
 /// Duration from one time to another: `912 ms`, `1.903 s`, `3 min 12 s`.
 pub(crate) fn took(from: Time, to: Time) -> String {
@@ -17,12 +17,13 @@ pub(crate) fn length(milliseconds: u64) -> String {
 /// Duration with all its milliseconds, for times that are close together: `3 min 0.004 s`.
 pub(crate) fn precise(milliseconds: u64) -> String {
     let (seconds, rest) = (milliseconds / 1_000, milliseconds % 1_000);
-    match seconds {
+    let text = match seconds {
         0 => format!("{rest} ms"),
         1..60 => format!("{seconds}.{rest:03} s"),
         60..3_600 => format!("{} min {}.{rest:03} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min {}.{rest:03} s", seconds / 3_600, seconds / 60 % 60, seconds % 60),
-    }
+    };
+    with_decimal_separator(&text)
 }
 
 #[cfg(test)]

@@ -98,6 +98,8 @@ pub struct Page {
     pub content: AnyView,
     /// True if it has islands and so needs the WASM module.
     pub is_live: bool,
+    /// True if all its text is in the reader's language; false if it is English.
+    pub is_translated: bool,
 }
 
 /// Sections of the navigation.

@@ -80,6 +80,11 @@ pub fn tenths(tenths: u64) -> String {
     source::with_number_format(|number_format| number_format.tenths(tenths))
 }
 
+/// A number with a decimal point in the reader's notation: `1.903` or `1,903`.
+pub fn with_decimal_separator(number: &str) -> String {
+    source::with_number_format(|number_format| number.replace('.', &number_format.decimal))
+}
+
 /// Text of a key: `t!("nav-jobs")`, or with placeholders `t!("live-rows", n = 3)`.
 #[macro_export]
 macro_rules! t {

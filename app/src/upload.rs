@@ -99,6 +99,13 @@ pub struct Desk {
     pub queue: RwSignal<Vec<QueuedFile>>,
 }
 
+/// Most bytes of a file and of a workbook.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub file_bytes: i64,
+    pub workbook_bytes: i64,
+}
+
 /// Upload form. `again`: the import whose rows this file corrects.
 #[island]
 pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>) -> impl IntoView {
@@ -109,7 +116,8 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
         (t!("live-upload-drop"), t!("live-upload-choose"))
     };
     let several = again.is_none();
-    wake(desk, limit_bytes, again.clone());
+    let limits = Limits { file_bytes: limit_bytes, workbook_bytes: xlsx_limit_bytes };
+    wake(desk, limits, again.clone());
     view! {
         <form
             class=move || if desk.over.get() { "drop is-over" } else { "drop" }
@@ -139,7 +147,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
                 aria-describedby="limits"
                 required
                 multiple=several
-                on:change=move |_| chosen(desk, limit_bytes)
+                on:change=move |_| chosen(desk, limits)
             />
             <button class="btn btn-lg file-send" type="submit">
                 {t!("live-upload-send")}
@@ -252,13 +260,13 @@ pub fn size(bytes: i64) -> String {
 }
 
 #[cfg(feature = "hydrate")]
-fn wake(desk: Desk, limit: i64, again: Option<String>) {
-    send::wake(desk, limit, again);
+fn wake(desk: Desk, limits: Limits, again: Option<String>) {
+    send::wake(desk, limits, again);
 }
 
 #[cfg(feature = "hydrate")]
-fn chosen(desk: Desk, limit: i64) {
-    send::chosen(desk, limit);
+fn chosen(desk: Desk, limits: Limits) {
+    send::chosen(desk, limits);
 }
 
 #[cfg(feature = "hydrate")]
@@ -272,10 +280,10 @@ fn stop(desk: Desk, file: QueuedFile) {
 }
 
 #[cfg(not(feature = "hydrate"))]
-fn wake(_desk: Desk, _limit: i64, _again: Option<String>) {}
+fn wake(_desk: Desk, _limits: Limits, _again: Option<String>) {}
 
 #[cfg(not(feature = "hydrate"))]
-const fn chosen(_desk: Desk, _limit: i64) {}
+const fn chosen(_desk: Desk, _limits: Limits) {}
 
 #[cfg(not(feature = "hydrate"))]
 const fn cancel(_desk: Desk) {}

@@ -96,8 +96,9 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await whenLive(guest);
 
   // Revoked: the open page stops, and the link shows nothing.
+  await ada.locator('summary', { hasText: 'Revoke this link' }).click();
   await ada.getByRole('button', { name: 'Revoke this link' }).click();
-  await ada.getByText('Visible to you and your administrators.').waitFor();
+  await ada.getByText('Visible to you, support, and administrators.').waitFor();
   await guest.waitForFunction(() => !document.querySelector('[data-live="live"]'), null, { timeout: 60_000 });
   await guest.goto(link);
   await guest.getByRole('heading', { name: 'This link shows nothing' }).waitFor();
@@ -111,6 +112,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await accessible(ada);
   await admin.goto('/people');
   await admin.getByRole('link', { name: 'Ada Lovelace' }).click();
+  await admin.locator('summary', { hasText: 'Deactivate' }).click();
   await admin.getByRole('button', { name: 'Deactivate' }).click();
   await admin.getByText('They cannot sign in').waitFor();
   await ada.goto('/imports');

@@ -227,6 +227,7 @@ test('the filter completes names and values by keys alone', async (t) => {
   assert.deepEqual(await options.allInnerTexts(), ['waiting', 'running', 'cancelling', 'completed']);
   await screenshot(page, 'lists-filter');
   await page.keyboard.type('w');
+  await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Tab');
   assert.equal(await field.inputValue(), 'status:waiting ');
   await page.keyboard.type('typ');

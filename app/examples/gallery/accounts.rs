@@ -253,7 +253,7 @@ pub(super) fn notices() -> NoticeList {
         kind,
         job_id: Uuid::from_u128(n),
         job_name: name.to_owned(),
-        is_import: name.ends_with(".xlsx"),
+        is_import: n == 3,
         outcome,
         dead,
         created_at: at("2026-11-20T13:40:00Z"),

@@ -85,7 +85,7 @@ fn frame(theme: Theme) -> Frame {
 
 fn uploads_of(jobs: Vec<domain::Job>) -> Imports {
     let (limit_bytes, xlsx_limit_bytes) = (2 << 30, 50 << 20);
-    Imports { jobs, next: None, first: true, may_upload: true, limit_bytes, xlsx_limit_bytes }
+    Imports { jobs, next: None, first: true, may_upload: true, limit_bytes, xlsx_limit_bytes, deleted: false }
 }
 
 fn all() -> Vec<(&'static str, Draw)> {

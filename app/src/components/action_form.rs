@@ -84,6 +84,21 @@ pub fn reason(form: &str, typed: &str, required: bool) -> AnyView {
     .into_any()
 }
 
+/// Field for the reason of an operation on many items, which may be anybody's.
+pub fn reason_of_operation(form: &str, typed: &str, required: bool) -> AnyView {
+    if !required {
+        return reason(form, typed, false);
+    }
+    view! {
+        <label class="field">
+            <span class="label">{t!("form-reason")}</span>
+            <input type="text" name="reason" id=format!("{form}-reason") value=typed.to_owned() maxlength="1000" required />
+            <span class="help">"Kept in the audit log with every item."</span>
+        </label>
+    }
+    .into_any()
+}
+
 /// Reason for a refusal, above its form.
 pub fn problem_notice(problem: &Problem) -> AnyView {
     let (title, detail) = match problem.code {
@@ -121,6 +136,7 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
     let text = match word? {
         "answered" => "Answered. The item continues as soon as a worker is free.",
         "retried" => "Queued for retry.",
+        "item-cancelled" => "Item canceled.",
         "cancelled" => "Canceled. Items in progress are told to stop; nothing else starts.",
         "replayed" => "This is the new job. The one it was created from stays as it is.",
         "watched" => "You watch this job: you are told when it finishes or needs attention.",

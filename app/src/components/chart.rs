@@ -11,7 +11,7 @@ use domain::{
 use leptos::prelude::*;
 
 use super::timestamp::{Clock, clock, is_same_day, time_of_day};
-use crate::pace::duration;
+use crate::{pace::duration, speech::with_decimal_separator};
 
 /// Height of the drawing; its width is one [`COLUMN`] for each point. The page stretches both.
 const HEIGHT: f64 = 200.0;
@@ -190,7 +190,10 @@ pub fn sparkline(counts: &[i64]) -> AnyView {
     let top = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
     let y = |value: i64| HEIGHT - value as f64 / top * HEIGHT;
     let width = counts.len().max(1) as f64 * COLUMN;
-    let label = format!("{} failures in the last 24 hours", grouped(counts.iter().sum()));
+    let label = match counts.iter().sum::<i64>() {
+        1 => "1 failure in the last 24 hours".to_owned(),
+        n => format!("{} failures in the last 24 hours", grouped(n)),
+    };
     view! {
         <svg class="bars-mini" viewBox=format!("0 0 {width} {HEIGHT}") preserveAspectRatio="none" role="img" aria-label=label>
             <path class="rest" d=format!("M0 {HEIGHT}h{width}v-4H0z") />
@@ -425,7 +428,11 @@ fn short(value: f64) -> String {
         value if value >= 1e3 => (value / 1e3, "k"),
         value => (value, ""),
     };
-    if value >= 10.0 || value.fract() == 0.0 { format!("{value:.0}{unit}") } else { format!("{value:.1}{unit}") }
+    if value >= 10.0 || value.fract() == 0.0 {
+        format!("{value:.0}{unit}")
+    } else {
+        with_decimal_separator(&format!("{value:.1}{unit}"))
+    }
 }
 
 /// Duration, in milliseconds below a second.
@@ -433,7 +440,7 @@ fn brief(seconds: f64) -> String {
     match seconds {
         0.0 => "0".to_owned(),
         seconds if seconds < 0.995 => format!("{:.0} ms", (seconds * 1_000.0).max(1.0)),
-        seconds if seconds < 10.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 10.0 => with_decimal_separator(&format!("{seconds:.1} s")),
         seconds => duration(seconds),
     }
 }

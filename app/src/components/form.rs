@@ -127,6 +127,24 @@ pub fn press(action: String, word: &'static str, label: Option<String>) -> AnyVi
     .into_any()
 }
 
+/// Button for what cannot be undone: it opens its effect in words, and the button that does it.
+pub fn press_confirmed(action: String, word: &'static str, label: Option<String>, effect: &'static str) -> AnyView {
+    view! {
+        <details class="rename">
+            <summary class="btn btn-sm" aria-label=label.as_ref().map(|label| format!("{label}…"))>
+                {format!("{word}…")}
+            </summary>
+            <form method="post" action=action class="inline">
+                <span class="small soft">{effect}</span>
+                <button class="btn btn-sm btn-danger" type="submit" aria-label=label>
+                    {word}
+                </button>
+            </form>
+        </details>
+    }
+    .into_any()
+}
+
 /// Secret that is shown once, with a copy button.
 pub fn secret(id: &'static str, label: &'static str, value: &str) -> AnyView {
     view! {
@@ -137,7 +155,7 @@ pub fn secret(id: &'static str, label: &'static str, value: &str) -> AnyView {
             <div class="secret-line">
                 <input type="text" class="mono" id=id value=value.to_owned() readonly=true spellcheck="false" />
                 <button class="btn" type="button" data-copy=id hidden=true>
-                    "Copy"
+                    {crate::t!("script-copy")}
                 </button>
             </div>
         </div>

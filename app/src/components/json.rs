@@ -56,7 +56,7 @@ pub fn copy_button(id: &str, what: &str, document: &Document) -> Option<AnyView>
                 aria-label=format!("Copy {what}")
             >
                 {icon("copy")}
-                <span>"Copy"</span>
+                <span>{crate::t!("script-copy")}</span>
             </button>
         }
         .into_any()

@@ -89,7 +89,10 @@ fn relative_time(clock: Clock, at: Time) -> String {
         0..45 => t!("time-now").to_owned(),
         45..3_600 => t!("time-minutes-ago", n = (seconds / 60.0).round().max(1.0) as u64),
         3_600..86_400 => t!("time-hours-ago", n = (seconds / 3_600.0).round() as u64),
-        86_400..604_800 => t!("time-days-ago", n = (seconds / 86_400.0).round() as u64),
+        86_400..604_800 => match (seconds / 86_400.0).round() as u64 {
+            1 => t!("time-one-day-ago").to_owned(),
+            n => t!("time-days-ago", n = n),
+        },
         _ => clock_time(Some(clock), at),
     }
 }

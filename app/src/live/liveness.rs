@@ -110,7 +110,7 @@ pub fn pill(liveness: RwSignal<Liveness>) -> impl IntoView {
             <a class="pill-link only-still" href="?refresh=10" hidden=move || liveness.get() != Liveness::Off>
                 {t!("live-every-10s")}
             </a>
-            <a class="pill-link" href="/sign-in" hidden=move || liveness.get() != Liveness::SignedOut>
+            <a class="pill-link" href=move || sign_in_from(liveness.get()) hidden=move || liveness.get() != Liveness::SignedOut>
                 {t!("live-sign-in")}
             </a>
         </div>
@@ -167,6 +167,22 @@ pub fn warning(liveness: RwSignal<Liveness>) -> impl IntoView {
         _ => "",
     };
     view! { <p class="note note-warn" hidden=move || words().is_empty()>{icon("partial")} " " {words}</p> }
+}
+
+/// Address of the sign-in, which returns to this page.
+#[cfg(feature = "hydrate")]
+fn sign_in_from(liveness: Liveness) -> String {
+    if liveness != Liveness::SignedOut {
+        return "/sign-in".to_owned();
+    }
+    let location = window().location();
+    let here = [location.pathname(), location.search()].map(Result::unwrap_or_default).concat();
+    format!("/sign-in?back={}", js_sys::encode_uri_component(&here))
+}
+
+#[cfg(not(feature = "hydrate"))]
+fn sign_in_from(_liveness: Liveness) -> String {
+    "/sign-in".to_owned()
 }
 
 #[cfg(feature = "hydrate")]

@@ -46,7 +46,13 @@ pub fn tree(signals: LiveSignals) -> impl IntoView {
             </table>
         </div>
         <p class="card-foot" hidden=move || left_out() == 0>
-            {move || format!("{} more jobs are not shown here. Open a job above to see what is below it.", grouped(left_out() as i64))}
+            {move || {
+                let (n, are) = match left_out() {
+                    1 => ("1 more job".to_owned(), "is"),
+                    n => (format!("{} more jobs", grouped(n as i64)), "are"),
+                };
+                format!("{n} {are} not shown here. Open a job above to see what is below it.")
+            }}
         </p>
     }
 }

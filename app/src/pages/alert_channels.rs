@@ -56,7 +56,13 @@ pub fn list_page(page_data: &AlertChannels) -> Page {
         {list}
     }
     .into_any();
-    Page { title: "Alert channels".to_owned(), nav_section: NavSection::Webhooks, content, is_live: false }
+    Page {
+        title: "Alert channels".to_owned(),
+        nav_section: NavSection::Webhooks,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn table(all: &[AlertChannel]) -> AnyView {
@@ -131,7 +137,13 @@ pub fn new_page(typed: &Typed) -> Page {
         {section("settings", kind_word(typed.kind), form(typed, "/alert-channels".to_owned(), "Create channel", true))}
     }
     .into_any();
-    Page { title: "New alert channel".to_owned(), nav_section: NavSection::Webhooks, content, is_live: false }
+    Page {
+        title: "New alert channel".to_owned(),
+        nav_section: NavSection::Webhooks,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 /// One channel.
@@ -190,7 +202,7 @@ pub fn page(page_data: &AlertChannelPageData) -> Page {
         {settings}
     }
     .into_any();
-    Page { title: one.name.clone(), nav_section: NavSection::Webhooks, content, is_live: false }
+    Page { title: one.name.clone(), nav_section: NavSection::Webhooks, content, is_live: false, is_translated: false }
 }
 
 fn actions(page_data: &AlertChannelPageData) -> AnyView {

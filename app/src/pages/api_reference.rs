@@ -160,7 +160,13 @@ pub fn index_page(reference: &Reference, filter: &str) -> Page {
         <div class="stack gap-4 api-reference">{jumps} {start} {nothing} {groups}</div>
     }
     .into_any();
-    Page { title: "API reference".to_owned(), nav_section: NavSection::Documentation, content, is_live: false }
+    Page {
+        title: "API reference".to_owned(),
+        nav_section: NavSection::Documentation,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn search_form(filter: &str, count: usize, total: usize) -> AnyView {

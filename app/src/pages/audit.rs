@@ -71,7 +71,13 @@ pub fn page(audit: &Audit) -> Page {
         {list}
     }
     .into_any();
-    Page { title: "Audit log".to_owned(), nav_section: NavSection::Audit, content, is_live: false }
+    Page {
+        title: "Audit log".to_owned(),
+        nav_section: NavSection::Audit,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn filter_form(filter: &Filter) -> impl IntoView + use<> {

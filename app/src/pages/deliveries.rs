@@ -72,7 +72,13 @@ pub fn list_page(page_data: &Deliveries) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Webhooks".to_owned(), nav_section: NavSection::Webhooks, content, is_live: false }
+    Page {
+        title: "Webhooks".to_owned(),
+        nav_section: NavSection::Webhooks,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn filter(selected: &str) -> AnyView {
@@ -185,7 +191,7 @@ pub fn page(page_data: &DeliveryPageData) -> Page {
             view! {
                 <dl class="facts">
                     {fact("ID, the same on every try", view! { <span class="mono">{one.id.to_string()}</span> }.into_any())}
-                    {fact(if one.alert.is_some() { "Alert channel" } else { "Job" }, about(one))}
+                    {fact(if one.notice.is_some() { "About" } else if one.alert.is_some() { "Alert channel" } else { "Job" }, about(one))}
                     {one.outcome.map(|outcome| fact("Job ended", ended(outcome)))}
                     {one.completion.map(|completion| fact("Completion", completion.to_string().into_any()))}
                     {fact("Since", clock(one.created_at).into_any())}
@@ -196,7 +202,13 @@ pub fn page(page_data: &DeliveryPageData) -> Page {
         )}
     }
     .into_any();
-    Page { title: format!("Webhook to {}", receiver(one)), nav_section: NavSection::Webhooks, content, is_live: false }
+    Page {
+        title: format!("Webhook to {}", receiver(one)),
+        nav_section: NavSection::Webhooks,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn tries(one: &CallbackDelivery) -> AnyView {
@@ -219,7 +231,7 @@ fn tries(one: &CallbackDelivery) -> AnyView {
                     <th scope="row" role="rowheader">{(at + 1).to_string()}</th>
                     <td role="cell" data-label="At">{clock(one.at)}</td>
                     <td role="cell"><span class=format!("state s-{shape} badge")>{icon(shape)} " " {status_text}</span></td>
-                    <td role="cell" class="wrap" data-label="Why">{one.error.clone().unwrap_or_else(|| "\u{2013}".to_owned())}</td>
+                    <td role="cell" class="wrap" data-label="Error">{one.error.clone().unwrap_or_else(|| "\u{2013}".to_owned())}</td>
                 </tr>
             }
         })

@@ -30,7 +30,13 @@ pub fn page(title: &str, html: &'static str, contents: &[Chapter], address: &str
         </div>
     }
     .into_any();
-    Page { title: title.to_owned(), nav_section: NavSection::Documentation, content, is_live: false }
+    Page {
+        title: title.to_owned(),
+        nav_section: NavSection::Documentation,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn chapter(chapter: &Chapter, address: &str) -> impl IntoView + use<> {

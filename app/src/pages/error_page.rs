@@ -37,7 +37,7 @@ pub fn page(problem: &Problem) -> Page {
         </div>
     }
     .into_any();
-    Page { title: title.to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
+    Page { title: title.to_owned(), nav_section: NavSection::Standalone, content, is_live: false, is_translated: true }
 }
 
 fn words(problem: &Problem) -> (&'static str, String) {
@@ -46,7 +46,8 @@ fn words(problem: &Problem) -> (&'static str, String) {
         Code::Forbidden => (t!("error-forbidden"), problem.detail.clone()),
         Code::Unauthenticated => (t!("error-unauthenticated"), t!("error-unauthenticated-text").to_owned()),
         Code::JobRemoved => (t!("error-removed"), t!("error-removed-text").to_owned()),
-        Code::DatabaseUnavailable | Code::ShuttingDown => (t!("error-database"), t!("error-database-text").to_owned()),
+        Code::DatabaseUnavailable => (t!("error-database"), t!("error-database-text").to_owned()),
+        Code::ShuttingDown => (t!("error-restarting"), t!("error-restarting-text").to_owned()),
         Code::Internal => (t!("error-internal"), t!("error-internal-text").to_owned()),
         _ => (t!("error-not-possible"), problem.detail.clone()),
     }

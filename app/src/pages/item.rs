@@ -63,7 +63,7 @@ pub fn page(item: &Item, attempts: &[Attempt], actions: &Actions) -> Page {
         {main}
     }
     .into_any();
-    Page { title, nav_section: NavSection::Jobs, content, is_live: false }
+    Page { title, nav_section: NavSection::Jobs, content, is_live: false, is_translated: false }
 }
 
 /// All sections about the item.
@@ -78,6 +78,7 @@ fn sections(item: &Item, attempts: &[Attempt], actions: &Actions) -> AnyView {
         >
             {path::steps(item, attempts)}
             {why(item)}
+            {never_again(item, actions)}
             {answer::section(item, actions)}
             {progress(item)}
         </div>
@@ -189,19 +190,20 @@ fn step(item: &Item) -> Option<AnyView> {
 fn error(item: &Item, attempts: &[Attempt], actions: &Actions) -> Option<AnyView> {
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded)?;
     let last = attempts.first();
-    let most = match item.max_failures {
-        MaxFailures::AtMost(most) if i64::from(most) >= i64::from(item.attempts) => format!(" of {most}"),
-        _ => String::new(),
+    let failures = match item.max_failures {
+        MaxFailures::AtMost(most) => format!("{} of {most} failures, ", item.failures),
+        MaxFailures::Unlimited => String::new(),
     };
-    let attempt = last.map(|last| format!("Attempt {}{most}, ", last.attempt));
+    let attempt = last.map(|last| format!("Attempt {}, {failures}", last.attempt));
     let worker = last.and_then(|last| last.worker_id.clone()).map(|worker| {
         view! { " on " {facts::worker(&worker, actions)} }
     });
     let sentence = (item.state == ItemState::Dead).then(|| {
         let sentence = match item.max_failures {
+            _ if item.attempts == 0 => "It was never started: its payload cannot be used.".to_owned(),
             MaxFailures::AtMost(1) => "It will not be retried automatically: its only attempt failed.".to_owned(),
             MaxFailures::AtMost(most) if item.failures >= i32::try_from(most).unwrap_or(i32::MAX) => {
-                format!("It will not be retried automatically: all {most} attempts are used.")
+                format!("It will not be retried automatically: all {most} failures are used.")
             }
             _ => "It will not be retried automatically: the error was reported as final.".to_owned(),
         };
@@ -302,6 +304,13 @@ fn why(item: &Item) -> Option<AnyView> {
         _ => return None,
     };
     Some(view! { <p class="why soft">{sentence}</p> }.into_any())
+}
+
+/// Why the item cannot be retried, if that is up to its job.
+fn never_again(item: &Item, actions: &Actions) -> Option<AnyView> {
+    let ended = matches!(item.state, ItemState::Dead | ItemState::Expired | ItemState::Cancelled);
+    (ended && actions.job_canceled && item.superseded_by.is_none())
+        .then(|| view! { <p class="why soft">"This item cannot be retried: its job is canceled."</p> }.into_any())
 }
 
 /// ` (2 of 3 failures)`, if there is a limit.

@@ -78,10 +78,9 @@ pub fn page(job: &Job, content: &Content, actions: &Actions) -> Page {
     let name = crate::pages::import::progress::name(job);
     let (term, _) = actions::reach(job);
     let tree = format!("/jobs/{}", job.root_id);
-    match job.parent_id {
-        None => breadcrumbs(&[("/jobs", "Jobs")], name.as_str()),
-        Some(_) => breadcrumbs(&[("/jobs", "Jobs"), (&tree, "Whole tree")], name.as_str()),
-    }
+    let root = job.parent_id.map(|_| (tree.as_str(), actions.root.as_deref().unwrap_or("Root job")));
+    let above: Vec<_> = [("/jobs", "Jobs")].into_iter().chain(root).collect();
+    breadcrumbs(&above, name.as_str());
     let tabs = view::tabs(job, content.view(), &term);
     let below = match content {
         Content::Summary(content) => summary(job, content, actions),
@@ -102,7 +101,7 @@ pub fn page(job: &Job, content: &Content, actions: &Actions) -> Page {
         {below}
     }
     .into_any();
-    Page { title: name, nav_section: NavSection::Jobs, content, is_live: true }
+    Page { title: name, nav_section: NavSection::Jobs, content, is_live: true, is_translated: false }
 }
 
 /// URL of the job's items; `None` if the head counts more than these.
@@ -131,7 +130,7 @@ fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
     let active_items = ActiveItem::of_items(job, &content.in_flight);
     let initial = InitialState { head: Head::of(job), lines, left_out, active_items };
     let label = format!("Progress of {}", crate::pages::import::progress::name(job));
-    let holds = holds::holds(&content.waiting);
+    let holds = holds::holds(&content.waiting, actions.staff);
     let event_waits = holds::event_waits(job, &content.event_waits);
     let errors = errors(job, &content.groups, !completed);
     let history = content.history.as_ref().map(chart::throughput);

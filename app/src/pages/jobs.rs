@@ -90,6 +90,7 @@ pub fn page(jobs: &Jobs) -> Page {
         nav_section: NavSection::Jobs,
         content,
         is_live: jobs.live_query.is_some() && !fault,
+        is_translated: false,
     }
 }
 
@@ -97,22 +98,22 @@ fn nothing(jobs: &Jobs) -> AnyView {
     if let Some(next) = jobs.next.clone() {
         let go_on = view! {
             <a class="btn" href=next rel="next">
-                "Search older jobs"
+                "Search further"
             </a>
         };
         return empty(
-            "No match yet",
-            "The newest 20,000 jobs hold nothing that matches. There are more.",
+            "No match so far",
+            "The last 20,000 jobs that were searched hold nothing that matches; there are more.",
             go_on.into_any(),
         );
     }
     if !jobs.first {
         let back = view! {
             <a class="btn" href=jobs.list_filter.link(&jobs.list_filter.filter)>
-                "Newest"
+                "Back to the first page"
             </a>
         };
-        return empty("That was the last page", "There are no older jobs.", back.into_any());
+        return empty("That was the last page", "There are no more jobs.", back.into_any());
     }
     if !jobs.list_filter.is_empty() {
         let clear = view! {
@@ -160,7 +161,7 @@ fn below(jobs: &Jobs) -> AnyView {
         exact: None,
     };
     view! {
-        {next_page(jobs.next.as_ref(), "Older")}
+        {next_page(jobs.next.as_ref(), "More")}
         {form(selection)}
     }
     .into_any()

@@ -40,5 +40,11 @@ pub fn page(person: &Person) -> Page {
         </section>
     }
     .into_any();
-    Page { title: t!("menu-title").to_owned(), nav_section: NavSection::Menu, content, is_live: false }
+    Page {
+        title: t!("menu-title").to_owned(),
+        nav_section: NavSection::Menu,
+        content,
+        is_live: false,
+        is_translated: true,
+    }
 }

@@ -3,7 +3,7 @@
 //! All numbers are maintained continuously, so the page costs the same at any size. It is refreshed every few seconds
 //! while it is visible.
 
-use crate::speech::grouped;
+use crate::speech::{grouped, with_decimal_separator};
 use domain::{
     api::{BrokerStats, Stats, TypeStats, Worker},
     id::Uuid,
@@ -66,7 +66,13 @@ pub fn page(overview: &Overview) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Overview".to_owned(), nav_section: NavSection::Overview, content, is_live: false }
+    Page {
+        title: "Overview".to_owned(),
+        nav_section: NavSection::Overview,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 /// One tile of the strip: its label, shape, value, and link.
@@ -131,9 +137,9 @@ fn per_second(rate: f64) -> String {
     if rate >= 100.0 || rate == 0.0 {
         grouped(rate.round() as i64)
     } else if rate < 0.1 {
-        "< 0.1".to_owned()
+        with_decimal_separator("< 0.1")
     } else {
-        format!("{rate:.1}")
+        with_decimal_separator(&format!("{rate:.1}"))
     }
 }
 
@@ -165,7 +171,9 @@ fn alerts(alerts: &[Alert]) -> AnyView {
 
 fn one_alert(alert: &Alert) -> impl IntoView + use<> {
     let to = link(alert).map(|(to, word)| view! { <a class="btn btn-sm" href=to>{word}</a> });
-    let times = (alert.count > 1).then(|| format!(" · {} times", grouped(alert.count)));
+    // The message of these has a newer count.
+    let is_counted = matches!(alert.kind, AlertKind::DeadLetters | AlertKind::ManyFailures);
+    let times = (alert.count > 1 && !is_counted).then(|| format!(" · {} times", grouped(alert.count)));
     view! {
         <li class="row alert">
             <span class="s-retryable row">{icon("triangle-alert")}</span>
@@ -189,7 +197,7 @@ fn link(alert: &Alert) -> Option<(String, &'static str)> {
         return Some((format!("/jobs/{id}"), "Job"));
     }
     if alert.kind == AlertKind::DeliveryFailed {
-        return Some((format!("/alert-channels/{}", alert.subject), "Alert channel"));
+        return Some(("/deliveries?state=abandoned".to_owned(), "Webhooks"));
     }
     let name = alert.job_type.as_ref()?;
     Some(match alert.kind {
@@ -269,13 +277,15 @@ fn broker(broker: &BrokerStats) -> AnyView {
     let (shape, status) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Unreachable") };
     let fault = broker.fault.clone().map(|fault| view! { <p class="small wrap">{fault}</p> });
     let message_count = if broker.up {
-        format!("{} wake-ups in {queues}", grouped(messages))
+        let wake_ups = if messages == 1 { "wake-up" } else { "wake-ups" };
+        format!("{} {wake_ups} in {queues}", grouped(messages))
     } else {
         "Nothing is lost: workers are woken without it, a little later".to_owned()
     };
     let waiting = (broker.outbox_waiting > 0).then(|| {
         let more = if broker.outbox_waiting >= 10_000 { "or more " } else { "" };
-        format!(" · {} {more}batches to be published", grouped(broker.outbox_waiting))
+        let batches = if broker.outbox_waiting == 1 { "batch" } else { "batches" };
+        format!(" · {} {more}{batches} to be published", grouped(broker.outbox_waiting))
     });
     view! {
         <p>
@@ -310,7 +320,13 @@ pub fn workers_page(workers: &[(Uuid, Worker)], next: Option<&String>, first: bo
         </div>
     }
     .into_any();
-    Page { title: "Workers".to_owned(), nav_section: NavSection::Workers, content, is_live: false }
+    Page {
+        title: "Workers".to_owned(),
+        nav_section: NavSection::Workers,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn worker_table(workers: &[(Uuid, Worker)], next: Option<&String>) -> AnyView {

@@ -61,7 +61,8 @@ fn key(item: &Item) -> Option<String> {
 
 fn row(item: &Item, payload: Option<&String>, kind: Kind) -> impl IntoView + use<> {
     let label = ActiveItem::of(item, |_| None).label;
-    let retryable = matches!(item.state, ItemState::Dead | ItemState::Expired | ItemState::Cancelled);
+    // Most canceled items were canceled with their job, which takes nothing back.
+    let retryable = matches!(item.state, ItemState::Dead | ItemState::Expired);
     let error = item.last_error.as_ref().filter(|_| item.state != ItemState::Succeeded).map(|error| {
         let kind = error.kind.clone().map(|kind| view! { " " <span class="tag">{kind}</span> });
         view! {

@@ -69,7 +69,13 @@ pub fn list_page(page_data: &Schedules) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Schedules".to_owned(), nav_section: NavSection::Schedules, content, is_live: false }
+    Page {
+        title: "Schedules".to_owned(),
+        nav_section: NavSection::Schedules,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn all() -> impl IntoView {
@@ -195,7 +201,13 @@ pub fn new_page(typed: &Typed) -> Page {
         {section("settings", "When and what", form(typed, "/schedules".to_owned(), "Create schedule", true, false))}
     }
     .into_any();
-    Page { title: "New schedule".to_owned(), nav_section: NavSection::Schedules, content, is_live: false }
+    Page {
+        title: "New schedule".to_owned(),
+        nav_section: NavSection::Schedules,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 /// One schedule with its history.
@@ -246,7 +258,7 @@ pub fn page(page_data: &SchedulePageData) -> Page {
         </div>
     }
     .into_any();
-    Page { title: one.name.clone(), nav_section: NavSection::Schedules, content, is_live: false }
+    Page { title: one.name.clone(), nav_section: NavSection::Schedules, content, is_live: false, is_translated: false }
 }
 
 fn next_runs(one: &Schedule) -> AnyView {

@@ -62,7 +62,13 @@ pub fn page(search: &Search) -> Page {
         {found}
     }
     .into_any();
-    Page { title: "Search".to_owned(), nav_section: NavSection::Elsewhere, content, is_live: false }
+    Page {
+        title: "Search".to_owned(),
+        nav_section: NavSection::Elsewhere,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn group(group: &SearchGroup) -> impl IntoView + use<> {
@@ -75,7 +81,7 @@ fn group(group: &SearchGroup) -> impl IntoView + use<> {
         SearchKind::JobTypes => ("types", "Job types"),
         SearchKind::Schedules => ("schedules", "Schedules"),
         SearchKind::Views => ("views", "Saved views"),
-        SearchKind::BulkOperations => ("operations", "Bulk operations"),
+        SearchKind::BulkOperations => ("operations", "Operations"),
         SearchKind::People => ("people", "People"),
         SearchKind::Services => ("services", "Services"),
     };

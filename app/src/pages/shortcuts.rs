@@ -56,7 +56,13 @@ pub fn page() -> Page {
         </div>
     }
     .into_any();
-    Page { title: t!("shell-shortcuts").to_owned(), nav_section: NavSection::Elsewhere, content, is_live: false }
+    Page {
+        title: t!("shell-shortcuts").to_owned(),
+        nav_section: NavSection::Elsewhere,
+        content,
+        is_live: false,
+        is_translated: true,
+    }
 }
 
 /// The dialog. It stays closed without scripts.

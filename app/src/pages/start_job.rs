@@ -77,7 +77,13 @@ pub fn page(form: &StartForm) -> Page {
         {content}
     }
     .into_any();
-    Page { title: "Start a job".to_owned(), nav_section: NavSection::Jobs, content, is_live: false }
+    Page {
+        title: "Start a job".to_owned(),
+        nav_section: NavSection::Jobs,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn chooser(form: &StartForm) -> AnyView {

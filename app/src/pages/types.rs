@@ -79,7 +79,13 @@ pub fn list_page(types: &[JobType], admin: bool, message: Option<&str>) -> Page 
         </div>
     }
     .into_any();
-    Page { title: "Job types".to_owned(), nav_section: NavSection::Types, content, is_live: false }
+    Page {
+        title: "Job types".to_owned(),
+        nav_section: NavSection::Types,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 /// One type, and the fields of its form.
@@ -143,7 +149,7 @@ pub fn page(page_data: &JobTypePageData) -> Page {
         {if page_data.admin { change(page_data) } else { settings(it) }}
     }
     .into_any();
-    Page { title: name, nav_section: NavSection::Types, content, is_live: false }
+    Page { title: name, nav_section: NavSection::Types, content, is_live: false, is_translated: false }
 }
 
 /// Settings as text, for people who may not change them.
@@ -157,7 +163,10 @@ fn settings(it: &JobType) -> AnyView {
             {fact("Max. attempts", budget(it).into_any())} {fact("Concurrency limit", cap(it.concurrency).into_any())}
             {fact("Rate limit", rate(it.rate_limit.as_ref()).into_any())}
             {fact("Concurrency limit per key", key_limit(it.concurrency_by.as_ref()).into_any())}
-            {fact("Takes turns by", it.fair_by.clone().unwrap_or_else(|| "tree".to_owned()).into_any())}
+            {fact("Takes turns by", match it.fair_by.as_deref() {
+                None | Some("tree") => "job".to_owned(),
+                Some(by) => by.to_owned(),
+            }.into_any())}
             {fact("Backoff", backoff(it).into_any())} {fact("Heartbeat", duration(it.heartbeat_seconds).into_any())}
             {it.executor.timeout_seconds.map(|seconds| fact("Response time limit", duration(seconds).into_any()))}
             {it.run_timeout_seconds.map(|seconds| fact("Time limit per attempt", duration(seconds).into_any()))}
@@ -188,7 +197,13 @@ pub fn new_page(typed: &Typed) -> Page {
         {form::form(typed, "/types".to_owned(), None, foot)}
     }
     .into_any();
-    Page { title: "New job type".to_owned(), nav_section: NavSection::Types, content, is_live: false }
+    Page {
+        title: "New job type".to_owned(),
+        nav_section: NavSection::Types,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 /// Form, and deletion.

@@ -108,7 +108,13 @@ pub fn page(page_data: &Views) -> Page {
         {content}
     }
     .into_any();
-    Page { title: "Saved views".to_owned(), nav_section: NavSection::Elsewhere, content, is_live: false }
+    Page {
+        title: "Saved views".to_owned(),
+        nav_section: NavSection::Elsewhere,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn row(page_data: &Views, view: &SavedView, own: bool) -> AnyView {
@@ -280,5 +286,11 @@ pub fn new_page(list: ViewList, typed: &Typed, may_share: bool) -> Page {
         </form>
     }
     .into_any();
-    Page { title: "Save a view".to_owned(), nav_section: NavSection::Elsewhere, content, is_live: false }
+    Page {
+        title: "Save a view".to_owned(),
+        nav_section: NavSection::Elsewhere,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }

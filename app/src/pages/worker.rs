@@ -85,7 +85,7 @@ pub fn page(page_data: &WorkerPageData) -> Page {
         </div>
     }
     .into_any();
-    Page { title: name, nav_section: NavSection::Workers, content, is_live: false }
+    Page { title: name, nav_section: NavSection::Workers, content, is_live: false, is_translated: false }
 }
 
 /// Attempts per second over the last five whole minutes.

@@ -110,8 +110,8 @@
       return;
     } else if (event.key === "Enter" && active >= 0) {
       take(active);
-    } else if (event.key === "Tab" && !event.shiftKey) {
-      take(Math.max(active, 0));
+    } else if (event.key === "Tab" && !event.shiftKey && active >= 0) {
+      take(active);
     } else if (event.key === "Escape") {
       close();
     } else {

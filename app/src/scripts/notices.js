@@ -18,11 +18,11 @@
   box?.addEventListener("change", () => box.checked && window.Notification?.requestPermission().then(say));
 
   const what = ({ kind, outcome, dead }) => {
-    const failed = `${window.treelineNumber(dead)} failed`;
-    if (kind === "needs_attention") return dead ? `Needs attention: ${failed}` : "Needs attention: waits for an answer";
-    if (outcome === "cancelled") return "Canceled";
-    if (outcome === "failed") return "Failed";
-    return dead ? `Completed, ${failed}` : "Completed";
+    const text = window.treelineText;
+    if (kind === "needs_attention") return dead ? text("script-notice-attention", { n: dead }) : text("script-notice-answer");
+    if (outcome === "cancelled") return text("script-notice-canceled");
+    if (outcome === "failed") return text("script-notice-failed");
+    return dead ? text("script-notice-partial", { n: dead }) : text("script-notice-completed");
   };
 
   const seen = new Set();
@@ -37,7 +37,7 @@
       const shown = new Notification(notice.job_name, { body: what(notice), tag: notice.id });
       shown.onclick = () => {
         window.focus();
-        location.assign(`/jobs/${notice.job_id}`);
+        location.assign(`/${notice.is_import ? "imports" : "jobs"}/${notice.job_id}`);
       };
     }
   };

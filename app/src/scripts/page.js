@@ -59,7 +59,9 @@
       if (s < 45) return text("time-now");
       if (s < 3600) return text("time-minutes-ago", { n: Math.max(1, Math.round(s / 60)) });
       if (s < 86400) return text("time-hours-ago", { n: Math.round(s / 3600) });
-      return s < 604800 ? text("time-days-ago", { n: Math.round(s / 86400) }) : format(at, dateFormat("clock"));
+      const days = Math.round(s / 86400);
+      if (days === 1) return text("time-one-day-ago");
+      return s < 604800 ? text("time-days-ago", { n: days }) : format(at, dateFormat("clock"));
     },
   };
   // After a week, `ago` is a clock time.
@@ -267,7 +269,7 @@
     if (!field.hidden) field.select();
     try {
       await navigator.clipboard.writeText(field.value);
-      (button.querySelector("span") ?? button).textContent = "Copied";
+      (button.querySelector("span") ?? button).textContent = text("script-copied");
     } catch {
       button.hidden = true;
     }

@@ -6,7 +6,7 @@
   const SHORTEST = 250;
   const ALL = "[data-refresh]";
   // Topics that change all the time are refreshed less often.
-  const PACES = { overview: 2_000, roots: 1_000, deliveries: 1_000 };
+  const PACES = { overview: 2_000, roots: 1_000, deliveries: 1_000, operations: 1_000 };
   const LATER = [1_000, 2_000, 5_000, 10_000, 30_000];
   // Shorter outages are not shown, and longer ones make the page stale.
   const OUTAGE = 3_000;

@@ -13,7 +13,7 @@ use web_sys::{DragEvent, Event, File, FileList, FormData, HtmlInputElement};
 use crate::t;
 
 use super::{
-    Desk, Phase, QueuedFile,
+    Desk, Limits, Phase, QueuedFile,
     http_request::{self, Body, Progress, Reply, exchange, pause},
     memory, size,
 };
@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// Accepts files that are dropped anywhere on the page, and shows an incomplete earlier upload.
-pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
+pub(super) fn wake(desk: Desk, limits: Limits, again: Option<String>) {
     AGAIN.set(again);
     // Warns before the page is left during an upload.
     listen("beforeunload", move |event: Event| {
@@ -51,7 +51,7 @@ pub(super) fn wake(desk: Desk, limit: i64, again: Option<String>) {
     listen("drop", move |event: DragEvent| {
         hover(&event, desk, false);
         if let Some(files) = event.data_transfer().and_then(|data| data.files()) {
-            take(desk, &files, limit);
+            take(desk, &files, limits);
         }
     });
     if desk.phase.with_untracked(|phase| *phase == Phase::Idle)
@@ -92,18 +92,18 @@ fn hover(event: &DragEvent, desk: Desk, over: bool) {
 }
 
 /// Handles a file chosen in the input.
-pub(super) fn chosen(desk: Desk, limit: i64) {
+pub(super) fn chosen(desk: Desk, limits: Limits) {
     if let Some(files) = input().and_then(|input| input.files()) {
-        take(desk, &files, limit);
+        take(desk, &files, limits);
     }
 }
 
 /// Sends a file and opens its page, or queues several. A corrected file is always one.
-fn take(desk: Desk, files: &FileList, limit: i64) {
+fn take(desk: Desk, files: &FileList, limits: Limits) {
     let is_one = files.length() < 2 || AGAIN.with_borrow(Option::is_some);
     if is_one && desk.queue.with_untracked(Vec::is_empty) {
         if let Some(file) = files.get(0) {
-            send(desk, file, limit);
+            send(desk, file, limits);
         }
         return;
     }
@@ -113,7 +113,7 @@ fn take(desk: Desk, files: &FileList, limit: i64) {
     let mut queued = Vec::new();
     for file in (0..files.length()).filter_map(|at| files.get(at)) {
         let filename = file.name();
-        let phase = match unfit(&file, limit) {
+        let phase = match unfit(&file, limits) {
             Some(why) => Phase::Failed { filename, why },
             None => Phase::Waiting { filename },
         };
@@ -174,7 +174,9 @@ pub(super) fn stop(_desk: Desk, file: QueuedFile) {
 }
 
 /// Reason not to send a file.
-fn unfit(file: &File, limit: i64) -> Option<String> {
+fn unfit(file: &File, limits: Limits) -> Option<String> {
+    let is_workbook = file.name().to_lowercase().ends_with(".xlsx");
+    let limit = if is_workbook { limits.workbook_bytes } else { limits.file_bytes };
     // A double holds numbers of bytes exactly up to 8 PiB.
     let bytes = file.size() as i64;
     if bytes > limit {
@@ -193,9 +195,9 @@ pub(super) fn cancel(desk: Desk) {
     desk.phase.set(Phase::Idle);
 }
 
-fn send(desk: Desk, file: File, limit: i64) {
+fn send(desk: Desk, file: File, limits: Limits) {
     let sending = Sending::of(desk.phase, &file);
-    if let Some(why) = unfit(&file, limit) {
+    if let Some(why) = unfit(&file, limits) {
         return sending.fail(why);
     }
     sending.show(0.0);

@@ -88,7 +88,7 @@ async fn import_page_shows_owner_and_visibility() {
     let job = waiting(&server, &ada).await;
     let path = format!("/imports/{}", job["id"].as_str().expect("an id"));
     let own = page_text(&ada, &path).await;
-    assert!(own.contains("Visible to you and your administrators"), "{own}");
+    assert!(own.contains("Visible to you, support, and administrators"), "{own}");
     assert!(!own.contains("Imported by"), "{own}");
     let others = page_text(&sam, &path).await;
     assert!(others.contains("Imported by <b>ada</b>") && others.contains("Visible to <b>ada</b>"), "{others}");
@@ -113,6 +113,9 @@ async fn import_is_cancelled_from_its_page() {
     assert_eq!(complete(&ada, &job).await["outcome"], "cancelled");
     let text = page_text(&ada, &page).await;
     assert!(text.contains("Canceled after 0 of 2 rows.") && !text.contains(&cancel), "{text}");
+    let list = location(&ada.form(&format!("/jobs/{id}/delete"), &[]).await);
+    assert_eq!(list, "/imports?did=deleted");
+    assert!(page_text(&ada, &list).await.contains("Deleted, with all its rows and results."));
     server.stop().await;
 }
 

@@ -540,6 +540,13 @@ async fn schedule_pages_create_edit_and_run() {
             refused.text
         );
     }
+    // A pattern fills in the expression, and nothing that was typed is lost.
+    let typed = [&fields("", job)[..], &[("pattern", "0 * * * *")]].concat();
+    let filled = admin.form("/schedules", &typed).await;
+    assert_eq!(filled.status, 200, "{}", filled.text);
+    for value in ["value=\"0 * * * *\"", "value=\"Nightly &lt;b&gt;\""] {
+        assert!(filled.text.contains(value), "{value}: {}", filled.text);
+    }
     let new_schedule = admin.form("/schedules", &fields("0 2 * * *", job)).await;
     assert_eq!(new_schedule.status, 303, "{}", new_schedule.text);
     let page = new_schedule.headers["location"].to_str().expect("text").split('?').next().expect("a path").to_owned();

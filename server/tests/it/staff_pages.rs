@@ -221,6 +221,14 @@ async fn job_cancel_page_previews_its_effect() {
     );
     let now = server.get(&format!("/api/v1{job}")).await.expect(200);
     assert_eq!((&now["status"], &now["counts"]["cancelled"]), (&json!("cancelling"), &json!(2)), "{now}");
+    // Its items cannot be retried, so no page offers it.
+    let items = server.get(&format!("/api/v1/items?job={}&state=cancelled", id(&created))).await.expect(200);
+    let item = format!("/items/{}", id(&items["data"][0]));
+    for path in [item.clone(), format!("{item}?open=retry")] {
+        let page = grace.get(&path).await.text;
+        assert!(page.contains("This item cannot be retried: its job is canceled."), "{page}");
+        assert!(!page.contains("Edit and retry") && page.contains("Run again as a new job"), "{page}");
+    }
     // A form that was refused, loaded again, is the page.
     assert_eq!(location(&grace.get(&format!("{job}/cancel")).await), format!("{job}?open=cancel"));
     assert_eq!(

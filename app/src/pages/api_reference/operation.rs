@@ -53,7 +53,13 @@ pub fn operation_page(reference: &Reference, operation: &Operation, tried: &Try)
         </div>
     }
     .into_any();
-    Page { title: operation.summary.clone(), nav_section: NavSection::Documentation, content, is_live: false }
+    Page {
+        title: operation.summary.clone(),
+        nav_section: NavSection::Documentation,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 /// Links to the parts of the page, where they are below each other.
@@ -254,7 +260,7 @@ fn copy(id: &str, name: &str) -> AnyView {
             aria-label=format!("Copy the request with {name}")
         >
             {crate::components::state::icon("copy")}
-            <span>"Copy"</span>
+            <span>{crate::t!("script-copy")}</span>
         </button>
     }
     .into_any()

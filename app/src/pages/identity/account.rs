@@ -77,7 +77,13 @@ pub fn page(account: &Account) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Account".to_owned(), nav_section: NavSection::Account, content, is_live: false }
+    Page {
+        title: "Account".to_owned(),
+        nav_section: NavSection::Account,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn fact(term: &'static str, text: String) -> impl IntoView {

@@ -11,7 +11,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        form::{Field, press},
+        form::{Field, press, press_confirmed},
         panel::{note, refusal, section},
         timestamp::ago,
     },
@@ -51,6 +51,7 @@ fn app_line(factors: &Factors) -> AnyView {
         }
         .into_any();
     };
+    let effect = "It no longer signs you in. To use it again, set it up anew.";
     let name = factors.totp_name.clone().unwrap_or_else(|| "Authenticator app".to_owned());
     view! {
         <li class="line">
@@ -60,7 +61,12 @@ fn app_line(factors: &Factors) -> AnyView {
             </span>
             <span class="line-end">
                 {rename("/account/totp/rename".to_owned(), &name)}
-                {press("/account/totp/remove".to_owned(), "Remove", Some("Remove the authenticator app".to_owned()))}
+                {press_confirmed(
+                    "/account/totp/remove".to_owned(),
+                    "Remove",
+                    Some("Remove the authenticator app".to_owned()),
+                    effect,
+                )}
             </span>
         </li>
     }
@@ -78,10 +84,11 @@ fn passkey_line(passkey: &Passkey) -> AnyView {
             </span>
             <span class="line-end">
                 {rename(format!("/account/passkeys/{id}/rename"), &passkey.name)}
-                {press(
+                {press_confirmed(
                     format!("/account/passkeys/{id}/remove"),
                     "Remove",
                     Some(format!("Remove the passkey {}", passkey.name)),
+                    "It no longer signs you in. To use it again, add it anew.",
                 )}
             </span>
         </li>
@@ -128,7 +135,12 @@ fn codes_line(factors: &Factors) -> AnyView {
                 <strong>"Recovery codes"</strong>
                 <span class="sub">{left} ". Each signs you in once without your second factor."</span>
             </span>
-            {press("/account/recovery-codes".to_owned(), "Make new codes", None)}
+            {press_confirmed(
+                "/account/recovery-codes".to_owned(),
+                "Make new codes",
+                None,
+                "The codes that you have now stop working at once.",
+            )}
         </li>
     }
     .into_any()
@@ -285,5 +297,5 @@ pub fn recovery_codes(codes: &[String]) -> Page {
 }
 
 pub(crate) fn page(title: &str, content: AnyView) -> Page {
-    Page { title: title.to_owned(), nav_section: NavSection::Account, content, is_live: false }
+    Page { title: title.to_owned(), nav_section: NavSection::Account, content, is_live: false, is_translated: false }
 }

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use crate::{
     components::{
         breadcrumbs::breadcrumbs,
-        form::{Field, choice, press, secret},
+        form::{Field, choice, press, press_confirmed, secret},
         panel::{next_page, note, refusal, section},
         state::icon,
         table::{self, words},
@@ -89,7 +89,7 @@ pub fn page(people: &People) -> Page {
         {section("add", "Invite", add.into_any())}
     }
     .into_any();
-    Page { title: "People".to_owned(), nav_section: NavSection::People, content, is_live: false }
+    Page { title: "People".to_owned(), nav_section: NavSection::People, content, is_live: false, is_translated: false }
 }
 
 fn table(users: &[User]) -> AnyView {
@@ -207,7 +207,7 @@ pub fn one(person: &Person) -> Page {
         </div>
     }
     .into_any();
-    Page { title: user.name.clone(), nav_section: NavSection::People, content, is_live: false }
+    Page { title: user.name.clone(), nav_section: NavSection::People, content, is_live: false, is_translated: false }
 }
 
 fn change(person: &Person) -> AnyView {
@@ -244,6 +244,11 @@ fn access(person: &Person) -> AnyView {
         }
         .into_any();
     }
+    let effect = if person.is_self {
+        "This is you: you are signed out at once, and only another admin can reactivate you."
+    } else {
+        "They are signed out everywhere and cannot sign in until they are reactivated. Their work stays."
+    };
     view! {
         <div class="actions">
             <form method="post" action=action("sign-in-link")>
@@ -255,22 +260,18 @@ fn access(person: &Person) -> AnyView {
             .then(|| {
                 view! {
                     <div class="actions">
-                        <form method="post" action=action("reset-factors")>
-                            <button class="btn" type="submit">"Reset second factors"</button>
-                        </form>
-                        <span class="sub">"For people who lost theirs. Signs them out everywhere."</span>
+                        {press_confirmed(
+                            action("reset-factors"),
+                            "Reset second factors",
+                            None,
+                            "Their app, passkeys, and recovery codes are removed, and they are signed out everywhere.",
+                        )}
+                        <span class="sub">"For people who lost theirs."</span>
                     </div>
                 }
             })}
         <div class="actions">
-            <form method="post" action=action("disable")>
-                <button class="btn btn-danger-solid" type="submit">
-                    "Deactivate"
-                </button>
-            </form>
-            <span class="sub">
-                {if person.is_self { "This is you: you would be signed out." } else { "Signs them out everywhere. Their work stays." }}
-            </span>
+            {press_confirmed(action("disable"), "Deactivate", None, effect)}
         </div>
     }
     .into_any()

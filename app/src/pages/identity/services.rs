@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        form::{Field, choice, fault, press, secret},
+        form::{Field, choice, fault, press, press_confirmed, secret},
         panel::{next_page, note, refusal, section},
         table::{
             self,
@@ -21,11 +21,11 @@ use crate::{
 
 /// Scopes of a token, with their descriptions.
 const SCOPES: [(&str, &str); 5] = [
-    ("jobs:read", "see its jobs"),
-    ("jobs:write", "make and change its jobs"),
-    ("work", "work on items"),
-    ("metrics", "read /metrics"),
-    ("admin", "everything, for everybody"),
+    ("jobs:read", "See its jobs"),
+    ("jobs:write", "Create, change, and cancel jobs"),
+    ("work", "Take items and report results"),
+    ("metrics", "Read /metrics"),
+    ("admin", "Everything"),
 ];
 
 /// Form for a new token, as typed.
@@ -80,7 +80,13 @@ pub fn page(page_data: &Services) -> Page {
         {(!page_data.services.is_empty()).then(|| section("add-token", "New token", token_form(page_data)))}
     }
     .into_any();
-    Page { title: "API access".to_owned(), nav_section: NavSection::Services, content, is_live: false }
+    Page {
+        title: "API access".to_owned(),
+        nav_section: NavSection::Services,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn services(page_data: &Services) -> AnyView {
@@ -156,11 +162,12 @@ fn row(token: &Token) -> impl IntoView + use<> {
         Some(at) => clock(at).into_any(),
         None => view! { <span class="sub">"Never"</span> }.into_any(),
     };
-    let end = match token.revoked_at {
-        Some(at) => view! { <span class="sub">"revoked " {ago(at)}</span> }.into_any(),
-        None => {
-            press(format!("/tokens/{}/revoke", token.id), "Revoke", Some(format!("Revoke the token {}", token.name)))
-        }
+    let end = if let Some(at) = token.revoked_at {
+        view! { <span class="sub">"revoked " {ago(at)}</span> }.into_any()
+    } else {
+        let label = Some(format!("Revoke the token {}", token.name));
+        let effect = "Programs that use it are refused at once. This cannot be undone.";
+        press_confirmed(format!("/tokens/{}/revoke", token.id), "Revoke", label, effect)
     };
     view! {
         <tr role="row" class=token.revoked_at.map(|_| "row-off")>
@@ -173,6 +180,12 @@ fn row(token: &Token) -> impl IntoView + use<> {
             <td role="cell" class="row-end">{end}</td>
         </tr>
     }
+}
+
+/// Place of the first error in the names of job types.
+fn types_pointer(problem: Option<&Problem>) -> String {
+    let mut faults = problem.map_or(&[][..], |problem| &problem.errors).iter();
+    faults.find(|fault| fault.pointer.starts_with("/types")).map_or("/types", |fault| &fault.pointer).to_owned()
 }
 
 fn token_form(page_data: &Services) -> AnyView {
@@ -194,7 +207,7 @@ fn token_form(page_data: &Services) -> AnyView {
         .optional()
         .value(&form.types)
         .hint("Names with spaces between. Limits which items it may work on.")
-        .judged(problem, "/types/0");
+        .judged(problem, &types_pointer(problem));
     let expires = Field::new("Expires (optional)", "expires", "date")
         .optional()
         .value(&form.expires)

@@ -47,7 +47,7 @@ pub fn page(job: &Job, file: bool, groups: &[ErrorGroup]) -> Page {
         </div>
     }
     .into_any();
-    Page { title: name, nav_section: NavSection::Elsewhere, content, is_live: true }
+    Page { title: name, nav_section: NavSection::Elsewhere, content, is_live: true, is_translated: true }
 }
 
 /// Page of a link that no longer works.
@@ -64,7 +64,13 @@ pub fn gone(problem: &Problem) -> Page {
         <div class="standalone"><h1>{t!("share-shows-nothing")}</h1> <p>{text}</p></div>
     }
     .into_any();
-    Page { title: t!("signin-invalid").to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
+    Page {
+        title: t!("signin-invalid").to_owned(),
+        nav_section: NavSection::Standalone,
+        content,
+        is_live: false,
+        is_translated: true,
+    }
 }
 
 /// The panel on an import's page.
@@ -77,6 +83,8 @@ pub struct SharePanel {
     /// True if it is someone else's work.
     pub needs_reason: bool,
     pub reason: String,
+    /// Lifetime as chosen, in days; empty before.
+    pub days: String,
     pub problem: Option<Problem>,
 }
 
@@ -103,12 +111,13 @@ pub fn panel(job: &Job, share_panel: &SharePanel) -> AnyView {
     let reason = share_panel.needs_reason.then(|| {
         Field::new(t!("form-reason"), "reason", "text").value(&share_panel.reason).hint(t!("share-reason-help")).view()
     });
+    let chosen = share_panel.days.parse().unwrap_or(30);
     let options = ENDS_AFTER
         .iter()
         .map(|&days| {
             let word = if days == 365 { t!("share-year").to_owned() } else { t!("share-days", n = days) };
             view! {
-                <option value=days.to_string() selected=days == 30>
+                <option value=days.to_string() selected=days == chosen>
                     {word}
                 </option>
             }
@@ -174,12 +183,16 @@ fn row(share: &Share, needs_reason: bool) -> impl IntoView + use<> {
                 <span>{t_view!("share-created", time = ago(share.created_at); name = &share.created_by.name)}</span>
                 <span>{t_view!("share-ends", time = clock(share.expires_at))} ", " {seen}</span>
             </span>
-            <form method="post" action=format!("/shares/{}/revoke", share.id) class="row">
-                {reason}
-                <button class="btn btn-sm btn-danger" type="submit">
-                    {t!("share-revoke")}
-                </button>
-            </form>
+            <details class="rename">
+                <summary class="btn btn-sm btn-danger">{t!("share-revoke")} "…"</summary>
+                <form method="post" action=format!("/shares/{}/revoke", share.id) class="inline">
+                    <span class="small soft">{t!("share-revoke-effect")}</span>
+                    {reason}
+                    <button class="btn btn-sm btn-danger" type="submit">
+                        {t!("share-revoke")}
+                    </button>
+                </form>
+            </details>
         </li>
     }
 }

@@ -183,5 +183,5 @@ fn too_many(problem: &Problem) -> String {
 
 fn framed(title: &str, content: AnyView) -> Page {
     let content = view! { <div class="standalone">{content}</div> }.into_any();
-    Page { title: title.to_owned(), nav_section: NavSection::Standalone, content, is_live: false }
+    Page { title: title.to_owned(), nav_section: NavSection::Standalone, content, is_live: false, is_translated: true }
 }

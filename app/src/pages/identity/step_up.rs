@@ -69,6 +69,7 @@ pub fn page(form: &StepUp) -> Page {
         {second_factor_fields(&form.methods, problem)}
     };
     let typed = accepts("password") || accepts("totp") || accepts("recovery_code");
+    let only_passkey = accepts("passkey") && !typed;
     let content = view! {
         <div class="narrow">
             <h1>"Confirm that it is you"</h1>
@@ -80,6 +81,14 @@ pub fn page(form: &StepUp) -> Page {
                 {accepts("passkey")
                     .then(|| {
                         view! {
+                            {only_passkey
+                                .then(|| {
+                                    view! {
+                                        <noscript>
+                                            <p>"Only your passkey can confirm this, and it needs JavaScript. Turn JavaScript on, then open this page again."</p>
+                                        </noscript>
+                                    }
+                                })}
                             <div data-passkey="step-up" class="actions" hidden=true>
                                 <button class="btn" type="button" data-start="">
                                     "Use a passkey"

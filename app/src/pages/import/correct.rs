@@ -81,7 +81,7 @@ pub fn page(job: &Job, page_data: &Correct) -> Page {
     } else {
         t!("correct-page", name = &name)
     };
-    Page { title, nav_section: NavSection::Imports, content, is_live: false }
+    Page { title, nav_section: NavSection::Imports, content, is_live: false, is_translated: true }
 }
 
 fn form(job: &Job, page_data: &Correct) -> AnyView {

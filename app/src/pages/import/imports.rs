@@ -28,6 +28,8 @@ pub struct Imports {
     pub next: Option<String>,
     /// True on the first page.
     pub first: bool,
+    /// True if the reader has just deleted one.
+    pub deleted: bool,
     /// True if the reader may upload.
     pub may_upload: bool,
     /// Maximum sizes of a file and of a workbook, in bytes.
@@ -68,6 +70,7 @@ pub fn page(imports: &Imports) -> Page {
             <h1>{t!("nav-imports")}</h1>
             {new}
         </div>
+        {imports.deleted.then(deleted)}
         {upload}
         <section class="card" aria-labelledby="recent">
             <div class="card-head">
@@ -80,7 +83,23 @@ pub fn page(imports: &Imports) -> Page {
     }
     .into_any();
     let is_live = imports.may_upload && imports.first;
-    Page { title: t!("nav-imports").to_owned(), nav_section: NavSection::Imports, content, is_live }
+    Page {
+        title: t!("nav-imports").to_owned(),
+        nav_section: NavSection::Imports,
+        content,
+        is_live,
+        is_translated: true,
+    }
+}
+
+fn deleted() -> AnyView {
+    view! {
+        <div class="notice notice-ok" role="status">
+            {icon("succeeded")}
+            <p>{t!("imports-deleted")}</p>
+        </div>
+    }
+    .into_any()
 }
 
 /// Empty list: no imports, or none on this page.

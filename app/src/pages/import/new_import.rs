@@ -129,20 +129,21 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
         (Some(_), None) => t!("import-review"),
         (Some(_), Some(_)) => t!("import-review-corrected"),
     };
-    let refused = problem.map(|problem| notice(title(problem), &detail(problem, form.limit_bytes)));
+    let refused = problem.map(|problem| notice(title(problem), &detail(problem, form)));
     let body = match &form.upload {
         None if has_files(form) => files::section(&form.uploads, &form.refused_files),
         None => upload(form),
         Some(upload) => review(form, upload, problem),
     };
-    breadcrumbs(&[("/imports", t!("nav-imports"))], t!("imports-new"));
+    let task = if form.corrects.is_some() { t!("import-upload-corrected") } else { t!("imports-new") };
+    breadcrumbs(&[("/imports", t!("nav-imports"))], task);
     let content = view! {
         <div class=if form.upload.is_some() { "stack gap-4" } else { "narrow" }>
             <div class="page-head">
                 <h1>{heading}</h1>
                 {form.upload.is_some().then(|| advice(form))}
             </div>
-            {steps(usize::from(form.upload.is_some() || has_files(form)))}
+            {steps(usize::from(form.upload.is_some() || has_files(form)), &first_step(form))}
             {refused}
             {form.corrects.as_ref().map(corrects)}
             {body}
@@ -150,14 +151,26 @@ pub fn page(form: &ImportForm, problem: Option<&Problem>) -> Page {
     }
     .into_any();
     let title = if problem.is_some() { t!("import-not-started-title", heading = heading) } else { heading.to_owned() };
-    Page { title, nav_section: NavSection::Imports, content, is_live: form.upload.is_none() && !has_files(form) }
+    Page {
+        title,
+        nav_section: NavSection::Imports,
+        content,
+        is_live: form.upload.is_none() && !has_files(form),
+        is_translated: true,
+    }
 }
 
 const fn has_files(form: &ImportForm) -> bool {
     !form.uploads.is_empty() || !form.refused_files.is_empty()
 }
 
-fn steps(at: usize) -> impl IntoView {
+/// Address of the first step, for an import of its own or for corrected rows.
+fn first_step(form: &ImportForm) -> String {
+    let again = |first: &Corrects| format!("/imports/new?again={}", first.id);
+    form.corrects.as_ref().map_or_else(|| "/imports/new".to_owned(), again)
+}
+
+fn steps(at: usize, first_step: &str) -> impl IntoView + use<> {
     let steps = step_names()
         .into_iter()
         .enumerate()
@@ -165,7 +178,7 @@ fn steps(at: usize) -> impl IntoView {
             if place < at {
                 view! {
                     <li class="is-done">
-                        <a href="/imports/new">{word}</a>
+                        <a href=first_step.to_owned()>{word}</a>
                     </li>
                 }
                 .into_any()
@@ -268,10 +281,6 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
         (None, Some(preview)) => preview::start(preview),
         (None, None) => t!("import-start").to_owned(),
     };
-    let replace = form
-        .corrects
-        .as_ref()
-        .map_or_else(|| "/imports/new".to_owned(), |first| format!("/imports/new?again={}", first.id));
     view! {
         <form class="stack gap-4" method="post" action="/imports" data-upload="stored" data-review="">
             // The first button is the one that the Enter key presses.
@@ -290,7 +299,7 @@ fn review(form: &ImportForm, upload: &Upload, problem: Option<&Problem>) -> AnyV
                         {form.preview.as_ref().map(|preview| preview::facts(preview, &form.sheet))}
                     </span>
                 </span>
-                <a class="btn btn-sm" href=replace>
+                <a class="btn btn-sm" href=first_step(form)>
                     {icon("upload")}
                     {t!("import-replace")}
                 </a>
@@ -350,9 +359,12 @@ fn title(problem: &Problem) -> &'static str {
 }
 
 /// Advice for the owner of the file.
-fn detail(problem: &Problem, limit: i64) -> String {
+fn detail(problem: &Problem, form: &ImportForm) -> String {
     match problem.code {
         domain::Code::TooLarge => {
+            // The server's sentence names which limit it is.
+            let is_workbook = problem.detail.starts_with("A workbook");
+            let limit = if is_workbook { form.xlsx_limit_bytes } else { form.limit_bytes };
             t!("import-larger", limit = &size(limit))
         }
         _ => in_words(&problem.detail),

@@ -137,7 +137,7 @@ pub fn page_with(job: &Job, groups: &[ErrorGroup], staff: bool, context: ImportC
         </p>
     }
     .into_any();
-    Page { title: name, nav_section: NavSection::Imports, content, is_live: true }
+    Page { title: name, nav_section: NavSection::Imports, content, is_live: true, is_translated: true }
 }
 
 /// Main action when rows have failed.

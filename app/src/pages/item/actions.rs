@@ -20,6 +20,8 @@ pub struct Actions {
     pub own: bool,
     /// The reader sees everybody's work, job types and workers.
     pub staff: bool,
+    /// The item's job, or one above it, is canceled: it takes nothing back.
+    pub job_canceled: bool,
     /// Names of the job, the root of its tree, and their owner.
     pub job: Option<String>,
     pub root: Option<String>,
@@ -49,9 +51,11 @@ pub struct Edit {
     pub answers: Vec<(String, String)>,
 }
 
-/// Actions available in a state: the label of retry, and whether cancel and replay are available.
-fn available_actions(state: ItemState) -> (Option<&'static str>, bool, bool) {
+/// Available actions: the label of retry, and whether cancel and replay are available.
+fn available_actions(item: &Item, actions: &Actions) -> (Option<&'static str>, bool, bool) {
+    let state = item.state;
     let retry = match state {
+        _ if actions.job_canceled || item.superseded_by.is_some() => None,
         ItemState::Dead | ItemState::Expired | ItemState::Cancelled => Some("Retry"),
         ItemState::Retryable | ItemState::Scheduled => Some("Run now"),
         _ => None,
@@ -61,12 +65,15 @@ fn available_actions(state: ItemState) -> (Option<&'static str>, bool, bool) {
 
 /// Buttons of the header. An action that needs no reason is performed at once.
 pub(super) fn buttons(item: &Item, actions: &Actions) -> AnyView {
-    let (retry, cancel, replay) = available_actions(item.state);
+    let (retry, cancel, replay) = available_actions(item, actions);
     let at = |open: &str| format!("/items/{}?open={open}", item.id);
     // What was never handed out could not be used: it needs another payload.
     let unusable = item.state == ItemState::Dead && item.attempts == 0;
+    // Without a later time it would expire again.
+    let needs_edit = unusable || item.state == ItemState::Expired;
+    let without_retry = retry.is_none() && item.state != ItemState::Succeeded;
     let retry = retry.map(|word| {
-        let at_once = if unusable {
+        let at_once = if needs_edit {
             ().into_any()
         } else if actions.own {
             view! {
@@ -90,7 +97,7 @@ pub(super) fn buttons(item: &Item, actions: &Actions) -> AnyView {
         };
         view! {
             {at_once}
-            <a class="btn" href=format!("{}#retry-payload", at("retry"))>
+            <a class=if needs_edit { "btn btn-primary" } else { "btn" } href=format!("{}#retry-payload", at("retry"))>
                 {icon("pencil")}
                 "Edit and retry…"
             </a>
@@ -106,7 +113,7 @@ pub(super) fn buttons(item: &Item, actions: &Actions) -> AnyView {
     });
     let replay = replay.then(|| {
         view! {
-            <a class="btn" href=at("replay")>
+            <a class=if without_retry { "btn btn-primary" } else { "btn" } href=at("replay")>
                 {icon("copy")}
                 "Run again as a new job…"
             </a>
@@ -117,7 +124,7 @@ pub(super) fn buttons(item: &Item, actions: &Actions) -> AnyView {
 
 /// The requested or refused form.
 pub(super) fn form_of(item: &Item, actions: &Actions) -> Option<AnyView> {
-    let (retry, cancel, replay) = available_actions(item.state);
+    let (retry, cancel, replay) = available_actions(item, actions);
     let refused_action = actions.refused.as_ref().map(|refused| refused.action);
     match refused_action.or(actions.open.as_deref())? {
         "retry" if retry.is_some() || refused_action.is_some() => Some(edited(item, actions, &retried(item))),
@@ -284,12 +291,26 @@ fn expires(item: &Item, actions: &Actions, form: &str) -> Option<AnyView> {
     let fault = format!("{form}-expires-fault");
     let faults = field_fault(here.map(|refused| &refused.problem), "/expires_at", &fault);
     let typed = here.map(|_| actions.edit.expires_at.clone()).unwrap_or_default();
+    let required = item.state == ItemState::Expired && form == "retry";
+    let (label, help) = if required {
+        ("New expiry", "Its expiry has passed: enter a later one, such as 2026-12-01T12:00:00Z.")
+    } else {
+        ("Expires ", "Such as 2026-12-01T12:00:00Z. Empty: as before.")
+    };
     Some(
         view! {
             <label class="field">
-                <span class="label">"Expires " <em>"optional"</em></span>
-                <input type="text" name="expires_at" class="mono" value=typed aria-invalid=faults.is_some().then_some("true") />
-                <span class="help">"Such as 2026-12-01T12:00:00Z. Empty: as before."</span>
+                <span class="label">{label} {(!required).then(|| view! { <em>"optional"</em> })}</span>
+                <input
+                    type="text"
+                    name="expires_at"
+                    class="mono"
+                    value=typed
+                    required=required
+                    aria-invalid=faults.is_some().then_some("true")
+                    aria-describedby=faults.is_some().then(|| fault.clone())
+                />
+                <span class="help">{help}</span>
             </label>
             {faults}
         }

@@ -35,16 +35,12 @@ pub(super) fn card(item: &Item, attempts: &[Attempt]) -> AnyView {
     .into_any()
 }
 
-/// Number of attempts used. Attempts before a manual retry do not count.
+/// Number of attempts, and of the failures that count: those since a manual retry, without released attempts.
 fn budget(item: &Item) -> String {
-    let earlier = i64::from(item.attempts) > i64::from(item.failures) + 1;
+    let attempts = if item.attempts == 1 { "1 attempt".to_owned() } else { format!("{} attempts", item.attempts) };
     match item.max_failures {
-        MaxFailures::AtMost(most) if earlier => {
-            format!("{} in all, {} of {most} since the last retry", item.attempts, item.failures)
-        }
-        MaxFailures::AtMost(most) => format!("{} of {most} used", item.failures),
-        MaxFailures::Unlimited if item.attempts == 1 => "1 attempt, no limit".to_owned(),
-        MaxFailures::Unlimited => format!("{} attempts, no limit", item.attempts),
+        MaxFailures::AtMost(most) => format!("{attempts}, {} of {most} failures used", item.failures),
+        MaxFailures::Unlimited => format!("{attempts}, no limit"),
     }
 }
 

@@ -18,6 +18,10 @@ use crate::{
 pub struct Actions {
     /// The job is the reader's own.
     pub own: bool,
+    /// The reader sees job types and workers.
+    pub staff: bool,
+    /// Name of the root of the tree, for a job below it.
+    pub root: Option<String>,
     /// May delete jobs of others.
     pub admin: bool,
     /// Name of the form to open.
@@ -72,7 +76,7 @@ fn watch(job: &Job, actions: &Actions) -> Option<AnyView> {
     };
     let form = view! {
         <form method="post" action=format!("/jobs/{}/{path}", job.id)>
-            <button class="btn" type="submit" title=title aria-pressed=watching.then_some("true")>
+            <button class="btn" type="submit" title=title>
                 <svg class="icon" aria-hidden="true" focusable="false">
                     <use href="#i-bell" />
                 </svg>

@@ -16,12 +16,13 @@ use crate::{
     t, t_view,
 };
 
-/// One line for every type whose items are blocked or unclaimed. Empty if there are none.
-pub fn holds(waiting: &[WaitingItems]) -> Vec<AnyView> {
-    waiting.iter().filter_map(line).collect()
+/// One line for every type whose items are blocked or unclaimed. Empty if there are none. Only staff see the pages that
+/// the links lead to.
+pub fn holds(waiting: &[WaitingItems], staff: bool) -> Vec<AnyView> {
+    waiting.iter().filter_map(|waiting| line(waiting, staff)).collect()
 }
 
-fn line(waiting: &WaitingItems) -> Option<AnyView> {
+fn line(waiting: &WaitingItems, staff: bool) -> Option<AnyView> {
     let name = waiting.job_type.clone();
     let sentence = waiting.sentence();
     let open_type = || {
@@ -77,7 +78,7 @@ fn line(waiting: &WaitingItems) -> Option<AnyView> {
                     <strong>{title}</strong>
                     <p>{text}</p>
                 </div>
-                {action.map(|action| view! { <div class="actions">{action}</div> })}
+                {action.filter(|_| staff).map(|action| view! { <div class="actions">{action}</div> })}
             </div>
         }
         .into_any(),

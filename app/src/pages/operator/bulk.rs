@@ -64,7 +64,13 @@ pub fn list_page(operations: &[BulkOperation], next: Option<&String>, first: boo
         </div>
     }
     .into_any();
-    Page { title: "Operations".to_owned(), nav_section: NavSection::Bulk, content, is_live: false }
+    Page {
+        title: "Operations".to_owned(),
+        nav_section: NavSection::Bulk,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }
 
 fn table(operations: &[BulkOperation], next: Option<&String>) -> AnyView {
@@ -181,17 +187,25 @@ fn badge(one: &BulkOperation) -> AnyView {
     view! { <span class=format!("state state-{shape} s-{shape} badge")>{icon(shape)} " " {word}</span> }.into_any()
 }
 
-/// Title of an operation: its verb and its objects.
+/// Name of an operation: its verb and its objects, with their number.
 fn name(one: &BulkOperation) -> String {
-    let verb = match (one.action, one.dry_run) {
+    format!("{} {}", verb(one), things(one.target, one.total))
+}
+
+/// Title of an operation, which its number does not change.
+fn title(one: &BulkOperation) -> String {
+    format!("{} {}", verb(one), if one.target == BulkTarget::Items { "items" } else { "jobs" })
+}
+
+fn verb(one: &BulkOperation) -> &'static str {
+    match (one.action, one.dry_run) {
         (BulkAction::Retry, false) => "Retry",
         (BulkAction::Cancel, false) => "Cancel",
         (BulkAction::Delete, false) => "Delete",
         (BulkAction::Retry, true) => "Preview: retry",
         (BulkAction::Cancel, true) => "Preview: cancel",
         (BulkAction::Delete, true) => "Preview: delete",
-    };
-    format!("{verb} {}", things(one.target, one.total))
+    }
 }
 
 /// `12,431 items`, `1 job`.

@@ -111,7 +111,7 @@ pub fn page(page_data: &Items) -> Page {
         <div class="page-head">
             <h1>"Failures"</h1>
             {all}
-            <p class="sub">"Items that ran out of retries or cannot be retried. They wait here for you."</p>
+            <p class="sub">"Items that used all attempts, or whose error is final. They wait here for you."</p>
         </div>
         {flash(page_data.flash.as_deref())}
         {bar(list_filter, "Filter failures", &[], &page_data.types)}
@@ -120,7 +120,7 @@ pub fn page(page_data: &Items) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Failures".to_owned(), nav_section: NavSection::Dead, content, is_live: false }
+    Page { title: "Failures".to_owned(), nav_section: NavSection::Dead, content, is_live: false, is_translated: false }
 }
 
 /// Number of items that match the filter, if the groups know it.
@@ -201,10 +201,11 @@ pub(crate) fn rows_of(path: &'static str, list: List, terms: Vec<Term>) -> Strin
 fn no_match_yet(next: &str) -> AnyView {
     let go_on = view! {
         <a class="btn" href=next.to_owned() rel="next">
-            "Search older items"
+            "Search further"
         </a>
     };
-    empty("No match yet", "The newest 20,000 items hold nothing that matches. There are more.", go_on.into_any())
+    let text = "The last 20,000 items that were searched hold nothing that matches; there are more.";
+    empty("No match so far", text, go_on.into_any())
 }
 
 fn empty_list(page_data: &Items) -> AnyView {
@@ -216,7 +217,7 @@ fn empty_list(page_data: &Items) -> AnyView {
         return empty("That was the last page", "There are no more failures.", back.into_any());
     }
     if page_data.list_filter.is_empty() {
-        let text = "Items that run out of retries appear here, grouped by error, with everything you need to fix and retry them.";
+        let text = "Items that use all attempts, or whose error is final, appear here, grouped by error, with everything you need to fix and retry them.";
         return empty("Nothing has failed", text, view! { <a class="btn" href="/jobs">"See jobs"</a> }.into_any());
     }
     let clear = view! { <a class="btn" href=page_data.list_filter.everything()>"Clear filter"</a> };

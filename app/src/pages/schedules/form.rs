@@ -140,18 +140,17 @@ pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: 
     .into_any()
 }
 
-/// Links that fill in a common expression.
+/// Buttons that fill in a common expression; the other fields stay.
 fn patterns() -> impl IntoView {
-    let links = PATTERNS
-        .map(|(cron, word)| {
-            let there = format!("/schedules/new?cron={}", cron.replace(' ', "+"));
-            view! { <a href=there>{word}</a> }
-        })
+    let buttons = PATTERNS
+        .map(|(cron, word)| view! { <button type="submit" name="pattern" value=cron formnovalidate>{word}</button> })
         .collect_view();
     view! {
-        <nav class="seg-control" aria-label="Common patterns">
-            {links}
-        </nav>
+        // The first button is the one that the Enter key presses.
+        <button class="vh" type="submit" tabindex="-1" aria-hidden="true">"Create"</button>
+        <div class="seg-control" role="group" aria-label="Common patterns">
+            {buttons}
+        </div>
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use domain::dispatch::retry::Backoff;
 use leptos::prelude::*;
 
-use crate::pace::duration;
+use crate::{pace::duration, speech::with_decimal_separator};
 
 /// Size of the drawing, and the place of its points.
 const WIDTH: f64 = 720.0;
@@ -154,7 +154,10 @@ fn round(value: f64) -> String {
 
 /// A wait in words; short ones with their fraction.
 fn wait(seconds: f64) -> String {
-    if seconds < 10.0 { format!("{} s", (seconds * 1_000.0).round() / 1_000.0) } else { duration(seconds) }
+    if seconds >= 10.0 {
+        return duration(seconds);
+    }
+    with_decimal_separator(&format!("{} s", (seconds * 1_000.0).round() / 1_000.0))
 }
 
 /// Time until an item that keeps failing has failed for good.

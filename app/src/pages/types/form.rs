@@ -168,7 +168,9 @@ impl Form<'_> {
         words: &[(&'static str, &'static str)],
     ) -> AnyView {
         let chosen = self.typed.text(name);
-        let fault = field_fault(self.typed.problem.as_ref(), pointer, &format!("{name}-fault"));
+        let fault_id = format!("{name}-fault");
+        let fault = field_fault(self.typed.problem.as_ref(), pointer, &fault_id);
+        let bad = fault.is_some();
         let options = words
             .iter()
             .map(|&(value, word)| view! { <option value=value selected=value == chosen>{word}</option> })
@@ -176,7 +178,9 @@ impl Form<'_> {
         view! {
             <div class="field">
                 <label class="label" for=name>{label}</label>
-                <select id=name name=name aria-describedby=fault.is_some().then(|| format!("{name}-fault"))>{options}</select>
+                <select id=name name=name aria-describedby=bad.then_some(fault_id) aria-invalid=bad.then_some("true")>
+                    {options}
+                </select>
                 {fault}
             </div>
         }
@@ -239,7 +243,7 @@ impl Form<'_> {
 
     fn push_fields(&self, stored: Option<&StoredSecrets>) -> AnyView {
         let url = Input::text("URL", "url", "/executor/url")
-            .help("{type}, {item_id} and {job_id} are filled in. Only admins see it.")
+            .help("{type}, {item_id} and {job_id} are filled in. Support sees it without its query; do not put secrets into its path.")
             .mono();
         let timeout =
             Input::number("Response time limit (optional)", "timeout_seconds", "/executor/timeout_seconds", "seconds")
@@ -388,7 +392,7 @@ impl Form<'_> {
                 {self.check("import_enabled", "Jobs of this type can be created from a file", None)}
                 <fieldset class="check-row">
                     <legend class="label">"Who may import"</legend>
-                    {self.check("role_user", "Users", None)}
+                    {self.check("role_user", "Uploaders", None)}
                     {self.check("role_support", "Support", None)}
                     {self.check("role_admin", "Admins", None)}
                 </fieldset>

@@ -158,7 +158,13 @@ async fn draw(
         None
     };
     let own = is_own_job(caller, &job);
-    let actions = Actions { own, admin: caller.is_admin(), watching, key: new_key(), ..actions };
+    let (staff, admin) = (caller.sees_all(), caller.is_admin());
+    let root = match job.parent_id {
+        Some(_) => app.engine.job(caller, job.root_id, false).await.ok(),
+        None => None,
+    };
+    let root = root.map(|root| root.name.unwrap_or(root.key));
+    let actions = Actions { own, staff, root, admin, watching, key: new_key(), ..actions };
     Ok(move || pages::job::page(&job, &content, &actions))
 }
 

@@ -107,6 +107,10 @@ pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query):
 /// `POST /schedules`
 pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Fields) -> Response {
     let typed = typed(&fields);
+    if let Some(cron) = fields.given("pattern") {
+        let typed = Typed { cron: cron.to_owned(), key: new_key(), ..typed };
+        return signed.visit.page(StatusCode::OK, move || page::new_page(&typed));
+    }
     let created = async {
         let (job, text) = job_of(&typed.job)?;
         let new = NewSchedule {

@@ -28,7 +28,7 @@ const CHOICES: [(BulkAction, BulkTarget, &str, &str); 4] = [
         BulkAction::Retry,
         BulkTarget::Items,
         "Retry items",
-        "Failed, expired, or canceled items start again, with an edited payload where you want.",
+        "Failed or canceled items start again, with an edited payload where you want; expired ones need a new time and are skipped.",
     ),
     (
         BulkAction::Cancel,
@@ -128,5 +128,11 @@ pub fn new_page(new_operation: &NewOperationForm) -> Page {
         </form>
     }
     .into_any();
-    Page { title: "New operation".to_owned(), nav_section: NavSection::Bulk, content, is_live: false }
+    Page {
+        title: "New operation".to_owned(),
+        nav_section: NavSection::Bulk,
+        content,
+        is_live: false,
+        is_translated: false,
+    }
 }

@@ -15,7 +15,7 @@ use super::{
     skip_reasons::skip_sentence,
     skipped, stages,
     start_form::{Edited, form},
-    things,
+    state, things, title,
 };
 use crate::{
     address::address,
@@ -53,7 +53,7 @@ pub struct OperationPageData {
 
 pub fn page(page_data: &OperationPageData) -> Page {
     let one = &page_data.one;
-    let title = name(one);
+    let title = title(one);
     let open = matches!(one.state, BulkState::Counting | BulkState::Running | BulkState::Cancelling);
     // A counted preview no longer changes.
     let live = open || !one.dry_run;
@@ -72,8 +72,10 @@ pub fn page(page_data: &OperationPageData) -> Page {
     breadcrumbs(&[("/bulk", "Operations")], title.as_str());
     let content = view! {
         <div class="job-title" id="name" data-refresh="">
-            <h1>{title.clone()}</h1>
+            <h1>{name(one)}</h1>
             {badge(one)}
+            // Its words change only with the state, unlike the numbers below.
+            <p class="vh" role="status">{state(one).1}</p>
             <div class="actions">{stop}</div>
         </div>
         {stages(stage)}
@@ -86,7 +88,7 @@ pub fn page(page_data: &OperationPageData) -> Page {
         {(!one.dry_run).then(|| about(one))}
     }
     .into_any();
-    Page { title, nav_section: NavSection::Bulk, content, is_live: false }
+    Page { title, nav_section: NavSection::Bulk, content, is_live: false, is_translated: false }
 }
 
 /// Dry run: the expected effect, and the form that starts the operation.
@@ -131,7 +133,7 @@ fn preview(page_data: &OperationPageData) -> AnyView {
         <section class="card" aria-labelledby="will-heading">
             <div class="card-head">
                 <h2 id="will-heading">"What will happen"</h2>
-                <span class="sub" role="status">{sentence}</span>
+                <span class="sub">{sentence}</span>
             </div>
             <div class="card-body">
                 <div class="kpis flat">
@@ -212,7 +214,7 @@ fn progress(one: &BulkOperation) -> AnyView {
             <div class="row-wrap">
                 <div class="stack-1">
                     <p class="hero-num">{percent(one)} <small>"%"</small></p>
-                    <p class="soft" role="status">{sentence} "."</p>
+                    <p class="soft">{sentence} "."</p>
                 </div>
                 <dl class="facts end-facts">
                     {rate} <div><dt>"Skipped"</dt><dd class="num">{grouped(skipped(one))}</dd></div>

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 
 use super::{operation::OperationPageData, things};
 use crate::components::{
-    action_form::{field_fault, problem_notice, reason},
+    action_form::{field_fault, problem_notice, reason_of_operation},
     json,
     state::icon,
     text_area::text_area,
@@ -92,11 +92,19 @@ pub(super) fn form(page_data: &OperationPageData, will: i64) -> AnyView {
                     <p class="small soft">{text}</p>
                     <input type="hidden" name="count" value=one.total.to_string() />
                     {seen.map(|seen| view! { <input type="hidden" name="seen_edits" value=seen.replace('\n', ";") /> })}
-                    {reason("start", &page_data.reason, page_data.staff)}
+                    {reason_of_operation("start", &page_data.reason, page_data.staff)}
                     <label class="field">
                         <span class="label">"Speed limit " <em>"optional"</em></span>
                         <span class="with-unit">
-                            <input type="text" inputmode="decimal" name="rate" value=page_data.rate.clone() maxlength="10" aria-invalid=rate_faults.is_some().then_some("true") />
+                            <input
+                                type="text"
+                                inputmode="decimal"
+                                name="rate"
+                                value=page_data.rate.clone()
+                                maxlength="10"
+                                aria-invalid=rate_faults.is_some().then_some("true")
+                                aria-describedby=rate_faults.is_some().then_some("rate-fault")
+                            />
                             <span>{if one.target == BulkTarget::Items { "items per second" } else { "jobs per second" }}</span>
                         </span>
                     </label>

@@ -46,7 +46,12 @@ pub(super) fn jobs_and_owners(detail: &ErrorGroupDetail) -> AnyView {
     } else {
         let rows = detail.owners.iter().map(owner_row).collect_view();
         let more = (detail.owner_count - detail.owners.len() as i64).max(0);
-        let more = (more > 0).then(|| note(format!("{} more owners have fewer failed items.", grouped(more))));
+        let more = (more > 0).then(|| {
+            note(match more {
+                1 => "1 more owner has fewer failed items.".to_owned(),
+                n => format!("{} more owners have fewer failed items.", grouped(n)),
+            })
+        });
         view! {
             <ul class="lined affected">{rows}</ul>
             {more}

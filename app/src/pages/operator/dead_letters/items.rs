@@ -47,7 +47,7 @@ pub fn items_page(page_data: &Items) -> Page {
     let content = view! {
         <div class="page-head">
             <h1>"Items"</h1>
-            <p class="sub">"Every unit of work, newest first."</p>
+            <p class="sub">"Every unit of work."</p>
         </div>
         {flash(page_data.flash.as_deref())}
         {bar(list_filter, "Filter items", &shortcuts, &page_data.types)}
@@ -57,7 +57,7 @@ pub fn items_page(page_data: &Items) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Items".to_owned(), nav_section: NavSection::Jobs, content, is_live: false }
+    Page { title: "Items".to_owned(), nav_section: NavSection::Jobs, content, is_live: false, is_translated: false }
 }
 
 fn none(page_data: &Items) -> AnyView {

@@ -44,7 +44,11 @@ pub(super) fn page(page_data: &Items, group: &ErrorGroup) -> Page {
     let count = if group.count == 1 { "1 item".to_owned() } else { format!("{} items", grouped(group.count)) };
     let key = format!("{} {}", group.job_type, group.fingerprint);
     let is_whole = whole.terms.iter().all(|term| matches!(term.name.as_deref(), Some("type" | "error")));
-    let kind = view! { <a href=format!("/types/{}", group.job_type)>{group.job_type.clone()}</a> };
+    let kind = if page_data.staff {
+        view! { <a href=format!("/types/{}", group.job_type)>{group.job_type.clone()}</a> }.into_any()
+    } else {
+        group.job_type.clone().into_any()
+    };
     let list = if page_data.items.is_empty() {
         empty("No failed items match", "Someone may have retried them.", ().into_any())
     } else {
@@ -97,5 +101,5 @@ pub(super) fn page(page_data: &Items, group: &ErrorGroup) -> Page {
     }
     .into_any();
     let title: String = group.message.chars().take(80).collect();
-    Page { title, nav_section: NavSection::Dead, content, is_live: false }
+    Page { title, nav_section: NavSection::Dead, content, is_live: false, is_translated: false }
 }

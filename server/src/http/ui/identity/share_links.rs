@@ -82,13 +82,13 @@ pub(crate) async fn create(State(app): State<App>, signed: Signed, id: TriedPath
     let days = fields.trimmed("days").parse().unwrap_or(SHARED_DAYS).clamp(1, SHARED_DAYS_AT_MOST);
     // One second less, because time passes before it is checked.
     let end = OffsetDateTime::now_utc() + Duration::days(days) - Duration::seconds(1);
-    let body = ShareBody { reason: Some(reason.clone()), expires_at: Some(Time(end)) };
+    let body = ShareBody { reason: Some(reason), expires_at: Some(Time(end)) };
     match app.engine.share(&signed.caller, id, &body, app.public_url.as_str(), ResponseSlot::none()).await {
         Ok(made) => {
             let path = format!("/imports/{id}");
             with_cookie(see_other(&format!("{path}#share")), app.auth.cookie().set_once(&made.url, &path))
         }
-        Err(error) => refused(&app, &signed, id, reason, error).await,
+        Err(error) => refused(&app, &signed, id, &fields, error).await,
     }
 }
 
@@ -104,18 +104,19 @@ pub(crate) async fn revoke(State(app): State<App>, signed: Signed, id: TriedPath
     };
     match revoked.await {
         Ok((root_id, Ok(()))) => see_other(&format!("/imports/{root_id}#share")),
-        Ok((root_id, Err(error))) => refused(&app, &signed, root_id, reason, error).await,
+        Ok((root_id, Err(error))) => refused(&app, &signed, root_id, &fields, error).await,
         Err(error) => signed.visit.error_page(error),
     }
 }
 
 /// Page of the import with the typed values.
-async fn refused(app: &App, signed: &Signed, id: Uuid, reason: String, error: Error) -> Response {
+async fn refused(app: &App, signed: &Signed, id: Uuid, fields: &Fields, error: Error) -> Response {
     let problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.error_page(error),
     };
-    let panel = SharePanel { problem: Some(problem), reason, ..SharePanel::default() };
+    let (reason, days) = (fields.trimmed("reason"), fields.trimmed("days"));
+    let panel = SharePanel { problem: Some(problem), reason, days, ..SharePanel::default() };
     match imports::draw(app, &signed.caller, Ok(Path(id)), panel, Actions::default()).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
         Err(error) => signed.visit.error_page(error),

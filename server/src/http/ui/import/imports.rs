@@ -57,12 +57,18 @@ paged!(ImportList, "page of imports", |_| Some(ROWS));
 
 /// `GET /imports`
 pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
-    let cursor = pairs(query.as_deref()).find(|(name, _)| name == "cursor").map(|(_, value)| value);
-    let rendered = draw_list(&app, &signed.caller, ImportList { cursor }).await;
+    let word = |wanted: &str| pairs(query.as_deref()).find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let deleted = word("did").as_deref() == Some("deleted");
+    let rendered = draw_list(&app, &signed.caller, ImportList { cursor: word("cursor") }, deleted).await;
     signed.answer(rendered)
 }
 
-async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl FnOnce() -> Page + use<>> {
+async fn draw_list(
+    app: &App,
+    caller: &Caller,
+    list: ImportList,
+    deleted: bool,
+) -> Result<impl FnOnce() -> Page + use<>> {
     let filter = JobFilter { root: Some(true), uploaded_by: Some(caller.owner_id), ..JobFilter::default() };
     let (jobs, next) = app.engine.list_jobs(caller, &filter, false, list.place::<i64>()?, list.rows()?).await?;
     let page = list.page(jobs, next);
@@ -70,6 +76,7 @@ async fn draw_list(app: &App, caller: &Caller, list: ImportList) -> Result<impl 
         jobs: page.data,
         next: page.next_cursor.map(|cursor| address("/imports", &[("cursor", &cursor)])),
         first: list.cursor.is_none(),
+        deleted,
         may_upload: caller.require(Scope::JobsWrite).is_ok(),
         limit_bytes: app.config.upload_limit.bytes() as i64,
         xlsx_limit_bytes: app.files.workbook_limit() as i64,

@@ -15,7 +15,7 @@ use axum::{
     response::Response,
 };
 use domain::{
-    Code, Item, ItemState, Job,
+    Code, Item, ItemState, Job, JobStatus, Outcome,
     api::{ErrorGroup, GroupState, ReplayBody, RetryBody},
     event_wait::EventBody,
     query::filter::lists::List,
@@ -228,6 +228,7 @@ async fn draw(app: &App, caller: &Caller, id: Uuid, actions: Actions) -> Result<
     let actions = Actions {
         own: is_own_job(caller, &job),
         staff: caller.sees_all(),
+        job_canceled: job.status == JobStatus::Cancelling || job.outcome == Some(Outcome::Cancelled),
         key: new_key(),
         root: root.map(|root| name_of(&root)),
         owner: Some(job.owner.name.clone()),
@@ -335,7 +336,7 @@ async fn perform(app: &App, caller: &Caller, id: Uuid, fields: &Fields, action: 
     let reason = fields.given("reason").map(str::to_owned);
     if action == ItemAction::Cancel {
         engine.cancel_item(caller, id, reason.as_deref()).await?;
-        return Ok(format!("/items/{id}?did=cancelled"));
+        return Ok(format!("/items/{id}?did=item-cancelled"));
     }
     let item = engine.item(caller, id).await?;
     if action == ItemAction::Event {
