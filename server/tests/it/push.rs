@@ -81,8 +81,8 @@ async fn push_response_during_an_outage_becomes_the_result() {
     let post = receiver.next().await;
     proxy.cut();
     post.text(200, r#"{"sent": 1}"#);
-    // Longer than the lease.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    // Longer than the lease, and long enough to extend it.
+    tokio::time::sleep(Duration::from_millis(7_500)).await;
     proxy.restore();
     until(async || server.get("/readyz").await.status == 200).await;
     let item = item_in(&server, &tree, "succeeded").await;
