@@ -36,6 +36,9 @@ const PIECE: usize = 256 << 10;
 /// Size of a part of a multipart upload, in bytes; buckets require at least 5 MiB and at most 10,000 parts.
 const PART: usize = 8 << 20;
 
+/// Name of the object with the id of the database that the store belongs to.
+pub const OWNER: &str = "deployment";
+
 /// Object store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Files(Arc<Inner>);
@@ -259,6 +262,20 @@ impl Files {
         let id = |meta: &object_store::ObjectMeta| meta.location.as_ref().parse::<Uuid>().ok();
         let found = self.0.store.list(None);
         found.try_filter_map(move |meta| std::future::ready(Ok(id(&meta).filter(|_| is_old(&meta))))).boxed()
+    }
+
+    /// Text of the object that names the owner of the store; `None` if there is none.
+    pub async fn owner(&self) -> object_store::Result<Option<String>> {
+        match self.0.store.get(&Key::from(OWNER)).await {
+            Ok(found) => Ok(Some(String::from_utf8_lossy(&found.bytes().await?).trim().to_owned())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the object that names the owner of the store.
+    pub async fn set_owner(&self, id: Uuid) -> object_store::Result<()> {
+        self.0.store.put(&Key::from(OWNER), format!("{id}\n").into()).await.map(drop)
     }
 
     /// Key to receive at: in a folder a temporary one; in a bucket, where partial files are invisible, the final one.

@@ -11,9 +11,12 @@ use super::driver::Tasks;
 use crate::{App, uploads};
 use engine::error::Result;
 
-/// Interval of the search for orphaned objects in the store, and their minimum age.
-const ORPHANS: Duration = Duration::from_mins(10);
-const ORPHAN_AGE: Duration = Duration::from_hours(1);
+/// Interval of the search for orphaned objects in the store.
+const ORPHANS: Duration = Duration::from_hours(1);
+
+/// Minimum age of an orphaned object that is deleted. To a database that was restored from a dump, files that were
+/// uploaded after the dump seem to be orphans.
+const ORPHAN_AGE: Duration = Duration::from_hours(7 * 24);
 
 /// Starts the task. Its interval is short enough for a short lifetime of uploads.
 pub(super) fn spawn(tasks: &Tasks<'_>) {

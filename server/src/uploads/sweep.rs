@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use engine::{
     error::Result,
-    import::files::Files,
+    import::files::{Files, OWNER},
     store::import::{partial_uploads, uploads},
 };
 
@@ -42,17 +42,66 @@ async fn remove(files: &Files, ids: &[Uuid]) -> Result<()> {
     Ok(())
 }
 
-/// Deletes objects without a row that are older than `age`; younger ones may belong to a running upload. Returns their
-/// number.
+/// Deletes objects without a row that are older than `age`, if the store belongs to this database. Younger ones may
+/// belong to a running upload, or to a later state of a database that was restored. Returns their number.
 pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Result<usize> {
-    let mut old = files.list_older(age).chunks(1_000);
-    let mut orphans = 0;
-    while let Some(ids) = old.next().await {
+    if !owns_store(pool, files).await? {
+        return Ok(0);
+    }
+    let mut found = Box::pin(orphans(pool, files, age));
+    let mut count = 0;
+    while let Some(ids) = found.try_next().await? {
+        for &id in &ids {
+            files.remove(id).await?;
+        }
+        count += ids.len();
+    }
+    if count > 0 {
+        tracing::warn!(files = count, "removed files that this database does not know");
+    }
+    Ok(count)
+}
+
+/// Returns true if the store carries the id of this database. A store without an id gets it, unless it has files that
+/// this database does not know: after a wrong `DATABASE_URL`, all files of another database would seem to be orphans.
+async fn owns_store(pool: &PgPool, files: &Files) -> Result<bool> {
+    let id = uploads::deployment_id(pool).await?;
+    let own = id.to_string();
+    let owner = match files.owner().await? {
+        Some(owner) => owner,
+        None if holds_orphans(pool, files).await? => "unknown".to_owned(),
+        None => {
+            files.set_owner(id).await?;
+            own.clone()
+        }
+    };
+    if owner != own {
+        tracing::warn!(
+            database = own,
+            store = owner,
+            "the file store belongs to another database, so files that this database does not know stay. Look at \
+             DATABASE_URL, TREELINE_STORE_URL, and TREELINE_DATA_DIR. If all files are of this database, write its id \
+             into the file `{OWNER}` of the store"
+        );
+    }
+    Ok(owner == own)
+}
+
+async fn holds_orphans(pool: &PgPool, files: &Files) -> Result<bool> {
+    let mut found = Box::pin(orphans(pool, files, Duration::ZERO));
+    while let Some(ids) = found.try_next().await? {
+        if !ids.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Objects without a row that are older than `age`, a thousand objects of the store at a time.
+fn orphans<'a>(pool: &'a PgPool, files: &Files, age: Duration) -> impl Stream<Item = Result<Vec<Uuid>>> + use<'a> {
+    files.list_older(age).chunks(1_000).then(move |ids| async move {
         let ids: Vec<Uuid> = ids.into_iter().collect::<Result<_, _>>()?;
         let known = uploads::known_objects(pool, &ids).await?;
-        let lost: Vec<Uuid> = ids.into_iter().filter(|id| !known.contains(id)).collect();
-        remove(files, &lost).await?;
-        orphans += lost.len();
-    }
-    Ok(orphans)
+        Ok(ids.into_iter().filter(|id| !known.contains(id)).collect())
+    })
 }

@@ -163,7 +163,7 @@ async fn export_is_resumed_by_another_server_without_partial_file() {
     assert_eq!(result["rows"], 30_000);
     let stored_files =
         std::fs::read_dir(other.running.app.config.data_dir().expect("a folder").join("files")).expect("files");
-    assert_eq!(stored_files.count(), 3, "the table, its export, and the folder where files arrive");
+    assert_eq!(stored_files.count(), 4, "the table, its export, the owner, and the folder where files arrive");
     other.stop().await;
 }
 

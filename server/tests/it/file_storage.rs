@@ -46,7 +46,32 @@ async fn unreferenced_files_are_deleted() {
     while server.get(&used).await.status == 200 {}
     assert_eq!(server::uploads::sweep_orphans(&app.pool, &app.files, Duration::ZERO).await.expect("swept"), 1);
     let folder = app.config.data_dir().expect("a folder").join("files");
-    assert_eq!(std::fs::read_dir(folder).expect("files").count(), 1, "the folder where files arrive");
+    assert_eq!(std::fs::read_dir(folder).expect("files").count(), 2, "the owner, and the folder where files arrive");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn files_of_another_database_stay() {
+    let server = Server::start().await;
+    let folder = server.running.app.config.data_dir().expect("a folder");
+    let owner = folder.join("files/deployment");
+    until(async || owner.exists()).await;
+    let file = upload(&server, "a.csv", "id\n1\n").await;
+    // A typo in DATABASE_URL, or an empty database.
+    let foreign = Server::start_with(|config| config.data_dir = Some(folder.clone())).await;
+    let sweep = async |server: &Server| {
+        let app = &server.running.app;
+        server::uploads::sweep_orphans(&app.pool, &app.files, Duration::ZERO).await.expect("swept")
+    };
+    assert_eq!(sweep(&foreign).await, 0);
+    // A store of an earlier version has no owner; one with unknown files does not get it from another database.
+    std::fs::remove_file(&owner).expect("removed");
+    assert_eq!(sweep(&foreign).await, 0);
+    assert!(!owner.exists());
+    assert_eq!(sweep(&server).await, 0);
+    assert!(owner.exists());
+    assert_eq!(server.get(&format!("/api/v1/uploads/{file}/content")).await.text, "id\n1\n");
+    foreign.stop().await;
     server.stop().await;
 }
 
@@ -170,15 +195,15 @@ async fn files_of_deleted_tree_are_deleted() {
     let export = server.post("/api/v1/jobs", export).await.expect(201);
     let export = complete(&server, &export).await;
     let folder = server.running.app.config.data_dir().expect("a folder").join("files");
-    // The workbook, its lines, the export, and the folder where files arrive.
+    // The workbook, its lines, the export, the owner of the store, and the folder where files arrive.
     let files = || std::fs::read_dir(&folder).expect("files").count();
-    assert_eq!(files(), 4);
+    assert_eq!(files(), 5);
     server.delete(&path(&job)).await.expect(204);
     server.delete(&path(&export)).await.expect(204);
-    until(async || files() == 3).await;
+    until(async || files() == 4).await;
     server.get(&format!("/api/v1/uploads/{used}")).await.expect(200);
     server.delete(&path(&second)).await.expect(204);
-    until(async || files() == 1).await;
+    until(async || files() == 2).await;
     server.get(&format!("/api/v1/uploads/{used}")).await.expect_problem(404, "not_found");
     server.stop().await;
 }

@@ -198,7 +198,7 @@ async fn invalid_upload_body_is_refused_without_residue() {
     let stored_files: Vec<_> = std::fs::read_dir(server.running.app.config.data_dir().expect("a folder").join("files"))
         .expect("files")
         .collect();
-    assert_eq!(stored_files.len(), 2, "one file, and the folder where files arrive: {stored_files:?}");
+    assert_eq!(stored_files.len(), 3, "one file, the owner, and the folder where files arrive: {stored_files:?}");
     server.stop().await;
 }
 

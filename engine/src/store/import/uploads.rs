@@ -202,6 +202,11 @@ pub async fn known_objects(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sql
     .await
 }
 
+/// Id of this database, which its file store carries, too.
+pub async fn deployment_id(pool: &PgPool) -> Result<Uuid, sqlx::Error> {
+    sqlx::query_scalar!("select id from deployment").fetch_one(pool).await
+}
+
 /// The converted lines of a sheet: object and length.
 pub async fn find_converted_sheet(
     pool: &PgPool,

@@ -56,7 +56,7 @@ impl Bucket {
 
     /// Keys of all objects.
     pub(crate) fn objects(&self) -> Vec<String> {
-        self.state().objects.keys().cloned().collect()
+        self.state().objects.keys().filter(|key| !key.ends_with("/deployment")).cloned().collect()
     }
 
     /// Total number of parts received.
