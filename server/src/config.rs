@@ -18,7 +18,11 @@ pub mod sealing; // key for secrets at rest
 pub mod transport; // TLS and plaintext rules
 pub mod trusted_proxies; // client addresses behind proxies
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use anyhow::{Context as _, ensure};
 use axum::http::{Uri, uri::Authority};
@@ -57,7 +61,7 @@ pub struct Config {
     pub roles: roles::Roles,
 
     /// Folder for uploads and the private PostgreSQL.
-    /// Default: ~/.local/share/treeline, or /var/lib/treeline as root
+    /// Default: ~/.local/share/treeline, or /var/lib/treeline as root and as an account with that home
     #[arg(long, env = "TREELINE_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
 
@@ -175,6 +179,17 @@ impl Default for Alerts {
 fn environment(name: &str) -> Result<String, String> {
     match name.trim() {
         name if (1..=20).contains(&name.chars().count()) && !name.contains(char::is_control) => Ok(name.to_owned()),
+/// Data folder of an account with this home. PostgreSQL refuses to run as root, and no other account can enter root's
+/// home; /var/lib/treeline is the home of the account of the Debian package, and already its data folder.
+fn default_data_dir(home: &Path) -> PathBuf {
+    const SYSTEM: &str = "/var/lib/treeline";
+    if [Path::new("/root"), Path::new(SYSTEM)].contains(&home) {
+        PathBuf::from(SYSTEM)
+    } else {
+        home.join(".local/share/treeline")
+    }
+}
+
         _ => Err("expected 1 to 20 characters, such as Staging".to_owned()),
     }
 }
@@ -210,12 +225,7 @@ impl Config {
             return Ok(given.clone());
         }
         let home = std::env::home_dir().context("There is no home folder: set TREELINE_DATA_DIR.")?;
-        // PostgreSQL refuses to run as root, and no other account can enter root's home.
-        Ok(if home == std::path::Path::new("/root") {
-            PathBuf::from("/var/lib/treeline")
-        } else {
-            home.join(".local/share/treeline")
-        })
+        Ok(default_data_dir(&home))
     }
 
     /// Public URL, given the actual listen address. Without a trailing slash.
@@ -302,6 +312,17 @@ mod tests {
 
     #[test]
     fn a_short_bootstrap_token_is_refused() {
+    #[test]
+    fn home_of_the_package_is_its_data_folder() {
+        for (home, expected) in [
+            ("/var/lib/treeline", "/var/lib/treeline"),
+            ("/root", "/var/lib/treeline"),
+            ("/home/ada", "/home/ada/.local/share/treeline"),
+        ] {
+            assert_eq!(default_data_dir(Path::new(home)), Path::new(expected));
+        }
+    }
+
         config(&["--bootstrap-token", "0123456789abcdef0123456789abcdef"]).check().expect("32 characters");
         config(&["--bootstrap-token", "letmein"]).check().expect_err("too short");
     }

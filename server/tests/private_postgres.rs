@@ -108,6 +108,34 @@ async fn symlinks_of_the_service_account_are_not_followed() {
     assert_eq!(state(), before);
 }
 
+/// A command that root runs on the folder of a server of another account, such as that of the Debian package, changes
+/// nothing: the server could no longer enter its own folder.
+#[test]
+fn folders_of_another_account_are_not_taken() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    const OTHER: u32 = 54_321;
+    if std::fs::metadata("/proc/self").expect("proc").uid() != 0 {
+        eprintln!("SKIPPED: this is about a server that runs as root");
+        return;
+    }
+    let folder = data_dir();
+    let home = folder.path().join("postgres");
+    std::fs::create_dir(&home).expect("a folder");
+    std::fs::write(home.join("starting.lock"), "").expect("a file");
+    chown(&home, Some(OTHER), Some(OTHER)).expect("given away");
+    let refused = PrivatePostgres::start(folder.path()).expect_err("of another account").to_string();
+    assert!(refused.contains("belongs to the account 54321"), "{refused}");
+    assert_eq!(home.metadata().expect("a folder").uid(), OTHER);
+
+    // Neither does a folder of root's appear within one that PostgreSQL's account cannot enter.
+    std::fs::remove_dir_all(&home).expect("removed");
+    chown(folder.path(), Some(OTHER), Some(OTHER)).expect("given away");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).expect("permissions");
+    let refused = PrivatePostgres::start(folder.path()).expect_err("closed to PostgreSQL").to_string();
+    assert!(refused.contains("cannot enter"), "{refused}");
+    assert!(!home.exists());
+}
+
 /// The server's program on an empty data directory and no other setting, as `cargo xtask run` starts it: it makes its
 /// database, and finds it again at the next start.
 #[test]

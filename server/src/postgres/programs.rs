@@ -39,6 +39,12 @@ pub enum Error {
          Set TREELINE_DATA_DIR to a folder that every user can reach, such as /var/lib/treeline"
     )]
     Unreachable { user: String, path: PathBuf },
+    #[error(
+        "{path} belongs to the account {owner}, so it is the folder of another server. Run this command as that account \
+         with the settings of the server (for example sudo -u {owner} treeline-server …), or choose another \
+         TREELINE_DATA_DIR"
+    )]
+    OtherOwner { path: PathBuf, owner: String },
     #[error("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as")]
     NoAccount,
     #[error("{path} is too long for the name of a Unix socket. Choose a shorter TREELINE_DATA_DIR")]
@@ -129,6 +135,7 @@ impl Programs {
     /// folder: a link is not followed, because its creator would gain access to its target.
     pub fn private_folder(&self, path: &Path) -> Result<()> {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        self.ensure_own(path)?;
         match std::fs::DirBuilder::new().mode(0o700).create(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.doing(|| format!("making {}", path.display()))?,
@@ -147,6 +154,18 @@ impl Programs {
                 .doing(|| format!("making {} private", path.display()))?;
         }
         self.reach(path)
+    }
+
+    /// Checks, before anything is changed, that the folder is not of another account, whose server could no longer enter
+    /// it, and that the account can enter its parent.
+    fn ensure_own(&self, path: &Path) -> Result<()> {
+        let (Some(account), Some(parent)) = (&self.account, path.parent()) else { return Ok(()) };
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() && ![0, account.uid].contains(&found.uid()) => {
+                Err(Error::OtherOwner { path: path.into(), owner: name_of_user(found.uid()) })
+            }
+            _ => self.reach(parent),
+        }
     }
 
     /// Creates a folder within one of the account. The account does it itself, so a planted link leads nowhere that the
@@ -273,6 +292,13 @@ fn account() -> Result<Option<Account>> {
 fn id<const N: usize>(arguments: [&str; N]) -> Option<u32> {
     let output = Command::new("id").args(arguments).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+/// Name of a user, or the number of one without a name.
+fn name_of_user(uid: u32) -> String {
+    let output = Command::new("id").args(["-un", &uid.to_string()]).output().ok();
+    let name = output.filter(|it| it.status.success()).and_then(|it| String::from_utf8(it.stdout).ok());
+    name.map_or_else(|| uid.to_string(), |name| name.trim().to_owned())
 }
 
 /// Returns all supported installed versions with their folders.
