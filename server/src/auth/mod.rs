@@ -79,6 +79,8 @@ pub struct Auth {
     /// Rights of the credentials of ongoing work.
     rights_cache: Mutex<HashMap<Uuid, still_valid::CachedRights>>,
     lookups: Coalescer<still_valid::Lookup>,
+    /// Slot for lookups of credentials from addresses with too many refused requests.
+    pub(crate) stranger_lookups: Semaphore,
 }
 
 impl Auth {
@@ -95,6 +97,7 @@ impl Auth {
             changes: watch::Sender::new(0),
             rights_cache: Mutex::default(),
             lookups: Coalescer::start(still_valid::Lookup(pool), 1),
+            stranger_lookups: Semaphore::new(1),
         }
     }
 
@@ -110,6 +113,12 @@ impl Auth {
         let is_due =
             cached.since.elapsed() >= CACHE_LIFETIME / 4 && !std::mem::replace(&mut cached.is_refreshing, true);
         Some((cached.caller.clone(), is_due))
+    }
+
+    /// Returns true if the credential was valid recently.
+    pub(crate) fn is_cached(&self, hash: &Hash) -> bool {
+        let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.get(hash).is_some_and(|cached| cached.since.elapsed() < CACHE_LIFETIME)
     }
 
     /// Caches a caller, unless the revocation counter has moved since `seen`, its value before the lookup.

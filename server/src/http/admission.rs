@@ -47,20 +47,22 @@ struct Counted {
 }
 
 impl Admission {
-    /// Begins a request. Fails with 429 if too many recent requests of the address were refused.
-    pub fn begin(quotas: &Quotas, address: Option<IpAddr>, uri: &Uri) -> Result<Self, Problem> {
-        let is_api = uri.path().starts_with("/api/");
-        if let Some(address) = address.filter(|_| is_api) {
-            quotas.check_address(address)?;
-        }
-        Ok(Self(Arc::new(Inner {
+    /// Begins a request.
+    pub fn begin(quotas: &Quotas, address: Option<IpAddr>, uri: &Uri) -> Self {
+        Self(Arc::new(Inner {
             quotas: quotas.clone(),
             address,
             is_of_worker: uri.path().starts_with(OF_WORKERS),
-            is_api,
+            is_api: uri.path().starts_with("/api/"),
             kind: if searches(uri.query()) { Kind::Search } else { Kind::Other },
             counted: Mutex::default(),
-        })))
+        }))
+    }
+
+    /// Fails with 429 if too many recent requests of the address were refused. Many callers may share an address, so
+    /// this is only for requests without a valid credential.
+    pub fn check_address(&self) -> Result<(), Problem> {
+        self.0.address.filter(|_| self.0.is_api).map_or(Ok(()), |address| self.0.quotas.check_address(address))
     }
 
     /// Counts the request toward a caller, once. Fails with 429 over the limits.

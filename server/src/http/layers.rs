@@ -13,7 +13,7 @@ use std::{
 use axum::{
     body::Body,
     extract::{ConnectInfo, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Uri, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -21,8 +21,11 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::{admission::Admission, extract::BodyTimeout, trace};
-use crate::http::connection::{body_log, refused_body};
+use super::{admission::Admission, callers::is_known, extract::BodyTimeout, trace};
+use crate::http::{
+    connection::{body_log, refused_body},
+    metrics,
+};
 use crate::{
     App,
     auth::ClientAddress,
@@ -52,7 +55,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     let client = client_address(&app, &request);
     request.extensions_mut().insert(client);
     request.extensions_mut().insert(BodyTimeout(app.config.http_settings.body_timeout()));
-    let admission = Admission::begin(&app.quotas, client.0, request.uri());
+    let admission = admit(&app, client, request.uri(), request.headers()).await;
     // Held until the response begins.
     let body_share = app.body_memory.share();
     request.extensions_mut().insert(body_share.clone());
@@ -103,6 +106,16 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
 }
 
 /// Client's address: the peer's, or the one that a trusted proxy reports.
+/// Begins to count a request. If too many recent requests of the address were refused, only one with a valid credential
+/// passes.
+async fn admit(app: &App, client: ClientAddress, uri: &Uri, headers: &HeaderMap) -> Result<Admission, Problem> {
+    let admission = Admission::begin(&app.quotas, client.0, uri);
+    match admission.check_address() {
+        Err(refused) if !is_known(app, headers).await => Err(refused),
+        _ => Ok(admission),
+    }
+}
+
 fn client_address(app: &App, request: &Request) -> ClientAddress {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     ClientAddress(peer.map(|peer| app.config.proxies.trusted_proxies.client(peer, request.headers())))

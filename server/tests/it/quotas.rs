@@ -145,6 +145,15 @@ async fn request_rate_limit_exempts_workers() {
     }
     stranger.get("/api/v1/me").await.expect_problem(429, "too_many_requests");
     assert_eq!(stranger.get("/sign-in").await.status, 200);
+    let guess = server.stranger().with_token("tl_guessed");
+    guess.get("/api/v1/me").await.expect_problem(429, "too_many_requests");
+    // Behind a proxy that the server does not know, everybody has this address.
+    for _ in 0..2 {
+        ada.get("/api/v1/me").await.expect(200);
+        worker.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+    }
+    let new = server.service("new", &["jobs:read"]).await;
+    new.get("/api/v1/jobs").await.expect(200);
     server.stop().await;
 }
 

@@ -3,14 +3,17 @@
 //! An unknown token is refused even beside a valid cookie, because the client meant to use it. The use of a credential
 //! is recorded off the request path.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::{
     extract::{FromRequestParts, OriginalUri},
-    http::{header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
 use domain::Code;
 use uuid::Uuid;
@@ -55,6 +58,9 @@ pub struct KnownCaller {
 #[derive(Clone, Debug, Default)]
 pub struct SeenCaller(pub Arc<AtomicBool>);
 
+/// Longest wait for the lookup of a credential from an address with too many refused requests.
+const KNOWN_WAIT: Duration = Duration::from_secs(1);
+
 /// Optional caller: for pages that are also open to anonymous visitors.
 #[derive(Clone, Debug)]
 pub struct MaybeCaller(pub Option<Caller>);
@@ -63,7 +69,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
-        let (found, refusal) = match credential(parts, app) {
+        let (found, refusal) = match credential(&parts.headers, app) {
             Credential::Token(hash) => (lookup::by_token(app, hash).await?, "The token is not known, or was revoked."),
             Credential::Session(hash) => {
                 (lookup::by_session(app, hash).await?, "The session has ended. Sign in again.")
@@ -152,13 +158,30 @@ enum Credential {
     None,
 }
 
-fn credential(parts: &Parts, app: &App) -> Credential {
-    if let Some(header) = parts.headers.get(header::AUTHORIZATION) {
+/// Returns true if the request carries a valid credential. Used where strangers are refused, so they must not keep the
+/// database busy: credentials in use are cached, and of the others, one is looked up at a time.
+pub async fn is_known(app: &App, headers: &HeaderMap) -> bool {
+    let credential = credential(headers, app);
+    let (Credential::Token(hash) | Credential::Session(hash)) = credential else { return false };
+    if app.auth.is_cached(&hash) {
+        return true;
+    }
+    let permit = tokio::time::timeout(KNOWN_WAIT, app.auth.stranger_lookups.acquire()).await;
+    let Ok(Ok(_permit)) = permit else { return false };
+    let found = match credential {
+        Credential::Token(_) => lookup::by_token(app, hash).await,
+        _ => lookup::by_session(app, hash).await,
+    };
+    found.is_ok_and(|caller| caller.is_some())
+}
+
+fn credential(headers: &HeaderMap, app: &App) -> Credential {
+    if let Some(header) = headers.get(header::AUTHORIZATION) {
         let token = header.to_str().ok().and_then(|line| line.split_once(' ')).and_then(|(scheme, token)| {
             let token = token.trim();
             (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
         });
         return token.map_or(Credential::Odd, |token| Credential::Token(hash_of(token)));
     }
-    app.auth.cookie().read(&parts.headers).map_or(Credential::None, |secret| Credential::Session(hash_of(secret)))
+    app.auth.cookie().read(headers).map_or(Credential::None, |secret| Credential::Session(hash_of(secret)))
 }

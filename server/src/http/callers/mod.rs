@@ -7,6 +7,6 @@ pub mod origin; // hosts and cross-site requests
 mod permitted; // callers with a permission
 mod viewer; // callers or share links
 
-pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller};
+pub use extract::{CallerSlot, KnownCaller, MaybeCaller, SeenCaller, is_known};
 pub use permitted::{Admin, BulkWriter, Person, Reader, ReaderOrWorker, Staff, Worker, Writer};
 pub use viewer::{Viewer, record_share_use};
