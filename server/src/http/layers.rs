@@ -60,6 +60,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     let body_share = app.body_memory.share();
     request.extensions_mut().insert(body_share.clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let label = metrics::route_label(route.as_ref().map(MatchedPath::as_str), request.headers());
     let trace = trace::begin(&app, &mut request, route.as_ref());
     let span = tracing::info_span!("request", id, trace_id = tracing::field::Empty);
     if let Some(trace_id) = trace::id_of(&request) {
@@ -93,7 +94,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     }
     let took = began.elapsed();
     trace::end(trace, response.status());
-    crate::http::metrics::answered(route.as_ref().map(MatchedPath::as_str), &method, response.status(), took);
+    metrics::answered(label, &method, response.status(), took);
     if let Some(description) = description {
         let status = response.status().as_u16();
         let milliseconds = took.as_millis() as u64;

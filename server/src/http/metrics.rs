@@ -17,7 +17,7 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{Method, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -26,6 +26,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 
 use crate::{
     App,
+    config::roles::Role,
     http::error::{Error, Result},
 };
 use engine::{
@@ -51,6 +52,9 @@ static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Interval at which samples are folded into their histograms without a scrape.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Time for reading the gauges of the database. Without them, a scrape has all others; Prometheus waits ten seconds.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Installs the recorder, and runs its upkeep until the server stops, so that its memory stays flat.
 pub fn start(app: &App) {
@@ -80,9 +84,21 @@ fn install() -> Result<PrometheusHandle, BuildError> {
 /// Label of requests for paths that match no route, and of methods that HTTP does not define.
 const OTHER: &str = "other";
 
+/// Name of a route in the labels. A body that is a stream or a file has a name of its own, because such a request takes
+/// as long as its client sends.
+pub fn route_label(route: Option<&str>, headers: &HeaderMap) -> String {
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    let is_json = essence.is_empty() || essence.eq_ignore_ascii_case("application/json");
+    let kind = match route {
+        Some("/api/v1/jobs" | "/api/v1/jobs/{id}/items") if !is_json => " (stream)",
+        _ => "",
+    };
+    format!("{}{kind}", route.unwrap_or(OTHER))
+}
+
 /// Counts a finished request. `route` is the template of the matched route, so that the number of series is bounded.
-pub fn answered(route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
-    let route = route.unwrap_or(OTHER).to_owned();
+pub fn answered(route: String, method: &Method, status: StatusCode, took: Duration) {
     let method = match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -125,7 +141,18 @@ async fn render(app: &App) -> Result<Response> {
         return Err(Error(engine::error::Error::Broken("the metrics recorder is missing".into())));
     };
     let began = Instant::now();
-    read_gauges(app).await?;
+    let is_up = match tokio::time::timeout(READ_TIMEOUT, read_gauges(app)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(Error(error))) => {
+            tracing::warn!(%error, "gauges of the database are not read");
+            false
+        }
+        Err(_) => {
+            tracing::warn!("gauges of the database are not read: it does not answer");
+            false
+        }
+    };
+    metrics::gauge!("treeline_database_up").set(f64::from(u8::from(is_up)));
     metrics::histogram!("treeline_metrics_read_seconds").record(began.elapsed().as_secs_f64());
     let under_way = app.under_way.load(std::sync::atomic::Ordering::Relaxed);
     metrics::gauge!("treeline_http_requests_under_way").set(under_way as f64);
@@ -147,13 +174,25 @@ async fn read_gauges(app: &App) -> Result<()> {
         // Types without available items are missing from the next read.
         metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);
     }
+    for info in app.engine.types().all() {
+        let is_paused = info.paused || info.concurrency == Some(0);
+        metrics::gauge!("treeline_type_paused", "type" => info.name.clone()).set(f64::from(u8::from(is_paused)));
+        let is_limited = info.limits.rate_limit.is_some();
+        metrics::gauge!("treeline_type_rate_limited", "type" => info.name.clone()).set(f64::from(u8::from(is_limited)));
+        // A counter that begins with its first items has no increase to alert about.
+        for state in ItemState::ALL.into_iter().filter(|state| state.is_final()) {
+            let labels = [("type", info.name.clone()), ("outcome", state.as_str().to_owned())];
+            metrics::counter!("treeline_endings_total", &labels).increment(0);
+        }
+    }
     for (job_type, seconds) in statistics::oldest_available(&app.pool).await? {
         metrics::gauge!("treeline_oldest_available_seconds", "type" => job_type).set(seconds);
     }
     for (job_type, open) in statistics::open_assignments(&app.pool).await? {
         metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);
     }
-    if let Some(broker) = &app.broker {
+    // Only a process with this role is connected.
+    if let Some(broker) = app.broker.as_ref().filter(|_| app.config.roles.has(Role::Maintenance)) {
         let status = broker.status();
         metrics::gauge!("treeline_broker_up").set(f64::from(u8::from(status.is_up)));
         metrics::gauge!("treeline_broker_outbox_waiting").set(app.engine.unpublished_batches().await? as f64);

@@ -32,6 +32,7 @@ pub async fn get_readiness(State(app): State<App>) -> Result<Json<Health>> {
     if app.shutdown.is_cancelled() {
         return Err(Error::refuse(Code::ShuttingDown, "The server finishes what it has and stops."));
     }
-    crate::store::migrations::is_ready(&app.pool).await?;
+    // Not the pool of pages: slow searches must not make the server look dead.
+    crate::store::migrations::is_ready(&app.pools.credentials).await?;
     Ok(Json(Health { status: "ready" }))
 }

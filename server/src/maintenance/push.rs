@@ -27,6 +27,9 @@ use target::Target;
 /// Poll interval of the types: a change takes effect within this time plus that of their cache.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Time within which a waiting item probes a target after its pause.
+const PROBE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Runs until shutdown: polls the types; the task of a target ends with its last type.
 pub(super) async fn run(app: App) {
     let mut prepared: HashMap<i32, Arc<Prepared>> = HashMap::new();
@@ -75,7 +78,9 @@ fn publish_pauses<'a>(app: &App, targets: impl Iterator<Item = &'a Arc<Target>>)
     let mut holds = HashMap::new();
     for target in targets {
         let until = target.paused_until();
-        gauge(target, until.is_some());
+        // After the pause, the next item probes the target: if nothing does, nothing waits.
+        let is_away = until.is_some_and(|until| now < until + PROBE_WITHIN || target.in_flight() > 0);
+        gauge(target, is_away);
         let Some(until) = until else { continue };
         let until = Time(clock + until.saturating_duration_since(now));
         for ready in target.types().iter() {

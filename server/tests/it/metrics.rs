@@ -15,7 +15,7 @@ use server::http::metrics::catalog::{Kind, METRICS};
 
 use crate::{
     bulk::{claim, finish, id},
-    support::{Api, Server},
+    support::{Api, Server, until},
 };
 
 #[tokio::test]
@@ -59,6 +59,69 @@ async fn metrics_listener_serves_metrics_only() {
         assert_eq!(there.get(path).await.status, 404, "{path}");
     }
     server.stranger().get("/metrics").await.expect_problem(401, "unauthenticated");
+    server.stop().await;
+}
+
+/// The metrics are for outages, so they outlive the database.
+#[tokio::test]
+async fn metrics_are_served_without_the_database() {
+    let (server, wire) = Server::start_with_proxy().await;
+    let with_listener = server
+        .another_with(|config| {
+            let url = server.running.app.config.database_url.as_ref().expect("a URL");
+            config.database_url = Some(url.reveal().parse().expect("a secret"));
+            config.monitoring.metrics_listen = Some(([127, 0, 0, 1], 0).into());
+        })
+        .await;
+    let there = Api::new(&format!("http://{}", with_listener.running.metrics_addr.expect("an address")));
+    let up = async |expected: f64| {
+        let metrics = there.get("/metrics").await;
+        assert_eq!(metrics.status, 200, "{}", metrics.text);
+        metrics.text.contains("process_threads") && value(&metrics.text, "treeline_database_up", &[]) == Some(expected)
+    };
+    assert!(up(1.0).await);
+    wire.cut();
+    until(async || up(0.0).await).await;
+    wire.restore();
+    until(async || up(1.0).await).await;
+    with_listener.running.shutdown().await.expect("it stops");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn gauges_of_a_type_are_those_of_the_alert_rules() {
+    let server = Server::start().await;
+    let limit = json!({"rate_limit": {"count": 5, "per_seconds": 60}});
+    server.put("/api/v1/job-types/late_mail", limit).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "late_mail", "items": [{}]})).await.expect(201);
+    let gauge = async |name: &str| value(&server.get("/metrics").await.text, name, &[("type", "late_mail")]);
+    let age = "update item set created_at = created_at - interval '1 hour', run_after = null";
+    sqlx::query(age).execute(&server.running.app.pool).await.expect("older");
+    assert!(gauge("treeline_oldest_available_seconds").await.is_some_and(|seconds| seconds >= 3_600.0));
+    // It was to start only now.
+    let start = "update item set run_after = clock_timestamp()";
+    sqlx::query(start).execute(&server.running.app.pool).await.expect("scheduled");
+    assert!(gauge("treeline_oldest_available_seconds").await.is_some_and(|seconds| seconds < 60.0));
+    // The first items that fail are an increase.
+    let dead = [("type", "late_mail"), ("outcome", "dead")];
+    assert_eq!(value(&server.get("/metrics").await.text, "treeline_endings_total", &dead), Some(0.0));
+    assert_eq!(gauge("treeline_type_rate_limited").await, Some(1.0));
+    assert_eq!(gauge("treeline_type_paused").await, Some(0.0));
+    server.post("/api/v1/job-types/late_mail/pause", json!({"reason": "holidays"})).await.expect(200);
+    until(async || gauge("treeline_type_paused").await == Some(1.0)).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn readiness_does_not_wait_for_pages_and_searches() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    let mut busy = Vec::new();
+    for _ in 0..pool.options().get_max_connections() {
+        busy.push(pool.acquire().await.expect("a connection"));
+    }
+    server.stranger().get("/readyz").await.expect(200);
+    drop(busy);
     server.stop().await;
 }
 

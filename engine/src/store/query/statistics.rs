@@ -112,11 +112,14 @@ pub async fn open_work(pool: &PgPool) -> sqlx::Result<Vec<OpenWork>> {
         .collect())
 }
 
-/// Age in seconds of the next item of each type; omits types without available items.
+/// Seconds for which the next item of each type has been available: since it was added, since its start (`run_after`),
+/// or since its last retry became due. Omits types without available items.
 pub async fn oldest_available(pool: &PgPool) -> sqlx::Result<Vec<(String, f64)>> {
     let rows = sqlx::query!(
         r#"select t.name as job_type,
-             extract(epoch from clock_timestamp() - i.created_at)::float8 as "seconds!"
+             extract(epoch from clock_timestamp() - greatest(i.created_at, i.run_after,
+               (select coalesce(a.retry_at, a.ended_at) from attempt a
+                where a.item_id = i.id order by a.attempt desc limit 1)))::float8 as "seconds!"
            from job_type t
            cross join lateral (
              (select item_id from ready where type_id = t.id

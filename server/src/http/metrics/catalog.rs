@@ -27,15 +27,23 @@ const fn metric(kind: Kind, name: &'static str, labels: &'static str, help: &'st
 use Kind::{Counter, Gauge, Histogram};
 
 /// Metrics of the recorder. `process_*` are in `process.rs`.
-pub const METRICS: [Metric; 34] = [
+pub const METRICS: [Metric; 37] = [
     metric(Gauge, "treeline_build_info", "version", "Always 1; the label is the version of this server."),
+    metric(Gauge, "treeline_database_up", "", "1 while this server can read its gauges from PostgreSQL."),
     metric(Gauge, "treeline_items", "type, state", "Items of open trees. The same on every server."),
     metric(
         Gauge,
         "treeline_oldest_available_seconds",
         "type",
-        "Age of the item that would be handed out next. The same on every server.",
+        "Time for which the next item of a type has been available. The same on every server.",
     ),
+    metric(
+        Gauge,
+        "treeline_type_paused",
+        "type",
+        "1 while a type is paused or its limit is 0. The same on every server.",
+    ),
+    metric(Gauge, "treeline_type_rate_limited", "type", "1 if a type has a rate limit. The same on every server."),
     metric(Gauge, "treeline_open_assignments", "type", "Items that workers hold. The same on every server."),
     metric(
         Histogram,
