@@ -276,7 +276,9 @@ fn broker(broker: &BrokerStats) -> AnyView {
     };
     let (shape, status) = if broker.up { ("succeeded", "Connected") } else { ("dead", "Unreachable") };
     let fault = broker.fault.clone().map(|fault| view! { <p class="small wrap">{fault}</p> });
-    let message_count = if broker.up {
+    let message_count = if broker.up && broker.queues.is_empty() {
+        "Workers are woken by messages".to_owned()
+    } else if broker.up {
         let wake_ups = if messages == 1 { "wake-up" } else { "wake-ups" };
         format!("{} {wake_ups} in {queues}", grouped(messages))
     } else {

@@ -62,6 +62,29 @@ async fn one_process_per_role_does_the_whole_work() {
 }
 
 #[tokio::test]
+async fn the_broker_is_shown_by_processes_that_are_not_connected() {
+    let web = Server::start_with(|config| {
+        config.roles = "web,push,split".parse().expect("roles");
+        config.broker.amqp_url = Some("amqp://127.0.0.1:1/".parse().expect("a secret"));
+    })
+    .await;
+    let broker = async || web.get("/api/v1/stats").await.expect(200)["broker"].clone();
+    assert_eq!(broker().await["up"], true, "nobody says that it is away");
+    // The process with the role says so.
+    let engine = &web.running.app.engine;
+    engine.report_broker("127.0.0.1:1", Some("connection refused")).await.expect("reported");
+    let away = broker().await;
+    assert_eq!(away["up"], false);
+    assert!(away["fault"].as_str().is_some_and(|why| why.contains("connection refused")), "{away}");
+    let admin = web.admin().await;
+    assert!(admin.get("/").await.text.contains("Unreachable"));
+    engine.clear_alert(domain::notify::alert::AlertKind::BrokerAway, "127.0.0.1:1").await.expect("cleared");
+    assert_eq!(broker().await["up"], true);
+    assert!(admin.get("/").await.text.contains("Workers are woken by messages"));
+    web.stop().await;
+}
+
+#[tokio::test]
 async fn a_process_without_web_serves_probes_and_metrics_only() {
     let web = Server::start_with(role("web")).await;
     let maintenance = web.another_with(role("maintenance,push,split")).await;
