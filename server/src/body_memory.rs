@@ -53,13 +53,19 @@ struct Parts {
 impl BodyMemory {
     /// Creates a budget of `bytes`: one eighth for unauthenticated requests, one eighth for small bodies.
     pub fn new(bytes: usize) -> Self {
-        let eighth = (bytes / 8).max(SMALL_BODY);
-        let parts = Parts {
-            unknown: Part::new(eighth),
-            small: Part::new(eighth),
-            large: Part::new(bytes.saturating_sub(2 * eighth)),
-        };
+        let eighth = Self::eighth(bytes);
+        let parts =
+            Parts { unknown: Part::new(eighth), small: Part::new(eighth), large: Part::new(Self::largest(bytes)) };
         Self(Arc::new(parts))
+    }
+
+    /// Bytes of the largest body that fits into a budget of `bytes`.
+    pub fn largest(bytes: usize) -> usize {
+        bytes.saturating_sub(2 * Self::eighth(bytes))
+    }
+
+    fn eighth(bytes: usize) -> usize {
+        (bytes / 8).max(SMALL_BODY)
     }
 
     /// Creates the empty share of one request.

@@ -27,6 +27,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use axum::http::{Uri, uri::Authority};
 
+use crate::body_memory::BodyMemory;
 use engine::{
     addresses::Allowed,
     settings::{Secret, Size, files::FileSettings},
@@ -157,15 +158,18 @@ pub struct Alerts {
     pub url: Option<Secret>,
 
     /// Seconds after which an open tree without progress is an alert
-    #[arg(long = "alert-stalled-seconds", env = "TREELINE_ALERT_STALLED_SECONDS", default_value_t = 3600)]
+    #[arg(long = "alert-stalled-seconds", env = "TREELINE_ALERT_STALLED_SECONDS", default_value_t = 3600,
+          value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub stalled_seconds: u64,
 
     /// Seconds after which waiting work that nobody claims is an alert
-    #[arg(long = "alert-unclaimed-seconds", env = "TREELINE_ALERT_UNCLAIMED_SECONDS", default_value_t = 300)]
+    #[arg(long = "alert-unclaimed-seconds", env = "TREELINE_ALERT_UNCLAIMED_SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub unclaimed_seconds: u64,
 
     /// Seconds without a new event after which an event alert clears
-    #[arg(long = "alert-quiet-seconds", env = "TREELINE_ALERT_QUIET_SECONDS", default_value_t = 900)]
+    #[arg(long = "alert-quiet-seconds", env = "TREELINE_ALERT_QUIET_SECONDS", default_value_t = 900,
+          value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub quiet_seconds: u64,
 }
 
@@ -175,10 +179,6 @@ impl Default for Alerts {
     }
 }
 
-/// Checks the name of the environment.
-fn environment(name: &str) -> Result<String, String> {
-    match name.trim() {
-        name if (1..=20).contains(&name.chars().count()) && !name.contains(char::is_control) => Ok(name.to_owned()),
 /// Data folder of an account with this home. PostgreSQL refuses to run as root, and no other account can enter root's
 /// home; /var/lib/treeline is the home of the account of the Debian package, and already its data folder.
 fn default_data_dir(home: &Path) -> PathBuf {
@@ -190,6 +190,10 @@ fn default_data_dir(home: &Path) -> PathBuf {
     }
 }
 
+/// Checks the name of the environment.
+fn environment(name: &str) -> Result<String, String> {
+    match name.trim() {
+        name if (1..=20).contains(&name.chars().count()) && !name.contains(char::is_control) => Ok(name.to_owned()),
         _ => Err("expected 1 to 20 characters, such as Staging".to_owned()),
     }
 }
@@ -205,6 +209,12 @@ impl Config {
                  for example the output of `openssl rand -hex 32`."
             );
         }
+        let (body, memory) = (self.body_limit, self.limits.body_memory);
+        ensure!(
+            body.bytes() <= BodyMemory::largest(memory.bytes()),
+            "TREELINE_BODY_LIMIT ({body}) is more than three quarters of TREELINE_BODY_MEMORY ({memory}): such a body \
+             would never be accepted."
+        );
         for (name, url) in [("TREELINE_ALERT_URL", &self.alerts.url), ("TREELINE_AUDIT_URL", &self.audit.url)] {
             let Some(url) = url else { continue };
             let scheme = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.scheme_str().map(str::to_ascii_lowercase));
@@ -303,16 +313,6 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_show() {
-        let token = "0123456789abcdef0123456789abcdef";
-        let debug_text =
-            format!("{:?}", config(&["--bootstrap-token", token, "--database-url", "postgres://a:hidden@b/c"]));
-        assert!(!debug_text.contains(token) && !debug_text.contains("hidden"), "{debug_text}");
-    }
-
-    #[test]
-    fn a_short_bootstrap_token_is_refused() {
-    #[test]
     fn home_of_the_package_is_its_data_folder() {
         for (home, expected) in [
             ("/var/lib/treeline", "/var/lib/treeline"),
@@ -323,8 +323,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn secrets_do_not_show() {
+        let token = "0123456789abcdef0123456789abcdef";
+        let debug_text =
+            format!("{:?}", config(&["--bootstrap-token", token, "--database-url", "postgres://a:hidden@b/c"]));
+        assert!(!debug_text.contains(token) && !debug_text.contains("hidden"), "{debug_text}");
+    }
+
+    #[test]
+    fn a_short_bootstrap_token_is_refused() {
         config(&["--bootstrap-token", "0123456789abcdef0123456789abcdef"]).check().expect("32 characters");
         config(&["--bootstrap-token", "letmein"]).check().expect_err("too short");
+    }
+
+    #[test]
+    fn a_body_that_would_never_fit_is_refused() {
+        config(&["--body-limit", "48MiB"]).check().expect("three quarters");
+        let refused = config(&["--body-limit", "49MiB"]).check().expect_err("too large").to_string();
+        assert!(refused.contains("TREELINE_BODY_MEMORY (64 MiB)"), "{refused}");
+        config(&["--body-limit", "49MiB", "--body-memory", "128MiB"]).check().expect("more memory");
+    }
+
+    #[test]
+    fn times_of_alerts_have_ranges() {
+        for variable in ["--alert-stalled-seconds", "--alert-unclaimed-seconds", "--alert-quiet-seconds"] {
+            for bad in ["0", "18446744073709551615"] {
+                assert!(Line::try_parse_from(["server", variable, bad]).is_err(), "{variable} {bad}");
+            }
+        }
     }
 
     #[test]

@@ -89,7 +89,11 @@ async fn unauthenticated_request_bodies_are_small() {
 
 #[tokio::test]
 async fn slow_request_bodies_share_a_memory_budget() {
-    let server = Server::start_with(|config| config.limits.body_memory = "8MiB".parse().expect("a size")).await;
+    let server = Server::start_with(|config| {
+        config.limits.body_memory = "8MiB".parse().expect("a size");
+        config.body_limit = "6MiB".parse().expect("a size");
+    })
+    .await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     // Without a known caller: each announces what fits and keeps its last byte back.
     let begin = |head: String, bytes: usize| {
