@@ -106,7 +106,6 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     response
 }
 
-/// Client's address: the peer's, or the one that a trusted proxy reports.
 /// Begins to count a request. If too many recent requests of the address were refused, only one with a valid credential
 /// passes.
 async fn admit(app: &App, client: ClientAddress, uri: &Uri, headers: &HeaderMap) -> Result<Admission, Problem> {
@@ -117,6 +116,7 @@ async fn admit(app: &App, client: ClientAddress, uri: &Uri, headers: &HeaderMap)
     }
 }
 
+/// Client's address: the peer's, or the one that a trusted proxy reports.
 fn client_address(app: &App, request: &Request) -> ClientAddress {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     ClientAddress(peer.map(|peer| app.config.proxies.trusted_proxies.client(peer, request.headers())))
