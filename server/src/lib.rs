@@ -8,6 +8,7 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -285,6 +286,10 @@ async fn seal_what_is_not(pool: &PgPool, sealer: &sealing::Sealer) -> anyhow::Re
     Ok(())
 }
 
+/// Longest wait of a stopping server for its background tasks. Service managers wait 90 seconds, and PostgreSQL must
+/// stop, too.
+const TASKS_DEADLINE: Duration = Duration::from_secs(60);
+
 /// Opens the file store and checks that it responds: a wrong key is detected at startup.
 async fn open_files(config: &Config, data_dir: &Path) -> anyhow::Result<files::Files> {
     let files = files::Files::open(&config.files, &data_dir.join("files"))
@@ -305,7 +310,9 @@ impl Running {
         self.app.shutdown.cancel();
         self.served.await.context("the accept loop failed")?;
         self.app.tasks.close();
-        self.app.tasks.wait().await;
+        if tokio::time::timeout(TASKS_DEADLINE, self.app.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.app.tasks.len(), "background tasks did not end in time: stopping without them");
+        }
         maintenance::write_counts(&self.app).await;
         self.app.traces.close().await;
         self.database.close().await

@@ -1,18 +1,22 @@
 //! Opens a bucket of an S3-compatible store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use object_store::{ObjectStore, aws::AmazonS3Builder, path::Path as Key, prefix::PrefixStore};
+use object_store::{ObjectStore, RetryConfig, aws::AmazonS3Builder, path::Path as Key, prefix::PrefixStore};
 
 use crate::settings::files::FileSettings;
+
+/// Time for which a request to the store is repeated: short enough for a server that stops.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Opens the store at `s3://bucket/prefix`.
 pub(super) fn open(url: &str, settings: &FileSettings) -> anyhow::Result<Arc<dyn ObjectStore>> {
     let (bucket, prefix) = divide(url).context("TREELINE_STORE_URL: expected s3://bucket or s3://bucket/prefix")?;
     // One crypto library for the process; an earlier installation is the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+    let retry = RetryConfig { retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
     if let Some(endpoint) = &settings.store_endpoint {
         let is_plain = endpoint.starts_with("http://");
         ensure!(
