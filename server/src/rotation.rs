@@ -193,8 +193,10 @@ async fn wait(pool: &PgPool, id: &str, left: impl Fn((i64, i64)) -> i64, what: &
 pub async fn follow(app: App) {
     let server_id = Uuid::now_v7();
     let mut failed = false;
+    // Checks in a row without the current key: the 1st, 2nd, 4th, 8th … are logged.
+    let mut missing = 0_u32;
     while !app.shutdown.is_cancelled() {
-        match unless_silent(sync_keys(&app, server_id)).await.flatten() {
+        match unless_silent(sync_keys(&app, server_id, &mut missing)).await.flatten() {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
@@ -212,7 +214,7 @@ pub async fn follow(app: App) {
     }
 }
 
-async fn sync_keys(app: &App, server_id: Uuid) -> Result<()> {
+async fn sync_keys(app: &App, server_id: Uuid, missing: &mut u32) -> Result<()> {
     let config = std::sync::Arc::clone(&app.config);
     let stored = tokio::task::spawn_blocking(move || KeyFile::in_folder(&config.data_dir()?).read()).await;
     if let Ok(Ok(stored)) = stored {
@@ -221,10 +223,16 @@ async fn sync_keys(app: &App, server_id: Uuid) -> Result<()> {
     if let Some(current) = keys::current(&app.pool).await?
         && !app.sealer.use_key(&current.id)
     {
-        tracing::error!(
-            key = current.id,
-            "sealing key missing: secrets are sealed with a key that this server does not have"
-        );
+        *missing = missing.saturating_add(1);
+        if missing.is_power_of_two() {
+            tracing::error!(
+                key = current.id,
+                checks = *missing,
+                "sealing key missing: secrets are sealed with a key that this server does not have"
+            );
+        }
+    } else {
+        *missing = 0;
     }
     Ok(keys::announce(&app.pool, server_id, &app.sealer.ids(), &app.sealer.current_id()).await?)
 }

@@ -66,17 +66,30 @@ pub async fn start(data_dir: PathBuf) -> Result<PrivatePostgres> {
 /// Restarts the cluster whenever it has died, until told to stop. Work then continues by itself.
 pub async fn watch(postgres: Arc<PrivatePostgres>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(CHECK_INTERVAL);
+    let mut failures = 0_u32;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
         let looked_at = Arc::clone(&postgres);
-        match tokio::task::spawn_blocking(move || looked_at.revive()).await {
-            Ok(Ok(Revived::Ran)) => {}
-            Ok(Ok(Revived::Restarted)) => tracing::warn!("private PostgreSQL restarted after a crash"),
-            Ok(Err(error)) => tracing::error!(%error, "private PostgreSQL restart failed"),
-            Err(error) => tracing::error!(%error, "private PostgreSQL check failed"),
+        let revived = tokio::task::spawn_blocking(move || looked_at.revive())
+            .await
+            .map_err(|error| Error::Io { what: "looking at PostgreSQL".into(), source: io::Error::other(error) });
+        match revived.flatten() {
+            Ok(state) => {
+                failures = 0;
+                if state == Revived::Restarted {
+                    tracing::warn!("private PostgreSQL restarted after a crash");
+                }
+            }
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                // The 1st, 2nd, 4th, 8th … failure in a row, as background tasks do.
+                if failures.is_power_of_two() {
+                    tracing::error!(%error, failures, "private PostgreSQL restart failed");
+                }
+            }
         }
     }
 }
