@@ -8,12 +8,12 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Parser, Subcommand};
 use engine::{
     secrets::new_secret,
     store::{
-        access::identity,
+        access::{identity, people},
         migrations::{self, MigrationState},
         notify::audit::{self as entries, AuditRow},
     },
@@ -241,18 +241,25 @@ async fn sign_in_link(config: Config, user: Option<String>) -> anyhow::Result<()
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
     let owner_id = match user {
-        Some(name) => identity::find_user(pool, &name).await?.with_context(|| format!("there is no user {name}"))?,
+        Some(name) => {
+            let id = identity::find_user(pool, &name).await?.with_context(|| format!("there is no user {name}"))?;
+            let person = people::find(pool, id).await?.with_context(|| format!("there is no user {name}"))?;
+            ensure!(!person.disabled, "{name} is disabled: an admin must enable the account first");
+            Some(id)
+        }
         None => match identity::list_admins(pool).await?.as_slice() {
-            [(id, _)] => *id,
-            [] => bail!("there is no admin yet: the server prints a link at its start"),
+            [(id, _)] => Some(*id),
+            // The link creates the first admin.
+            [] if !identity::has_admin(pool).await? => None,
+            [] => bail!("all admins are disabled: name another person with --user"),
             admins => {
                 let names: Vec<&str> = admins.iter().map(|(_, name)| name.as_str()).collect();
                 bail!("name one of the admins with --user: {}", names.join(", "))
             }
         },
     };
-    audit::record(pool, &AuditRow::by_operator("user.sign_in_link", Some(owner_id), None)).await?;
-    let link = sign_in_links::create(pool, &config.public_url(config.listen), Some(owner_id)).await?;
+    audit::record(pool, &AuditRow::by_operator("user.sign_in_link", owner_id, None)).await?;
+    let link = sign_in_links::create(pool, &config.public_url(config.listen), owner_id).await?;
     print_line(&format!("Sign in: {link}"))?;
     database.close().await
 }
@@ -266,7 +273,7 @@ async fn signing_secret(
 ) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    database.migrate().await?;
+    migrations::check(pool).await.context("cannot use the database")?;
     let sealer = server::open_sealer(&config, pool).await?;
     let key = default_key(&config, pool, &sealer).await?;
     let (key, owner_id, detail) = match (owner, job_type) {
@@ -289,7 +296,7 @@ async fn signing_secret(
 async fn reset_factors(config: Config, user: &str) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    database.migrate().await?;
+    migrations::check(pool).await.context("cannot use the database")?;
     let owner_id = identity::find_user(pool, user).await?.with_context(|| format!("there is no user {user}"))?;
     let removed = server::auth::factors::reset_by_command(pool, owner_id).await.map_err(anyhow::Error::from)?;
     print_line(&format!("{removed} second factors of {user} were removed, and the sessions ended"))?;
@@ -299,7 +306,7 @@ async fn reset_factors(config: Config, user: &str) -> anyhow::Result<()> {
 async fn rotate_key(config: Config) -> anyhow::Result<()> {
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
-    database.migrate().await?;
+    migrations::check(pool).await.context("cannot use the database")?;
     let (id, changed) = server::rotation::rotate(&config, pool).await?;
     print_line(&format!("{changed} secrets were sealed again; all are sealed with the key {id}"))?;
     if config.sealing.secret_key_previous.is_some() {
@@ -314,14 +321,55 @@ fn print_line(line: &str) -> std::io::Result<()> {
     out.flush()
 }
 
+/// Filters of noise: PostgreSQL notices (a table exists already) at startup, and failures of the broker's library, which
+/// the broker module logs once.
+fn quiet() -> [String; 2] {
+    ["sqlx::postgres::notice=warn".to_owned(), broker::QUIET.to_owned()]
+}
+
+/// Filter of the log by `RUST_LOG`; what it does not name itself stays quiet. Also returns the error of an invalid one.
+fn log_filter(given: Option<&str>) -> (EnvFilter, Option<String>) {
+    let given = given.map(str::trim).filter(|text| !text.is_empty());
+    let (text, error) = match given.map(|text| (text, EnvFilter::try_new(text))) {
+        Some((_, Err(error))) => ("info", Some(error.to_string())),
+        Some((text, Ok(_))) => (text, None),
+        None => ("info", None),
+    };
+    let mut filter = text.to_owned();
+    for directive in quiet() {
+        let target = directive.split('=').next().unwrap_or_default();
+        if !text.contains(target) {
+            filter = format!("{filter},{directive}");
+        }
+    }
+    (EnvFilter::new(filter), error)
+}
+
 fn start_log() {
-    // PostgreSQL notices (a table exists already) are noise at startup; the broker module logs its failures once.
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new(format!("info,sqlx::postgres::notice=warn,{}", broker::QUIET)));
+    let (filter, error) = log_filter(std::env::var("RUST_LOG").ok().as_deref());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
         log.with_target(false).init();
     } else {
         log.json().init();
+    }
+    if let Some(error) = error {
+        tracing::warn!(%error, "RUST_LOG is not valid, so it is ignored");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_filter_keeps_the_quiet_targets() {
+        let text = |given| log_filter(given).0.to_string();
+        assert!(text(None).contains("lapin=off") && text(None).contains("info"));
+        assert!(text(Some("debug")).contains("lapin=off") && text(Some("debug")).contains("debug"));
+        assert!(text(Some("info,lapin=debug")).contains("lapin=debug"));
+        assert!(!text(Some("info,lapin=debug")).contains("lapin=off"));
+        let (filter, error) = log_filter(Some("info,=="));
+        assert!(error.is_some() && filter.to_string().contains("info"));
     }
 }

@@ -70,6 +70,20 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     Ok(())
 }
 
+/// Checks that no migration is missing, for commands that must not change the schema.
+pub async fn check(pool: &PgPool) -> sqlx::Result<()> {
+    match status(pool).await?.iter().filter(|it| it.state == MigrationState::Missing).count() {
+        0 => Ok(()),
+        missing => {
+            let message = format!(
+                "{missing} migrations are missing: run `treeline-server migrate` first, or the version of this command \
+                 that belongs to the running servers"
+            );
+            Err(sqlx::Error::Configuration(message.into()))
+        }
+    }
+}
+
 /// Returns true if this database role may create tables.
 async fn may_migrate(pool: &PgPool) -> sqlx::Result<bool> {
     sqlx::query_scalar!(r#"select coalesce(has_schema_privilege(current_schema(), 'create'), false) as "may!""#)

@@ -138,3 +138,31 @@ async fn repeated_sign_in_failures_are_throttled() {
     );
     server.stop().await;
 }
+
+/// Who missed the fifteen minutes of the link that the server printed gets another one.
+#[tokio::test]
+async fn sign_in_link_command_creates_the_first_admin() {
+    let server = Server::start().await;
+    let printed = server.program(&["sign-in-link"]).await;
+    let link = printed.trim().rsplit(' ').next().expect("a link");
+    let admin = server.signed_in(link).await;
+    assert_eq!(admin.get("/api/v1/me").await.expect(200)["role"], "admin");
+    server.person("eve", "user").await;
+    let disable = "update owner set disabled_at = clock_timestamp() where name = 'eve'";
+    sqlx::query(disable).execute(&server.running.app.pool).await.expect("disabled");
+    let refused = server.try_program(&["sign-in-link", "--user", "eve"]).await.expect_err("disabled");
+    assert!(refused.contains("eve is disabled"), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn commands_that_read_do_not_migrate() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    sqlx::query("delete from _sqlx_migrations where version = 5").execute(pool).await.expect("as of an older version");
+    for command in [&["signing-secret", "--audit"][..], &["reset-factors", "--user", "ada"], &["rotate-key"]] {
+        let refused = server.try_program(command).await.expect_err("no schema of this version");
+        assert!(refused.contains("1 migrations are missing"), "{refused}");
+    }
+    server.stop().await;
+}

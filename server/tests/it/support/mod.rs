@@ -207,6 +207,11 @@ impl Server {
 
     /// Runs the server program on the same database; returns its standard output.
     pub(crate) async fn program(&self, arguments: &[&str]) -> String {
+        self.try_program(arguments).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Runs the server program on the same database; returns its standard output, or its standard error if it failed.
+    pub(crate) async fn try_program(&self, arguments: &[&str]) -> Result<String, String> {
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_treeline-server"))
             .args(arguments)
             .env("DATABASE_URL", self.shared.database.url())
@@ -215,8 +220,8 @@ impl Server {
             .output()
             .await
             .expect("the program runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
     /// Stops this server, the only one. Returns by table the rows that its statements read in full scans, as counted by
@@ -388,5 +393,5 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
 
 /// Waits between two looks at something that does not notify, so that other tests have the processor meanwhile.
 pub(crate) async fn moment() {
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    tokio::time::sleep(Duration::from_millis(25)).await;
 }
