@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use sqlx::ConnectOptions as _;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, ChildStdout, Command},

@@ -42,13 +42,14 @@ impl TcpProxy {
                         return;
                     }
                     let Ok(mut far) = TcpStream::connect(target).await else { return };
-                    tokio::select! {
-                        () = forward(&mut near, &mut far, &loses) => {}
-                        _ = state.wait_for(|connected| !connected) => {}
-                        _ = vanishes.changed() => {
-                            drop(far);
-                            let _ = tokio::io::copy(&mut near, &mut tokio::io::sink()).await;
-                        }
+                    let is_gone = tokio::select! {
+                        () = forward(&mut near, &mut far, &loses) => false,
+                        _ = state.wait_for(|connected| !connected) => false,
+                        _ = vanishes.changed() => true,
+                    };
+                    drop(far);
+                    if is_gone {
+                        let _ = tokio::io::copy(&mut near, &mut tokio::io::sink()).await;
                     }
                 });
             }
