@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Server};
+use crate::support::{Answer, Api, SECOND, Server};
 
 const PASSWORD: &str = "correct horse battery";
 
