@@ -177,7 +177,7 @@ fn row(token: &Token) -> impl IntoView + use<> {
             <td role="cell" data-label="Created">{ago(token.created_at)}</td>
             <td role="cell" data-label="Last used">{used}</td>
             <td role="cell" data-label="Expires">{expires}</td>
-            <td role="cell" class="row-end">{end}</td>
+            <td role="cell">{end}</td>
         </tr>
     }
 }
