@@ -122,6 +122,10 @@ pub(crate) struct Core {
     cancelled_jobs: tree::cancelled_jobs::CancelledJobs,
     schedules: tree::schedules::ScheduleWork,
     low_water_marks: enqueue::low_water_marks::LowWaterMarks,
+    /// Turns of items that become available again or later than they came.
+    returning_turns: enqueue::turn_counters::TurnCounters,
+    /// Turns of trees at priorities other than 0.
+    priority_turns: enqueue::turn_counters::TurnCounters,
     waiters: dispatch::waiting_claims::Waiters,
     workers: dispatch::workers::Workers,
     rate_limit_wakeups: dispatch::rate_limit_wakeups::RateLimitWakeups,
@@ -205,6 +209,8 @@ impl Engine {
             bulk_requested: tokio::sync::Notify::new(),
             delivery_requested: tokio::sync::Notify::new(),
             low_water_marks: enqueue::low_water_marks::LowWaterMarks::default(),
+            returning_turns: enqueue::turn_counters::TurnCounters::default(),
+            priority_turns: enqueue::turn_counters::TurnCounters::default(),
             waiters: dispatch::waiting_claims::Waiters::default(),
             workers: dispatch::workers::Workers::default(),
             rate_limit_wakeups: dispatch::rate_limit_wakeups::RateLimitWakeups::default(),

@@ -1,7 +1,7 @@
 //! Fair turns by owner or key (`fair-by`). Claims know nothing of it: an item gets its turn when it becomes available, and
 //! claims take turns in order, however many items wait.
 //!
-//! Items that have started before keep the turn that they were given: they were served in their turn once.
+//! Items that become available again take turns beside those that are new: they were served in their turn once.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -58,13 +58,12 @@ impl Core {
         if types.is_empty() {
             return Ok(());
         }
-        for ((type_id, negated_priority), groups) in self.fair_groups(tx, &types, rows).await? {
-            let lowest = self.waiting_turn(tx, type_id, negated_priority).await?;
-            let lowest = lowest.map(|turn| turn * ITEMS_PER_FAIR_TURN);
+        let is_new = |row: &ReadyRow| row.attempts == 0 && types.contains_key(&row.type_id);
+        for (rank, groups) in self.fair_groups(tx, &types, rows, is_new).await? {
+            let lowest = self.lowest_waiting_turn(tx, rank.0, rank.1).await? * ITEMS_PER_FAIR_TURN;
             let keys: Vec<Uuid> = groups.keys().copied().collect();
             let numbers: Vec<i64> = groups.values().map(|rows| rows.len() as i64).collect();
             // In a commit of its own: the group may be everybody's.
-            let rank = (type_id, negated_priority);
             let before = fair_groups::reserve(&self.pools.hints, rank, &keys, &numbers, lowest).await?;
             for (group, mut turn) in before {
                 for &at in groups.get(&group).into_iter().flatten() {
@@ -76,25 +75,57 @@ impl Core {
         Ok(())
     }
 
-    async fn fair_groups(&self, tx: &mut Tx, types: &HashMap<i32, Arc<TypeInfo>>, rows: &[ReadyRow]) -> Result<Groups> {
-        let new: Vec<(usize, &ReadyRow, &TypeInfo)> = rows
+    /// Gives turns to items that become available again or later than they came: due, retried, released, or edited ones,
+    /// oldest first. They do not wait behind what their group has added since, so they start at the lowest turn that waits.
+    /// Yet they take turns like all others: a group whose items are all due at once does not block the rest.
+    pub(crate) async fn assign_returning_turns(&self, tx: &mut Tx, rows: &mut [ReadyRow]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.sort_unstable_by_key(|row| row.item_id);
+        self.assign_fair_turns(tx, rows).await?;
+        let types = self.grouped_types(rows);
+        let others = |row: &ReadyRow| row.attempts > 0 || !types.contains_key(&row.type_id);
+        for (rank, groups) in self.fair_groups(tx, &types, rows, others).await? {
+            let lowest = self.lowest_waiting_turn(tx, rank.0, rank.1).await?;
+            for (group, of_group) in groups {
+                for at in of_group {
+                    rows[at].fair_turn = self.returning_turns.take(rank, group, lowest);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups of some of the rows, by type and priority. `types` are those whose items take turns by another group than the
+    /// tree.
+    async fn fair_groups(
+        &self,
+        tx: &mut Tx,
+        types: &HashMap<i32, Arc<TypeInfo>>,
+        rows: &[ReadyRow],
+        wanted: impl Fn(&ReadyRow) -> bool,
+    ) -> Result<Groups> {
+        let wanted: Vec<(usize, &ReadyRow, &FairBy)> = rows
             .iter()
             .enumerate()
-            .filter(|(_, row)| row.attempts == 0)
-            .filter_map(|(at, row)| Some((at, row, &**types.get(&row.type_id)?)))
+            .filter(|(_, row)| wanted(row))
+            .map(|(at, row)| (at, row, types.get(&row.type_id).map_or(&FairBy::Tree, |info| &info.fair_by)))
             .collect();
-        let keyed = new.iter().filter(|(_, _, info)| matches!(info.fair_by, FairBy::Key(_)));
+        let keyed = wanted.iter().filter(|(_, _, by)| matches!(by, FairBy::Key(_)));
         let ids: Vec<Uuid> = keyed.map(|(_, row, _)| row.item_id).collect();
         let payloads: HashMap<Uuid, String> =
             if ids.is_empty() { HashMap::new() } else { leases::payloads(tx, &ids).await?.into_iter().collect() };
-        let owned = new.iter().filter(|(_, _, info)| info.fair_by == FairBy::Owner);
+        let of_jobs = wanted.iter().filter(|(_, _, by)| !matches!(by, FairBy::Key(_)));
         let jobs: HashMap<i64, Arc<JobInfo>> =
-            self.jobs.by_job_keys(&mut **tx, owned.map(|(_, row, _)| row.job_key)).await?;
+            self.jobs.by_job_keys(&mut **tx, of_jobs.map(|(_, row, _)| row.job_key)).await?;
         let mut groups = Groups::new();
-        for (at, row, info) in new {
-            let group = match &info.fair_by {
+        for (at, row, by) in wanted {
+            let job = jobs.get(&row.job_key);
+            let group = match by {
                 FairBy::Key(pointer) => group_of(pointer, payloads.get(&row.item_id)),
-                _ => jobs.get(&row.job_key).map_or(Uuid::nil(), |job| job.owner_id),
+                FairBy::Owner => job.map_or(Uuid::nil(), |job| job.owner_id),
+                FairBy::Tree => job.map_or(Uuid::nil(), |job| job.root_id),
             };
             groups.entry((row.type_id, row.negated_priority)).or_default().entry(group).or_default().push(at);
         }

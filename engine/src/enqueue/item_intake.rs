@@ -31,7 +31,7 @@ use crate::{
 };
 
 use super::{
-    add::rows::{ITEMS_PER_FAIR_TURN, PendingItem, Rows, Target},
+    add::rows::{PendingItem, Rows, Target},
     debounce::Debounces,
     item_validation::PreparedItem,
     serialize_queues::SerializeQueues,
@@ -41,11 +41,6 @@ use super::{
 pub(crate) struct JobItems<'a> {
     pub(crate) job: &'a Arc<JobInfo>,
     pub(crate) items: &'a [PreparedItem],
-}
-
-/// Lowest waiting fair turn at a rank of a type; new items start there.
-pub(crate) async fn lowest_fair_turn(core: &Core, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<i64> {
-    core.lowest_waiting_turn(tx, type_id, negated_priority).await
 }
 
 /// State of one intake.
@@ -159,7 +154,7 @@ impl Intake {
         if let Some(&current) = self.current.get(&(type_id, negated_priority)) {
             return Ok(current);
         }
-        let current = lowest_fair_turn(core, tx, type_id, negated_priority).await? * ITEMS_PER_FAIR_TURN;
+        let current = core.lowest_waiting_turn(tx, type_id, negated_priority).await?;
         self.current.insert((type_id, negated_priority), current);
         Ok(current)
     }
@@ -193,7 +188,8 @@ impl Intake {
             };
             last = Some((item.priority, current));
             let serialize_queues = &mut self.serialize_queues;
-            let mut target = Target { job, job_state, serialize_queues, fair_turn: &mut fair_turn, current, now };
+            let (fair_turn, turns) = (&mut fair_turn, &core.priority_turns);
+            let mut target = Target { job, job_state, serialize_queues, fair_turn, turns, current, now };
             self.rows.add(item, seq, &mut target, delta);
             seq += 1;
         }
@@ -225,11 +221,8 @@ impl Intake {
         let delta = deltas.entry(job.job_key).or_default();
         delta.fair_turn_only = false;
         let before = delta.counts;
-        self.rows.put(
-            item,
-            &mut Target { job, job_state, serialize_queues: &mut self.serialize_queues, fair_turn, current, now },
-            delta,
-        );
+        let (serialize_queues, turns) = (&mut self.serialize_queues, &core.priority_turns);
+        self.rows.put(item, &mut Target { job, job_state, serialize_queues, fair_turn, turns, current, now }, delta);
         let added_counts = self.added_counts_of(job);
         added_counts.retried += 1;
         added_counts.ended += delta.counts - before;

@@ -71,46 +71,22 @@ impl LowWaterMarks {
 }
 
 impl Core {
-    /// Lowest waiting fair turn at a rank of a type, with the items that a limit of a key parks.
+    /// Lowest waiting fair turn at a rank of a type, with the items that a limit of a key parks; if nothing waits, a turn
+    /// after all that were served. New items start there.
     pub(crate) async fn lowest_waiting_turn(&self, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<i64> {
         let from = self.low_water_marks.fair_turn(type_id, negated_priority);
-        let mut lowest = items::current_fair_turn(tx, type_id, negated_priority, from).await?;
-        if lowest.is_none() && self.types.by_id(type_id).is_some_and(|info| info.limits.is_keyed()) {
-            lowest = items::current_fair_turn(tx, -type_id, negated_priority, i64::MIN).await?;
-        }
-        Ok(lowest.unwrap_or(from.max(0)))
-    }
-
-    /// Same as [`Core::lowest_waiting_turn`]; `None` if nothing waits.
-    pub(crate) async fn waiting_turn(&self, tx: &mut Tx, type_id: i32, negated_priority: i16) -> Result<Option<i64>> {
-        let from = self.low_water_marks.fair_turn(type_id, negated_priority);
-        for (type_id, from) in [(type_id, from), (type_id, i64::MIN), (-type_id, i64::MIN)] {
-            if let Some(lowest) = items::current_fair_turn(tx, type_id, negated_priority, from).await? {
-                return Ok(Some(lowest));
-            }
-        }
-        Ok(None)
+        Ok(items::current_fair_turn(tx, type_id, negated_priority, from).await?)
     }
 }
 
-/// Makes items claimable at the lowest waiting fair turn, because they have waited before.
+/// Makes items claimable that were in another state before, in turns of their own
+/// ([`Core::assign_returning_turns`]).
 pub(crate) async fn make_ready_now(
     core: &Core,
     tx: &mut Tx,
     mut ready: Vec<ReadyRow>,
 ) -> Result<Vec<(i32, ClaimCursor)>> {
-    let mut fair_turns: HashMap<(i32, i16), i64> = HashMap::new();
-    for row in &mut ready {
-        let key = (row.type_id, row.negated_priority);
-        row.fair_turn = if let Some(&fair_turn) = fair_turns.get(&key) {
-            fair_turn
-        } else {
-            let fair_turn = core.lowest_waiting_turn(tx, row.type_id, row.negated_priority).await?;
-            fair_turns.insert(key, fair_turn);
-            fair_turn
-        };
-    }
-    core.assign_fair_turns(tx, &mut ready).await?;
+    core.assign_returning_turns(tx, &mut ready).await?;
     core.make_ready(tx, &ready).await?;
     Ok(ready
         .into_iter()

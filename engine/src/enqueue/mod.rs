@@ -13,3 +13,4 @@ pub mod key_locks; // requests with the same Idempotency-Key, one after the othe
 pub mod limit_keys; // keys of limits, and the items that they park
 pub mod low_water_marks; // low-water marks of claims
 pub mod serialize_queues; // serialize keys
+pub mod turn_counters; // fair turns that no row stores

@@ -16,17 +16,17 @@ async fn put_type(server: &Server, fair_by: Value) {
 }
 
 /// Creates a sealed job with these payloads.
-async fn job_of(api: &Api, payloads: Vec<Value>) {
+pub(crate) async fn job_of(api: &Api, payloads: Vec<Value>) {
     let items: Vec<Value> = payloads.into_iter().map(|payload| json!({ "payload": payload })).collect();
     api.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": items})).await.expect(201);
 }
 
-fn of_customer(name: &str, n: usize) -> Vec<Value> {
+pub(crate) fn of_customer(name: &str, n: usize) -> Vec<Value> {
     (0..n).map(|_| json!({ "customer": name })).collect()
 }
 
 /// Payloads of the next items, which succeed.
-async fn work(api: &Api, max: usize) -> Vec<Value> {
+pub(crate) async fn work(api: &Api, max: usize) -> Vec<Value> {
     let body = json!({"worker_id": "w", "types": ["a"], "max": max});
     let claimed = api.post("/api/v1/assignments", body).await.expect(200);
     let assignments = claimed["assignments"].as_array().expect("assignments").clone();
@@ -37,7 +37,7 @@ async fn work(api: &Api, max: usize) -> Vec<Value> {
     assignments.into_iter().map(|assignment| assignment["item"]["payload"].clone()).collect()
 }
 
-fn count(payloads: &[Value]) -> HashMap<String, usize> {
+pub(crate) fn count(payloads: &[Value]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for payload in payloads {
         *counts.entry(payload["customer"].as_str().unwrap_or_default().to_owned()).or_default() += 1;

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     Core,
-    enqueue::item_intake,
     error::{Error, Result},
     store::{
         Tx,
@@ -49,18 +48,14 @@ impl Reserved {
                 _ => return Ok(None),
             }
             let Some(carrier) = job_states.get(&job.fair_turn_job_key) else { return Ok(None) };
-            let mut fair_turn = *fair_turns.get(&job.fair_turn_job_key).unwrap_or(&carrier.last_fair_turn);
-            let mut negated_priorities: Vec<i16> = command.items.iter().map(|item| -item.priority).collect();
-            negated_priorities.sort_unstable();
-            negated_priorities.dedup();
-            for negated_priority in negated_priorities {
-                fair_turn = fair_turn.max(
-                    item_intake::lowest_fair_turn(core, &mut tx, job.type_id, negated_priority).await?
-                        * ITEMS_PER_FAIR_TURN,
-                );
+            // Only at priority 0: no row stores the turns of others.
+            let in_turns = command.items.iter().filter(|item| item.priority == 0).count() as i64;
+            if in_turns > 0 {
+                let lowest = core.lowest_waiting_turn(&mut tx, job.type_id, 0).await? * ITEMS_PER_FAIR_TURN;
+                let last = fair_turns.entry(job.fair_turn_job_key).or_insert(carrier.last_fair_turn);
+                *last = lowest.max(*last) + in_turns;
             }
             let n = command.items.len() as i64;
-            fair_turns.insert(job.fair_turn_job_key, fair_turn + n);
             let delta = deltas.entry(job.job_key).or_default();
             delta.fair_turn_only = false;
             delta.adds = true;

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-use super::super::{item_validation::PreparedItem, serialize_queues::SerializeQueues};
+use super::super::{item_validation::PreparedItem, serialize_queues::SerializeQueues, turn_counters::TurnCounters};
 
 /// Number of items of one tree that share a fair turn (`claiming`): one per turn would make every batch touch as many
 /// job state rows as items.
@@ -49,11 +49,26 @@ pub(crate) struct Target<'a> {
     pub(crate) job: &'a JobInfo,
     pub(crate) job_state: &'a LockedJobState,
     pub(crate) serialize_queues: &'a mut SerializeQueues,
-    /// Last fair turn of the tree, counted in items.
+    /// Last fair turn of the tree at priority 0, counted in items.
     pub(crate) fair_turn: &'a mut i64,
-    /// Lowest waiting fair turn at the item's rank, counted in items.
+    /// Last fair turns of trees at other priorities.
+    pub(crate) turns: &'a TurnCounters,
+    /// Lowest waiting fair turn at the item's rank.
     pub(crate) current: i64,
     pub(crate) now: Time,
+}
+
+impl Target<'_> {
+    /// Takes the next fair turn of the tree at a priority. Priorities have turns of their own: their queues advance
+    /// independently of each other.
+    fn next_turn(&mut self, negated_priority: i16) -> i64 {
+        if negated_priority != 0 {
+            return self.turns.take((self.job.type_id, negated_priority), self.job.root_id, self.current);
+        }
+        let turn = (*self.fair_turn).max(self.current * ITEMS_PER_FAIR_TURN);
+        *self.fair_turn = turn + 1;
+        turn / ITEMS_PER_FAIR_TURN
+    }
 }
 
 /// Item to be placed: new, released, or retried by a person.
@@ -155,13 +170,12 @@ impl Rows {
             });
         } else {
             delta.counts.available += 1;
-            *target.fair_turn = (*target.fair_turn).max(target.current) + 1;
             self.ready.push(ReadyRow {
                 item_id: item.id,
                 job_key,
                 type_id,
                 negated_priority,
-                fair_turn: (*target.fair_turn - 1) / ITEMS_PER_FAIR_TURN,
+                fair_turn: target.next_turn(negated_priority),
                 expires_at: item.expires_at,
                 attempts: item.attempts,
                 failures: item.failures,

@@ -48,21 +48,18 @@ impl Core {
         let blocked_by_after = patch::blocked_by_after(tx, job_key).await?;
         let mut delta = Delta::default();
         let (mut ready, mut deferred) = (Vec::new(), Vec::new());
-        let mut fair_turns: HashMap<(i32, i16), i64> = HashMap::new();
+        let mut moved: Vec<ReadyRow> = Vec::new();
         for row in patch::take_ready(tx, &ids).await? {
             let Some(new) = wanted.get(&row.item_id) else { continue };
-            let mut put = ReadyRow { negated_priority: -new.priority, expires_at: new.expires_at, ..row };
+            let put = ReadyRow { negated_priority: -new.priority, expires_at: new.expires_at, ..row };
             if let Some(due_at) = new.run_after.filter(|at| *at > now) {
                 delta.counts.available -= 1;
                 delta.counts.scheduled += 1;
                 deferred.push(put.scheduled(due_at));
-            } else {
-                if put.negated_priority != row.negated_priority {
-                    put.fair_turn = put
-                        .fair_turn
-                        .max(self.lowest_fair_turn(tx, &mut fair_turns, put.type_id, put.negated_priority).await?);
-                }
+            } else if put.negated_priority == row.negated_priority {
                 ready.push(put);
+            } else {
+                moved.push(put);
             }
         }
         for row in patch::take_deferred(tx, &ids).await? {
@@ -82,12 +79,13 @@ impl Core {
             } else {
                 delta.counts.scheduled -= 1;
                 delta.counts.available += 1;
-                let fair_turn = self.lowest_fair_turn(tx, &mut fair_turns, put.type_id, put.negated_priority).await?;
-                ready.push(to_ready(put, fair_turn));
+                moved.push(to_ready(put));
             }
         }
         let blocked = patch::change_blocked(tx, rows).await?;
         let waiting_for_events = patch::change_waits(tx, rows).await?;
+        self.assign_returning_turns(tx, &mut moved).await?;
+        ready.append(&mut moved);
         self.make_ready(tx, &ready).await?;
         items::defer(tx, &deferred).await?;
         let moved = ready.len() + deferred.len() + blocked.len() + waiting_for_events.len();
@@ -104,25 +102,9 @@ impl Core {
         }
         Ok(Some(Requeued { moved, ready: low_water_marks }))
     }
-
-    /// Fair turn that is being served at a rank; later items must not go first.
-    async fn lowest_fair_turn(
-        &self,
-        tx: &mut Tx,
-        cache: &mut HashMap<(i32, i16), i64>,
-        type_id: i32,
-        negated_priority: i16,
-    ) -> Result<i64> {
-        if let Some(&fair_turn) = cache.get(&(type_id, negated_priority)) {
-            return Ok(fair_turn);
-        }
-        let fair_turn = self.lowest_waiting_turn(tx, type_id, negated_priority).await?;
-        cache.insert((type_id, negated_priority), fair_turn);
-        Ok(fair_turn)
-    }
 }
 
-fn to_ready(row: DeferredRow, fair_turn: i64) -> ReadyRow {
+fn to_ready(row: DeferredRow) -> ReadyRow {
     let DeferredRow {
         item_id,
         job_key,
@@ -139,7 +121,7 @@ fn to_ready(row: DeferredRow, fair_turn: i64) -> ReadyRow {
         job_key,
         type_id,
         negated_priority,
-        fair_turn,
+        fair_turn: 0,
         expires_at,
         attempts,
         failures,

@@ -4,21 +4,18 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 /// Reserves turns for groups of a type at a priority, so many for each as is said at its index. Returns the turn before
-/// the first of each group. `lowest` is the lowest turn that waits; `None` if nothing waits.
+/// the first of each group. `lowest` is the lowest turn that waits.
 pub async fn reserve(
     pool: &PgPool,
     (type_id, negated_priority): (i32, i16),
     groups: &[Uuid],
     numbers: &[i64],
-    lowest: Option<i64>,
+    lowest: i64,
 ) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"insert into fair_group as g (type_id, negated_priority, group_key, last_turn, reserved, used_at)
-           select $1, $2, new.group_key, start.turn + new.n, new.n, clock_timestamp()
+           select $1, $2, new.group_key, $5 + new.n, new.n, clock_timestamp()
            from unnest($3::uuid[], $4::bigint[]) as new (group_key, n)
-           cross join (select coalesce($5::bigint, (
-               select last_turn from fair_group where type_id = $1 and negated_priority = $2
-               order by type_id desc, negated_priority desc, last_turn desc limit 1), 0) as turn) start
            order by new.group_key
            on conflict (type_id, negated_priority, group_key) do update
              set last_turn = greatest(g.last_turn, excluded.last_turn - excluded.reserved) + excluded.reserved,

@@ -241,20 +241,26 @@ pub async fn block(tx: &mut Tx, rows: &[BlockedRow]) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
-/// Lowest fair turn of ready items of a type and priority, scanning from `from`; `None` if nothing is ready.
+/// Lowest fair turn that waits at a priority of a type, scanning from `from`: of claimable items, or else of parked ones.
+/// If nothing waits, it is the time in steps of ten microseconds. Nothing serves a turn so soon after another, so that
+/// turns which are over are always below, on every server and at every restart.
 pub async fn current_fair_turn(
     tx: &mut Tx,
     type_id: i32,
     negated_priority: i16,
     from: i64,
-) -> Result<Option<i64>, sqlx::Error> {
+) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
-        "select fair_turn from ready where type_id = $1 and negated_priority = $2 and fair_turn >= $3 order by fair_turn limit 1",
+        r#"select coalesce(
+             (select fair_turn from ready where type_id = $1 and negated_priority = $2 and fair_turn >= $3
+              order by fair_turn limit 1),
+             (select fair_turn from ready where type_id = -$1 and negated_priority = $2 order by fair_turn limit 1),
+             (extract(epoch from clock_timestamp()) * 100000)::bigint) as "turn!""#,
         type_id,
         negated_priority,
         from
     )
-    .fetch_optional(&mut **tx)
+    .fetch_one(&mut **tx)
     .await
 }
 
