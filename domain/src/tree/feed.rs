@@ -31,6 +31,11 @@ pub struct Feed {
 /// times.
 const LIMIT: usize = 16 << 20;
 
+/// Bytes that an item counts for where the items of a batch are bounded: its payload, and a kilobyte for the rest of it.
+pub fn bytes_of(payload: &str) -> usize {
+    payload.len() + 1_024
+}
+
 /// An item of the parent that succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -138,26 +143,28 @@ impl Feed {
         self.each.is_some()
     }
 
-    /// Number of items that a source makes: 1 without `each`. The error is that of `each` and becomes the
-    /// one dead item that the source makes instead.
-    pub fn count(&self, source: &Source<'_>) -> Result<usize, FeedFault> {
-        Ok(self.elements(source)?.map_or(1, |elements| elements.len()))
-    }
-
-    /// The items of `range` among those that a source makes; what lies beyond the last is left out. An
-    /// item that cannot be made is a fault in its place. When `each` itself is at fault, that one fault.
-    pub fn items(&self, source: &Source<'_>, range: Range<usize>) -> Vec<Result<NewItem, FeedFault>> {
-        match self.elements(source) {
-            Err(fault) => vec![Err(fault)],
-            Ok(None) if range.contains(&0) => vec![self.item(View { source, element: None })],
-            Ok(None) => Vec::new(),
-            Ok(Some(elements)) => {
-                let end = range.end.min(elements.len());
-                (range.start.min(end)..end)
-                    .map(|at| self.item(View { source, element: Some((at, elements[at])) }))
-                    .collect()
-            }
+    /// The items of `range` among those that a source makes, 1 without `each`; what lies beyond the last is left out. Ends
+    /// when they have `bytes`, and returns the index of the source's next item, if there is one. An item that cannot be
+    /// made is a fault in its place. When `each` itself is at fault, that one fault.
+    pub fn items(
+        &self,
+        source: &Source<'_>,
+        range: Range<usize>,
+        bytes: usize,
+    ) -> (Vec<Result<NewItem, FeedFault>>, Option<usize>) {
+        let elements = match self.elements(source) {
+            Ok(elements) => elements,
+            Err(fault) => return (vec![Err(fault)], None),
+        };
+        let n = elements.as_ref().map_or(1, Vec::len);
+        let (mut items, mut made, mut next) = (Vec::new(), 0, range.start);
+        while next < range.end.min(n) && made < bytes {
+            let item = self.item(View { source, element: elements.as_ref().map(|elements| (next, elements[next])) });
+            made += bytes_of(item.as_ref().ok().and_then(|item| item.payload.as_ref()).map_or("", Document::text));
+            items.push(item);
+            next += 1;
         }
+        (items, (next < n).then_some(next))
     }
 
     /// The elements that `each` names; `None` without it.

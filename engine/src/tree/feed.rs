@@ -1,5 +1,5 @@
 //! Feeds: succeeded items of a parent become items of its fed children, in the same transaction (`feeding`). Items
-//! beyond a thousand per source follow later, from a record written in that transaction.
+//! beyond a thousand per source or 8 MiB per batch follow later, from a record written in that transaction.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -9,7 +9,7 @@ use std::{
 use domain::{
     Document, Problem,
     fingerprint::fingerprint,
-    tree::feed::{Feed, FeedFault, Source},
+    tree::feed::{Feed, FeedFault, Source, bytes_of},
 };
 use uuid::Uuid;
 
@@ -37,6 +37,12 @@ use crate::{
 
 /// Maximum number of items that one source makes within its own transaction.
 const AT_ONCE: usize = 1_000;
+
+/// Approximate number of bytes of the items that one transaction makes: a small result may make a thousand large ones.
+const BYTES_AT_ONCE: usize = 8 << 20;
+
+/// Number of remainders that are continued in turn.
+const REMAINDERS: usize = 20;
 
 /// Items for one fed job.
 pub(crate) struct Fed {
@@ -85,6 +91,7 @@ pub(crate) async fn fed_by(
     let children =
         core.jobs.by_job_keys(&mut **tx, targets.values().flatten().map(|(job_state, _)| *job_state)).await?;
     let mut fed: HashMap<i64, Fed> = HashMap::new();
+    let mut bytes = BYTES_AT_ONCE;
     for (success, job) in feeding {
         let EndingKind::Result(result) = &commands[success.command].kind else { continue };
         let Some(payload) = payloads.get(&success.item_id) else { continue };
@@ -96,10 +103,10 @@ pub(crate) async fn fed_by(
                 items: Vec::new(),
                 rest: Vec::new(),
             });
-            fed.items.extend(core.make_items(child, feed, &source, 0..AT_ONCE));
-            if feed.count(&source).is_ok_and(|n| n > AT_ONCE) {
-                fed.rest.push((success.item_id, AT_ONCE as i32));
-            }
+            let (items, next) = core.make_items(child, feed, &source, 0, bytes);
+            bytes = bytes.saturating_sub(items.iter().map(|item| bytes_of(&item.payload)).sum());
+            fed.items.extend(items);
+            fed.rest.extend(next.map(|next| (success.item_id, next)));
         }
     }
     let mut fed: Vec<Fed> = fed.into_values().collect();
@@ -108,16 +115,17 @@ pub(crate) async fn fed_by(
 }
 
 impl Core {
-    /// Items in `range` that a source makes for a fed job. An item that cannot be made becomes a dead item with the
-    /// reason, so nothing is lost silently.
+    /// The next items that a source makes for a fed job, within the limits, and the index of the first one that it still
+    /// owes. An item that cannot be made becomes a dead item with the reason, so nothing is lost silently.
     fn make_items(
         &self,
         child: &JobInfo,
         feed: &Feed,
         source: &Source<'_>,
-        range: std::ops::Range<usize>,
-    ) -> Vec<PreparedItem> {
-        let made = feed.items(source, range);
+        from: usize,
+        bytes: usize,
+    ) -> (Vec<PreparedItem>, Option<i32>) {
+        let (made, next) = feed.items(source, from..from + AT_ONCE, bytes);
         let all: Option<Vec<_>> = made.iter().map(|item| item.as_ref().ok().cloned()).collect();
         let prepared = all.and_then(|items| self.prepare(child, items, "").ok());
         // One by one only after a fault: otherwise the schema is compiled once for all.
@@ -144,7 +152,8 @@ impl Core {
         for item in &mut items {
             item.fed_by = Some(source.item_id);
         }
-        items
+        // A result has fewer elements than bytes.
+        (items, next.and_then(|next| i32::try_from(next).ok()))
     }
 }
 
@@ -184,35 +193,38 @@ fn dead(child: &JobInfo, payload: &Document, fault: &FeedFault) -> PreparedItem 
 }
 
 impl Engine {
-    /// Makes more of the items that feeds still owe. Returns their number.
+    /// Makes more of the items that feeds still owe. Returns their number, or a large one if more may be owed.
     pub async fn sweep_feeds(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
-            let mut n = 0;
-            for rest in feeds::open(&core.pools.read, 20).await? {
-                n += continue_feed(&core, rest).await?;
+            let open = feeds::open(&core.pools.read, REMAINDERS as i64).await?;
+            let (mut n, mut has_more) = (0, open.len() == REMAINDERS);
+            for rest in open {
+                let (made, next) = continue_feed(&core, rest).await?;
+                n += made;
+                has_more |= next.is_some();
             }
-            Ok(n)
+            Ok(if has_more && n > 0 { n.max(AT_ONCE) } else { n })
         };
         in_task("feeding", run).await
     }
 }
 
-/// Makes the next thousand items that one source owes one job, in one transaction.
-async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<usize> {
+/// Makes the next items that one source owes one job, in one transaction. Returns their number, and the index of the next
+/// one.
+async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<(usize, Option<i32>)> {
+    let nothing = (0, None);
     let jobs = core.jobs.by_job_keys(&core.pools.read, [rest.job_key]).await?;
-    let Some(child) = jobs.get(&rest.job_key) else { return Ok(0) };
+    let Some(child) = jobs.get(&rest.job_key) else { return Ok(nothing) };
     let graph = core.graphs.of(&core.pools.read, child.root_id).await?;
-    let Some(job) = graph.position(rest.job_key).map(|at| &graph.jobs[at]) else { return Ok(0) };
-    let (Some(feed), Some(parent)) = (&job.feed, job.parent) else { return Ok(0) };
-    let Some((payload, result)) = feeds::source(&core.pools.read, rest.item_id).await? else { return Ok(0) };
+    let Some(job) = graph.position(rest.job_key).map(|at| &graph.jobs[at]) else { return Ok(nothing) };
+    let (Some(feed), Some(parent)) = (&job.feed, job.parent) else { return Ok(nothing) };
+    let Some((payload, result)) = feeds::source(&core.pools.read, rest.item_id).await? else { return Ok(nothing) };
     let (payload, result) = (Document::trusted(payload), Document::trusted(result));
     let source =
         Source { payload: &payload, result: &result, item_id: rest.item_id, job_id: graph.jobs[parent].job_id };
     let from = usize::try_from(rest.next).unwrap_or(0);
-    let items = core.make_items(child, feed, &source, from..from + AT_ONCE);
-    let n = items.len();
-    let last = feed.count(&source).map_or(true, |count| from + n >= count);
+    let (items, next) = core.make_items(child, feed, &source, from, BYTES_AT_ONCE);
 
     let mut tx = crate::store::begin(&core.pools.hot).await?;
     let job_items = [JobItems { job: child, items: &items }];
@@ -227,25 +239,25 @@ async fn continue_feed(core: &Arc<Core>, rest: FeedRemainder) -> Result<usize> {
         job_states::lock(&mut tx, &ids).await?.into_iter().map(|job_state| (job_state.job_key, job_state)).collect();
     let Some(job_state) = locked.get(&child.job_key).filter(|job_state| !job_state.cancelled && !job_state.deleted)
     else {
-        return Ok(0);
+        return Ok(nothing);
     };
     intake.open(&mut tx, &locked).await?;
     let mut deltas = std::collections::BTreeMap::new();
     intake.place(core, &mut tx, &job_items[0], job_state, &mut deltas).await?;
-    if last {
+    if next.is_none() {
         deltas.entry(child.job_key).or_default().feeds -= 1;
     }
     intake.write(core, &mut tx, &mut deltas).await?;
     let after = job_states::apply(&mut tx, &deltas.into_iter().collect::<Vec<_>>()).await?;
     let dead = error_groups::count(core, &mut tx, &intake.dead()).await?;
     // Under the lock of the job state row: an earlier cancellation has deleted the record.
-    if !feeds::advance(&mut tx, rest, (!last).then_some(rest.next + n as i32)).await? {
-        return Ok(0);
+    if !feeds::advance(&mut tx, rest, next).await? {
+        return Ok(nothing);
     }
     let to_complete: Vec<(i64, Uuid)> =
         after.iter().filter(|a| a.needs_completion_check).map(|a| (a.job_key, a.root_id)).collect();
     job_states::request_completion_checks(&mut tx, &to_complete.iter().map(|s| s.0).collect::<Vec<_>>()).await?;
     crate::store::commit(tx).await?;
     AddedRows::of(&intake, vec![child.root_id], to_complete).with_dead(dead).after_commit(core).await;
-    Ok(n)
+    Ok((items.len(), next))
 }

@@ -123,6 +123,32 @@ async fn large_feed_is_propagated_before_completion() {
     assert_eq!(done["tree"]["outcome"], "succeeded");
 }
 
+#[tokio::test]
+async fn feed_of_large_items_is_bounded_by_bytes() {
+    let server = Server::start().await;
+    types(&server, &["one", "many", "copy"]).await;
+    let copy = json!({"type": "copy", "key": "copy", "feed": {"payload": {"$from": "/result/text"}}});
+    let many = json!({"type": "many", "key": "many",
+        "feed": {"each": "/result/rows", "payload": {"n": {"$from": "/element"}, "text": {"$from": "/result/text"}}}});
+    let tree = json!({"type": "one", "sealed": true, "items": [{}, {}, {}], "children": [many, copy]});
+    let root = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let result = json!({"rows": (0..30).collect::<Vec<i64>>(), "text": "x".repeat(200 << 10)});
+    let endings = claim(&server, &["one"], 3, 0).await;
+    let endings: Vec<Value> = endings.iter().map(|a| json!({"assignment_id": a["id"], "result": result})).collect();
+    server.post("/api/v1/assignments/finish", json!({"endings": endings})).await.expect(200);
+    let fed = until(&server, &root, |job| {
+        key(job, "many")["counts"]["available"] == 90 && key(job, "copy")["counts"]["available"] == 3
+    });
+    assert_eq!(fed.await["tree"]["counts"]["total"], 96);
+    let each = sqlx::query_as::<_, (i64, i64)>(
+        "select sum(octet_length(payload)), count(distinct (fed_by, payload)) from item where fed_by is not null
+         group by xmin::text order by 1",
+    );
+    let transactions = each.fetch_all(&server.running.app.pool).await.expect("bytes and items of each transaction");
+    assert!(transactions.iter().all(|transaction| transaction.0 < 9 << 20), "{transactions:?}");
+    assert_eq!(transactions.iter().map(|transaction| transaction.1).sum::<i64>(), 93);
+}
+
 fn site() -> Value {
     json!({"type": "site", "key": "site", "sealed": true, "children": [
         {"type": "create", "key": "create-db", "sealed": true, "items": [{}]},

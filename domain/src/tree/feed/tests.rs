@@ -15,7 +15,7 @@ fn refused(text: &str) -> Vec<String> {
 fn fed(rule: &str, payload: &str, result: &str, range: Range<usize>) -> Vec<Result<NewItem, String>> {
     let (payload, result) = (Document::trusted(payload.to_owned()), Document::trusted(result.to_owned()));
     let source = Source { payload: &payload, result: &result, item_id: Uuid::nil(), job_id: Uuid::max() };
-    feed(rule).items(&source, range).into_iter().map(|item| item.map_err(|fault| fault.message)).collect()
+    feed(rule).items(&source, range, usize::MAX).0.into_iter().map(|item| item.map_err(|fault| fault.message)).collect()
 }
 
 fn one(rule: &str, payload: &str, result: &str) -> Result<NewItem, String> {
@@ -68,8 +68,17 @@ fn feed_each_creates_one_item_per_element() {
 
     let document = Document::trusted(result.to_owned());
     let source = Source { payload: &document, result: &document, item_id: Uuid::nil(), job_id: Uuid::nil() };
-    assert_eq!(feed(rule).count(&source), Ok(4));
-    assert_eq!(feed("{}").count(&source), Ok(1));
+    let made = |rule, range, bytes| {
+        let (items, next) = feed(rule).items(&source, range, bytes);
+        (items.len(), next)
+    };
+    assert_eq!(made(rule, 0..2, usize::MAX), (2, Some(2)));
+    assert_eq!(made(rule, 2..9, usize::MAX), (2, None));
+    assert_eq!(
+        (made(rule, 1..9, 0), made(rule, 1..9, 1), made(rule, 1..9, 1_100)),
+        ((0, Some(1)), (1, Some(2)), (2, Some(3)))
+    );
+    assert_eq!((made("{}", 0..9, 0), made("{}", 0..9, 1)), ((0, Some(0)), (1, None)));
     assert!(!feed("{}").has_each());
 }
 
@@ -113,9 +122,9 @@ fn feed_template_size_is_limited() {
     let many = format!(r#"{{"payload":[{}]}}"#, [r#"{"$from":"/payload"}"#; 100].join(","));
     let large = Document::trusted(format!("\"{}\"", "x".repeat(1_000)));
     let source = Source { payload: &large, result: &large, item_id: Uuid::nil(), job_id: Uuid::nil() };
-    let made = feed(&many).with_limit(10_000).items(&source, 0..1);
-    assert_eq!(made, [Err(fault("the feed's payload: over the limit of 10000 bytes"))]);
-    assert!(feed(&many).items(&source, 0..1)[0].is_ok());
+    let made = feed(&many).with_limit(10_000).items(&source, 0..1, 1);
+    assert_eq!(made.0, [Err(fault("the feed's payload: over the limit of 10000 bytes"))]);
+    assert!(feed(&many).items(&source, 0..1, 1).0[0].is_ok());
 }
 
 #[test]
