@@ -17,7 +17,7 @@ use crate::{
             items::{self, BlockedRow, DeferredRow, ReadyRow},
             pending_rows, serialize_queues as queue_rows,
         },
-        tree::{completion as tree_states, definitions::TypeInfo, job_states},
+        tree::{completion as tree_states, definitions::TypeInfo, job_states, jobs},
     },
     task::in_task,
     tree::{cancel, finish_batch},
@@ -225,11 +225,13 @@ impl Engine {
             let mut tx = crate::store::begin(&core.pools.hot).await?;
             let due = tree_states::due_deadlines(&mut tx, SWEEP).await?;
             let jobs = core.jobs.by_job_keys(&mut *tx, due.iter().copied()).await?;
+            let imported = jobs::being_imported(&mut tx, &due).await?;
             let mut rows = EndingRows::with_cancelled(&cancelled);
             for &job_key in &due {
-                // A fed job is sealed when its parent is complete.
-                let fed = jobs.get(&job_key).is_none_or(|job| job.fed);
-                if !fed && !rows.is_cancelled(job_key) {
+                // A fed job is sealed when its parent is complete, one that is filled from a file at the file's end: rows
+                // that follow expire like the others.
+                let filled = jobs.get(&job_key).is_none_or(|job| job.fed) || imported.contains(&job_key);
+                if !filled && !rows.is_cancelled(job_key) {
                     rows.delta(job_key).seal = true;
                 }
             }

@@ -145,6 +145,7 @@ async fn create_replay(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>>
     tree_states::hold(&mut tx, &[graph.root_job_key()], 1).await?;
 
     let filled = replays::with_items(&mut tx, &graph.job_keys()).await?;
+    let partly_imported = replays::partly_imported(&mut tx, &graph.job_keys()).await?;
     let job_keys = job_states::reserve(&mut tx, graph.jobs.len() as i64).await?;
     let new_job_states: HashMap<i64, i64> =
         graph.jobs.iter().zip(&job_keys).map(|(job, &job_key)| (job.job_key, job_key)).collect();
@@ -166,16 +167,17 @@ async fn create_replay(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>>
             fair_turn_job_key,
         });
         let has_items = filled.contains(&job.job_key);
+        let is_open = info.fed || partly_imported.contains(&job.job_key);
         if has_items {
             copying.push((job_key, job.job_key));
-        } else if !solo && !info.fed {
+        } else if !solo && !is_open {
             empty.push((job_key, ids[0]));
         }
         new.push(JobStateCopy {
             job_key,
             solo,
-            // Fed jobs are sealed by the engine; the others get their old items and no more.
-            sealed: !info.fed,
+            // Fed jobs, and those whose file is read on, are sealed by the engine; the others get their old items and no more.
+            sealed: !is_open,
             open_feeds: i32::from(has_items),
             open_jobs: if at == 0 { graph.jobs.len() as i32 } else { 0 },
             after_open: job.after.len() as i32,
@@ -187,6 +189,7 @@ async fn create_replay(core: &Arc<Core>, replay: Replay) -> Result<Option<Uuid>>
         return Err(Error::Conflict("a job was removed"));
     }
     replays::insert_job_states(&mut tx, ids[0], &new).await?;
+    replays::copy_import_cursors(&mut tx, &copies).await?;
     replays::copy_deadlines(&mut tx, ids[0]).await?;
     replays::begin(&mut tx, ids[0], graph.root_id, &copying).await?;
     job_states::request_completion_checks(&mut tx, &empty.iter().map(|job| job.0).collect::<Vec<_>>()).await?;

@@ -246,6 +246,16 @@ async fn two_servers_split_one_file_without_duplicate_rows() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn file_of_an_expired_job_is_read_to_its_end() {
+    let server = Server::start().await;
+    let id = upload(&server, "rows.csv", table(0..20_000)).await;
+    let job = json!({"type": "import", "upload": {"id": id}, "expires_at": "2020-01-01T00:00:00Z"});
+    let job = complete(&server, &server.post("/api/v1/jobs", job).await.expect(201)).await;
+    assert_eq!((&job["counts"]["expired"], &job["outcome"]), (&json!(20_000), &json!("failed")));
+    server.stop().await;
+}
+
 /// Waits until the job has at least `items` items.
 async fn complete_at_least(caller: &Api, job: &Value, items: i64) -> Value {
     let path = format!("/api/v1/jobs/{}?wait_seconds=30", job["id"].as_str().expect("an id"));

@@ -142,6 +142,28 @@ async fn cancelled_replay_stops_copying() {
     server.stop().await;
 }
 
+/// A file of which a canceled import has read only a part is read on, in order.
+#[tokio::test]
+async fn replay_of_a_cancelled_import_reads_the_rest_of_the_file() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/slow", json!({})).await.expect(201);
+    let file: String = (0..20_000).map(|row| format!("{{\"n\":{row}}}\n")).collect();
+    let stored = server.post_text("/api/v1/uploads?filename=a.ndjson", "application/x-ndjson", file).await.expect(201);
+    let job = json!({"type": "slow", "upload": {"id": stored["id"]}});
+    let root = id(&server.post("/api/v1/jobs", job).await.expect(201));
+    until(&server, &root, |job| job["item_count"].as_i64() >= Some(1_000)).await;
+    server.post(&format!("/api/v1/jobs/{root}/cancel"), json!({})).await.expect(200);
+    until(&server, &root, |job| job["status"] == "completed").await;
+    let new = id(&server.post(&format!("/api/v1/jobs/{root}/replay"), json!({})).await.expect(201));
+    let whole = until(&server, &new, |job| job["sealed"] == true && job["counts"]["available"] == job["item_count"]);
+    assert_eq!(whole.await["item_count"], 20_000);
+    let in_order = "select count(*) from item i join job j using (job_key)
+        where j.id = $1::uuid and i.row = i.seq and i.payload = '{\"n\":' || (i.seq - 1) || '}'";
+    let in_order = sqlx::query_scalar::<_, i64>(in_order).bind(&new).fetch_one(&server.running.app.pool).await;
+    assert_eq!(in_order.expect("a number"), 20_000);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn unreadable_rows_stay_dead_in_replay() {
     let server = Server::start().await;
@@ -159,6 +181,10 @@ async fn unreadable_rows_stay_dead_in_replay() {
         assert_eq!((&before["row"], &before["payload"]), (&after["row"], &after["payload"]));
         assert_eq!(before["last_error"]["message"], after["last_error"]["message"]);
     }
+    let failures = async |job: &str| server.get(&format!("/api/v1/jobs/{job}/failures?format=csv")).await.text;
+    let (before, after) = (failures(&root).await, failures(&id(&new)).await);
+    assert!(before.starts_with("n,m,_line"), "{before}");
+    assert_eq!(before, after, "with the columns of the file");
     server.stop().await;
 }
 

@@ -311,15 +311,16 @@ pub struct OpenImport {
     pub executor: String,
 }
 
-/// Takes the open import that was touched longest ago. This is a hint, not a lock: the transaction that advances the
-/// position first has imported the rows.
+/// Takes the open import that was touched longest ago. One that continues a replay waits for the rows that are copied. This
+/// is a hint, not a lock: the transaction that advances the position first has imported the rows.
 pub async fn take_import(pool: &PgPool) -> Result<Option<OpenImport>, sqlx::Error> {
     sqlx::query_as!(
         OpenImport,
         "update import_cursor s set touched_at = clock_timestamp()
          from upload u, job j, job_type t
-         where s.job_key = (select job_key from import_cursor where done_at is null
-                            order by touched_at limit 1 for update skip locked)
+         where s.job_key = (select c.job_key from import_cursor c where c.done_at is null
+                              and not exists (select 1 from replay_copy r where r.job_key = c.job_key)
+                            order by c.touched_at limit 1 for update of c skip locked)
            and u.id = s.upload_id and j.id = s.job_id and t.id = j.type_id
          returning s.job_key, s.job_id, s.upload_id, u.bytes, s.head, s.byte_offset, s.line, j.payload_schema,
            t.executor"

@@ -103,6 +103,35 @@ pub async fn insert_job_states(tx: &mut Tx, root_id: Uuid, job_states: &[JobStat
     Ok(())
 }
 
+/// Jobs whose file was read only in part, because they were canceled or sealed before its end.
+pub async fn partly_imported(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select job_key from import_cursor
+         where job_key = any($1::bigint[]) and (done_at is null or failed is not null)",
+        job_keys
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+/// Copies the positions in the files of jobs: lists read the columns there, and a file that was read only in part is
+/// continued.
+pub async fn copy_import_cursors(tx: &mut Tx, jobs: &[JobCopy]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "insert into import_cursor (job_key, job_id, upload_id, format, head, byte_offset, line, done_at)
+         select n.job_key, n.id, c.upload_id, c.format, c.head, c.byte_offset, c.line,
+           case when c.failed is null then c.done_at end
+         from unnest($1::bigint[], $2::bigint[], $3::uuid[]) as n (from_job_key, job_key, id)
+         join import_cursor c on c.job_key = n.from_job_key",
+        &column(jobs, |j| j.from_job_key),
+        &column(jobs, |j| j.job_key),
+        &column(jobs, |j| j.id),
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Records the times at which copied jobs are sealed because they expire (`start-and-expiry`).
 pub async fn copy_deadlines(tx: &mut Tx, root_id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(

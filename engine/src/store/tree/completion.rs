@@ -167,7 +167,8 @@ pub async fn cancel(tx: &mut Tx, job_keys: &[i64], reason: Option<&str>) -> Resu
     sqlx::query!("delete from feed_remainder where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
     sqlx::query!("delete from deadline where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
     sqlx::query!(
-        "update import_cursor set done_at = clock_timestamp() where job_key = any($1::bigint[]) and done_at is null",
+        "update import_cursor set done_at = clock_timestamp(), failed = 'the job was canceled'
+         where job_key = any($1::bigint[]) and done_at is null",
         job_keys
     )
     .execute(&mut **tx)
