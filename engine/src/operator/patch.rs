@@ -1,8 +1,10 @@
 //! Small edits by people: `PATCH` of jobs and items, guarded by the version that was read.
 //!
 //! A waiting item is edited in one transaction. A job is edited in one, too, with the jobs below it that inherited its
-//! priority and times; their waiting items that had these are updated in batches, each in its own transaction.
+//! priority and times; their waiting items that had these are updated in batches, each in its own transaction, from a
+//! record that was written with the edit.
 
+mod inheriting_items; // waiting items that follow an edit of their job
 mod requeue; // placement of edited waiting rows
 
 use std::sync::Arc;
@@ -28,7 +30,10 @@ use crate::{
     sealing::stored_secrets::{open_target, seal_target},
     store::{
         notify::{audit as audit_log, deliveries},
-        operator::patch::{self, EditableItem, EditableJob, InheritedSettings},
+        operator::{
+            job_edits,
+            patch::{self, EditableItem, EditableJob, InheritedSettings, Settings},
+        },
         query::{item_views, job_views},
         tree::definitions,
     },
@@ -146,6 +151,7 @@ impl Core {
         if !inheritors.is_empty() {
             let rows: Vec<InheritedSettings> = inheritors.iter().map(|(_, new)| new.clone()).collect();
             patch::write_inherited(&mut tx, &rows).await?;
+            job_edits::insert(&mut tx, &inheritors).await?;
             job_keys = rows.iter().map(|row| row.job_key).collect();
         }
         patch::mark_changed(&mut tx, &job_keys).await?;
@@ -158,38 +164,8 @@ impl Core {
         crate::store::commit(tx).await?;
         self.jobs.forget(&job_keys);
         self.live.touch(&[root_id]);
-        for (before, after) in &inheritors {
-            self.edit_waiting(before, after).await?;
-            self.live.touch(&[root_id]);
-        }
-        Ok(())
-    }
-
-    /// Gives the new priority and times to the job's waiting items that had the job's old ones.
-    async fn edit_waiting(&self, old: &InheritedSettings, new: &InheritedSettings) -> Result<()> {
-        let mut seq = Some(0);
-        while let Some(from) = seq {
-            let mut tx = crate::store::begin(&self.pools.hot).await?;
-            let (next, items) = patch::waiting(&mut tx, old.job_key, from, BATCH).await?;
-            seq = next;
-            let mut rows: Vec<EditableItem> = items
-                .into_iter()
-                .map(|item| {
-                    let (priority, run_after, expires_at) =
-                        inherited((item.priority, item.run_after, item.expires_at), old, new);
-                    EditableItem { priority, run_after, expires_at, ..item }
-                })
-                .collect();
-            rows.sort_unstable_by_key(|row| row.id);
-            if rows.is_empty() {
-                continue;
-            }
-            patch::write_items(&mut tx, &rows).await?;
-            let requeued = self.requeue(&mut tx, new.job_key, &rows).await?;
-            // The job was canceled or completed in the meantime: nothing waits anymore.
-            let Some(requeued) = requeued else { return Ok(()) };
-            crate::store::commit(tx).await?;
-            requeued.after_commit(self);
+        if !inheritors.is_empty() {
+            self.edit_items(&job_keys).await;
         }
         Ok(())
     }
@@ -324,8 +300,7 @@ fn inheritance(
     while let Some((old, new)) = changed.get(done).cloned() {
         done += 1;
         for child in tree.iter().filter(|job| job.parent_id == Some(old.id)) {
-            let settings = (child.priority, child.run_after, child.expires_at);
-            let (priority, run_after, expires_at) = inherited(settings, &old, &new);
+            let (priority, run_after, expires_at) = inherited(child.values(), old.values(), new.values());
             let child_after = InheritedSettings { priority, run_after, expires_at, ..child.clone() };
             if child_after != *child {
                 changed.push((child.clone(), child_after));
@@ -335,17 +310,13 @@ fn inheritance(
     changed
 }
 
-/// Priority, start, and expiry of a child or an item after those that it inherits have changed. Equal values count as
-/// inherited.
-fn inherited(
-    (priority, run_after, expires_at): (i16, Option<OffsetDateTime>, Option<OffsetDateTime>),
-    old: &InheritedSettings,
-    new: &InheritedSettings,
-) -> (i16, Option<OffsetDateTime>, Option<OffsetDateTime>) {
+/// Settings of a child or an item after those that it inherits have changed. Equal values count as inherited. Those that
+/// have not changed leave it as it is: an item may have been made due before the start of its job.
+fn inherited((priority, run_after, expires_at): Settings, old: Settings, new: Settings) -> Settings {
     (
-        if priority == old.priority { new.priority } else { priority },
-        later(run_after.filter(|_| run_after != old.run_after), new.run_after),
-        earlier(expires_at.filter(|_| expires_at != old.expires_at), new.expires_at),
+        if priority == old.0 { new.0 } else { priority },
+        if old.1 == new.1 { run_after } else { later(run_after.filter(|_| run_after != old.1), new.1) },
+        if old.2 == new.2 { expires_at } else { earlier(expires_at.filter(|_| expires_at != old.2), new.2) },
     )
 }
 

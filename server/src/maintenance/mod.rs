@@ -128,8 +128,9 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(60.0, "old statistics", |app| async move { Ok(app.engine.delete_old_activity().await? as usize) });
 }
 
-/// Propagates decisions to the rows of their jobs: at once for decisions of this process, and by polling for those of
-/// other servers and of crashes.
+/// Propagates decisions and interrupted edits to the rows of their jobs: at once for decisions of this process, and by
+/// polling for those of other servers and of crashes.
 async fn propagate(app: App) -> engine::error::Result<Duration> {
-    Ok(if app.engine.sweep_propagations().await? > 0 { Duration::ZERO } else { IDLE })
+    let open = app.engine.sweep_propagations().await? + app.engine.sweep_job_edits().await?;
+    Ok(if open > 0 { Duration::ZERO } else { IDLE })
 }

@@ -302,6 +302,41 @@ async fn job_priority_and_times_propagate_to_waiting_items() {
     server.stop().await;
 }
 
+/// An edit that is interrupted between two batches of items is continued.
+#[tokio::test]
+async fn interrupted_job_edit_reaches_all_items() {
+    let (server, _, _) = with_items(1).await;
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}", id(&job));
+    let items: Vec<Value> = (0..2_600).map(|n| json!({"payload": n})).collect();
+    server.post(&format!("{path}/items"), json!(items)).await.expect(200);
+    let pool = &server.running.app.pool;
+    let mut tx = pool.begin().await.expect("a transaction");
+    let lock = "select id from item where seq = 2500 for update";
+    sqlx::query(lock).execute(&mut *tx).await.expect("the lock of an item of the second batch");
+    let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'";
+    let mut edit = std::pin::pin!(server.patch(&path, json!({"priority": 10})));
+    loop {
+        tokio::select! {
+            edited = &mut edit => {
+                assert_eq!(edited.expect(200)["priority"], 10);
+                break;
+            }
+            () = crate::support::moment() => {
+                sqlx::query(kill).execute(pool).await.expect("the second batch is interrupted");
+            }
+        }
+    }
+    tx.rollback().await.expect("the end of the lock");
+    let left = "select count(*) from item join job using (job_key) where job.id = $1::uuid and item.priority <> 10";
+    let left = async || sqlx::query_scalar::<_, i64>(left).bind(id(&job)).fetch_one(pool).await.expect("a count");
+    crate::support::until(async || left().await == 0).await;
+    assert_eq!(counts(&server, &path).await, (2_600, 0));
+    crate::support::invariants::check(pool, None, std::time::Duration::from_secs(10)).await.expect("the invariants");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn edited_retry_budget_applies_on_every_server() {
     let (server, job, items) = with_items(2).await;

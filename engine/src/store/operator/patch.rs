@@ -43,6 +43,16 @@ pub struct InheritedSettings {
     pub expires_at: Option<OffsetDateTime>,
 }
 
+/// Priority, start, and expiry.
+pub type Settings = (i16, Option<OffsetDateTime>, Option<OffsetDateTime>);
+
+impl InheritedSettings {
+    /// What is inherited.
+    pub fn values(&self) -> Settings {
+        (self.priority, self.run_after, self.expires_at)
+    }
+}
+
 /// Locks a job's definition and reads it; `None` if the job is deleted.
 pub async fn lock_job(tx: &mut Tx, id: Uuid) -> Result<Option<EditableJob>, sqlx::Error> {
     sqlx::query_as!(
@@ -196,15 +206,16 @@ pub async fn lock_item(tx: &mut Tx, id: Uuid) -> Result<Option<EditableItem>, sq
     .await
 }
 
-/// The items of a job after `seq`, at most `limit`: the last sequence number scanned, and the pending items.
+/// The items of a job after `seq`, at most `limit`: the last sequence number scanned, and the pending items. Locks the
+/// items, so that what is written to them replaces no other edit.
 pub async fn waiting(
     tx: &mut Tx,
     job_key: i64,
     seq: i64,
     limit: i64,
 ) -> Result<(Option<i64>, Vec<EditableItem>), sqlx::Error> {
-    let rows = sqlx::query!(
-        r#"select i.id, i.job_key, i.seq, i.priority, i.run_after, i.expires_at,
+    let scanned = sqlx::query!(
+        r#"select i.id, i.seq,
              (exists (select 1 from ready r where r.item_id = i.id)
               or exists (select 1 from deferred d where d.item_id = i.id)
               or exists (select 1 from blocked b where b.item_id = i.id)) as "waits!"
@@ -215,15 +226,17 @@ pub async fn waiting(
     )
     .fetch_all(&mut **tx)
     .await?;
-    let last = if (rows.len() as i64) < limit { None } else { rows.last().map(|row| row.seq) };
-    let items = rows.into_iter().filter(|row| row.waits).map(|row| EditableItem {
-        id: row.id,
-        job_key: row.job_key,
-        priority: row.priority,
-        run_after: row.run_after,
-        expires_at: row.expires_at,
-    });
-    Ok((last, items.collect()))
+    let last = if (scanned.len() as i64) < limit { None } else { scanned.last().map(|row| row.seq) };
+    let ids: Vec<Uuid> = scanned.into_iter().filter(|row| row.waits).map(|row| row.id).collect();
+    let items = sqlx::query_as!(
+        EditableItem,
+        "select id, job_key, priority, run_after, expires_at from item
+         where id = any($1::uuid[]) order by id for no key update",
+        &ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok((last, items))
 }
 
 /// Writes these fields of items; `rows` sorted by id.

@@ -273,6 +273,7 @@ pub async fn remove_keys(tx: &mut Tx, job_keys: &[i64]) -> Result<bool, sqlx::Er
 pub async fn remove_jobs(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query!("delete from import_cursor where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
     sqlx::query!("delete from completion_check where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
+    sqlx::query!("delete from job_edit where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
     sqlx::query!("delete from deadline where job_key = any($1::bigint[])", job_keys).execute(&mut **tx).await?;
     sqlx::query!("delete from maintenance_check where job_key = any($1::bigint[])", job_keys)
         .execute(&mut **tx)

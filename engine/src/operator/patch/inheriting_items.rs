@@ -1,0 +1,104 @@
+//! Waiting items that follow an edit of their job, in batches: at once for the request, and by polling after a crash.
+//!
+//! A batch locks the record of the edit first, so that edits of a job follow each other, and moves it with its items.
+
+use std::sync::Arc;
+
+use super::{BATCH, inherited};
+use crate::{
+    Core, Engine,
+    error::Result,
+    store::operator::{
+        job_edits,
+        patch::{self, EditableItem, Settings},
+    },
+    task::in_task,
+};
+
+/// Number of jobs that are continued in turn.
+const JOBS: i64 = 20;
+/// Maximum number of attempts for a batch that collides with others.
+const TRIES: usize = 20;
+
+impl Engine {
+    /// Takes one batch of every edit that was interrupted. Returns their number.
+    pub async fn sweep_job_edits(&self) -> Result<usize> {
+        let core = Arc::clone(&self.0.core);
+        let run = async move {
+            let open = job_edits::open(&core.pools.read, JOBS).await?;
+            for &job_key in &open {
+                core.edit_batch(job_key).await?;
+            }
+            Ok(open.len())
+        };
+        in_task("editing items", run).await
+    }
+}
+
+impl Core {
+    /// Updates the waiting items of edited jobs. After a failure, the background task continues.
+    pub(super) async fn edit_items(&self, job_keys: &[i64]) {
+        for &job_key in job_keys {
+            loop {
+                match self.edit_batch(job_key).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        tracing::debug!(%error, job_key, "an edit is continued later");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Updates one batch of a job's waiting items; returns true if there may be more.
+    async fn edit_batch(&self, job_key: i64) -> Result<bool> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.try_edit_batch(job_key).await {
+                Err(error) if error.is_conflict() && tries < TRIES => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_edit_batch(&self, job_key: i64) -> Result<bool> {
+        let mut tx = crate::store::begin(&self.pools.hot).await?;
+        let Some(edit) = job_edits::lock_first(&mut tx, job_key).await? else { return Ok(false) };
+        let from: Settings = (edit.from_priority, edit.from_run_after, edit.from_expires_at);
+        let to: Settings = (edit.to_priority, edit.to_run_after, edit.to_expires_at);
+        let (next, items) = patch::waiting(&mut tx, job_key, edit.seq, BATCH).await?;
+        let rows: Vec<EditableItem> = items
+            .into_iter()
+            .map(|item| {
+                let (priority, run_after, expires_at) =
+                    inherited((item.priority, item.run_after, item.expires_at), from, to);
+                EditableItem { priority, run_after, expires_at, ..item }
+            })
+            .collect();
+        let requeued = if rows.is_empty() {
+            None
+        } else {
+            patch::write_items(&mut tx, &rows).await?;
+            let Some(requeued) = self.requeue(&mut tx, job_key, &rows).await? else {
+                // The job was canceled in the meantime: nothing waits anymore.
+                tx.rollback().await?;
+                let mut tx = crate::store::begin(&self.pools.hot).await?;
+                job_edits::remove(&mut tx, &[job_key]).await?;
+                crate::store::commit(tx).await?;
+                return Ok(false);
+            };
+            Some(requeued)
+        };
+        job_edits::advance(&mut tx, edit.id, next).await?;
+        crate::store::commit(tx).await?;
+        if let Some(requeued) = requeued {
+            requeued.after_commit(self);
+        }
+        let jobs = self.jobs.by_job_keys(&self.pools.read, [job_key]).await?;
+        self.live.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
+        Ok(true)
+    }
+}
