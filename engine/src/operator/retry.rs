@@ -241,6 +241,10 @@ impl<'a> Batch<'a> {
         let past = item_changes::take_outcomes(tx, &ids).await?;
         let past: HashMap<Uuid, PreviousOutcome> = past.into_iter().map(|past| (past.item_id, past)).collect();
         waiting.retain(|(id, _)| !past.contains_key(id));
+        let started: Vec<Uuid> = past.values().filter(|past| past.attempt > 0).map(|past| past.item_id).collect();
+        if !started.is_empty() {
+            item_changes::forget_starts(tx, &started).await?;
+        }
         let mut hurried = HashSet::new();
         let mut finals = HashMap::new();
         if !waiting.is_empty() {
@@ -370,7 +374,7 @@ impl<'a> Batch<'a> {
                 id: item.id,
                 negated_priority: -item.priority,
                 serialize_key: item.serialize_key.as_deref(),
-                run_after: item.run_after,
+                run_after: item.run_after.filter(|_| past.attempt == 0),
                 expires_at: retry.expires_at.or(item.expires_at),
                 attempts: past.attempt,
                 failures: 0,

@@ -48,6 +48,30 @@ fn on_time(due: OffsetDateTime, was: OffsetDateTime) {
     assert!(was - due <= LATE, "{was} is late for {due}");
 }
 
+/// `manual-retry`: an item that was made due stays due, whatever is edited later.
+#[tokio::test]
+async fn item_that_was_made_due_is_not_postponed_again() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let tree = json!({"type": "a", "run_after": "2100-01-01T00:00:00Z", "items": [{}, {}]});
+    let job = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let item = id(&server.get(&format!("/api/v1/items?job={job}")).await.expect(200)["data"][0]);
+    let item = format!("/api/v1/items/{item}");
+    server.post(&format!("{item}/retry"), json!({})).await.expect(200);
+    until(&server, &job, |job| job["counts"]["available"] == 1).await;
+    server.patch(&format!("/api/v1/jobs/{job}"), json!({"priority": 5})).await.expect(200);
+    let edited = server.get(&item).await.expect(200);
+    assert_eq!((&edited["state"], &edited["priority"]), (&json!("available"), &json!(5)));
+    assert_eq!(edited["run_after"], Value::Null);
+
+    let claimed = claim(&server, "a", 5).await.expect("it is due");
+    let failure = json!({"error": {"message": "no"}, "retryable": false});
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), failure).await.expect(200);
+    server.post(&format!("{item}/retry"), json!({})).await.expect(200);
+    assert_eq!(server.get(&item).await.expect(200)["state"], "available");
+    server.stop().await;
+}
+
 /// `start-and-expiry`: an item is claimable at its run_after, and not before; a failed one, at its retry_at.
 #[tokio::test]
 async fn scheduled_item_is_claimed_on_time() {

@@ -106,12 +106,19 @@ pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Previou
 }
 
 /// Makes deferred items due now, except those that wait for events, and gives them new expiries where there are some;
-/// `items` sorted by id. Returns those that were deferred.
+/// `items` sorted by id. Their later starts are forgotten, which an edit would apply again. Locks the items first, as
+/// edits do. Returns those that were deferred.
 pub async fn make_due(tx: &mut Tx, items: &[(Uuid, Option<OffsetDateTime>)]) -> Result<Vec<Uuid>, sqlx::Error> {
     let (ids, expires): (Vec<Uuid>, Vec<Option<OffsetDateTime>>) = items.iter().copied().unzip();
     sqlx::query_scalar!(
-        "with pick as materialized (
-           select item_id from deferred where item_id = any($1::uuid[]) and not for_event order by item_id for update)
+        "with locked as materialized (
+           select id from item where id = any($1::uuid[]) order by id for no key update),
+         pick as materialized (
+           select item_id from deferred where item_id = any(array(select id from locked)) and not for_event
+           order by item_id for update),
+         started as (
+           update item set run_after = null, changed_at = clock_timestamp()
+           where id = any(array(select item_id from pick)) and run_after > clock_timestamp())
          update deferred set due_at = clock_timestamp(),
            expires_at = coalesce(($2::timestamptz[])[width_bucket(item_id, $1::uuid[])], expires_at)
          where item_id = any(array(select item_id from pick)) returning item_id",
@@ -120,6 +127,20 @@ pub async fn make_due(tx: &mut Tx, items: &[(Uuid, Option<OffsetDateTime>)]) -> 
     )
     .fetch_all(&mut **tx)
     .await
+}
+
+/// Forgets the later starts of items that have started already.
+pub async fn forget_starts(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "update item set run_after = null, changed_at = clock_timestamp()
+         where id = any(array(
+           select id from item where id = any($1::uuid[]) and run_after > clock_timestamp()
+           order by id for no key update))",
+        item_ids
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }
 
 /// Stores edited payloads; the originals remain. Edited items are marked as changed, because claims look for edits of
