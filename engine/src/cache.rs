@@ -10,6 +10,7 @@ use std::{
 
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
+use tokio::sync::{Notify, futures::Notified};
 use uuid::Uuid;
 
 use crate::{
@@ -28,13 +29,20 @@ struct Types {
 /// Cache of all job types.
 pub struct TypeCache {
     types: RwLock<Arc<Types>>,
+    /// Notified when types were added or got another executor.
+    executors_changed: Notify,
     pool: PgPool,
     sealer: Sealer,
 }
 
 impl TypeCache {
     pub(crate) async fn load(pool: &PgPool, sealer: &Sealer) -> Result<Self> {
-        let cache = Self { types: RwLock::default(), pool: pool.clone(), sealer: sealer.clone() };
+        let cache = Self {
+            types: RwLock::default(),
+            executors_changed: Notify::new(),
+            pool: pool.clone(),
+            sealer: sealer.clone(),
+        };
         cache.refresh_now().await?;
         Ok(cache)
     }
@@ -47,8 +55,21 @@ impl TypeCache {
             fresh.by_name.insert(info.name.clone(), Arc::clone(&info));
             fresh.by_id.insert(info.id, info);
         }
+        let before = self.now();
+        let changed = fresh.by_id.values().any(|info| {
+            let executor = |info: &Arc<TypeInfo>| (info.executor.kind, info.executor.name);
+            before.by_id.get(&info.id).map(executor) != Some(executor(info))
+        });
         *self.types.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(fresh);
+        if changed {
+            self.executors_changed.notify_waiters();
+        }
         Ok(())
+    }
+
+    /// Resolves when types are added or get another executor from now on.
+    pub fn executors_changed(&self) -> Notified<'_> {
+        self.executors_changed.notified()
     }
 
     fn now(&self) -> Arc<Types> {

@@ -81,6 +81,7 @@ impl Worker {
             if executors.is_empty() {
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(WAIT.into())) => {}
+                    () = engine.types().executors_changed() => {}
                     () = self.app.shutdown.cancelled() => {}
                 }
                 return Ok(());

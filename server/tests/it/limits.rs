@@ -175,6 +175,24 @@ async fn limits_by_two_keys_hold_together() {
 }
 
 /// A waiting item names the limit that holds it.
+/// Items that their key holds back leave the free places of the type to the other items of the claim.
+#[tokio::test]
+async fn claim_by_ids_passes_over_items_that_their_key_holds_back() {
+    let server = Server::start().await;
+    let spec = json!({"concurrency": 2, "concurrency_by": {"key": "/customer", "limit": 1}});
+    server.put("/api/v1/job-types/a", spec).await.expect(201);
+    let job = job_of(&server, ["x", "x", "y"].map(customer)).await;
+    let items = server.get(&format!("/api/v1/items?job={}", &job["/api/v1/jobs/".len()..])).await.expect(200);
+    let ids: Vec<String> = items["data"].as_array().expect("items").iter().map(id).collect();
+    let claim_ids = async |ids: &[String]| {
+        let claimed = server.post("/api/v1/assignments", json!({"worker_id": "w", "item_ids": ids})).await.expect(200);
+        claimed["assignments"].as_array().expect("assignments").iter().map(|it| it["item"]["id"].clone()).collect()
+    };
+    let (first, rest): (Vec<Value>, Vec<Value>) = (claim_ids(&ids[..1]).await, claim_ids(&ids[1..]).await);
+    assert_eq!((first, rest), (vec![json!(ids[0])], vec![json!(ids[2])]));
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn waiting_item_names_its_limit() {
     let server = Server::start().await;

@@ -237,3 +237,21 @@ async fn long_poll_sees_changes_of_another_server() {
     second.stop().await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn waiting_claim_gets_no_items_of_a_type_that_is_no_longer_pulled() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}", id(&job));
+    let waiting = json!({"worker_id": "w", "types": ["a"], "wait_seconds": 3});
+    let changes = async {
+        server.put("/api/v1/job-types/a", json!({"executor": {"kind": "builtin", "name": "echo"}})).await.expect(200);
+        server.post(&format!("{path}/items?seal=true"), json!([{"payload": 1}])).await.expect(200);
+        crate::fair_turns::until(&server, id(&job), |job| job["status"] == "completed").await
+    };
+    let (claimed, done) = tokio::join!(server.post("/api/v1/assignments", waiting), changes);
+    assert_eq!(claimed.expect(200)["assignments"], json!([]));
+    assert_eq!(done["counts"]["succeeded"], 1);
+    server.stop().await;
+}

@@ -173,7 +173,8 @@ impl<'a> KeyedClaim<'a> {
     async fn fill(&mut self, tx: &mut Tx, slots: &[ClaimSlot], item_ids: Option<&[Uuid]>) -> Result<Vec<ClaimedRow>> {
         let mut rows: Vec<ClaimedRow> = Vec::new();
         if let Some(ids) = item_ids {
-            let limit = slots.len() as i64;
+            // More than there are slots: those that their keys hold back leave them to others.
+            let limit = ids.len() as i64;
             let found = parked_items::candidates_by_id(tx, self.info.id, ids, limit, &self.cancelled_jobs).await?;
             return Ok(self.take(tx, found, slots).await?.0);
         }

@@ -5,10 +5,13 @@ use std::time::Duration;
 use domain::api::{Claim, Claimed};
 use tokio::time::Instant;
 
-use super::{super::work_batch::WorkCommand, ClaimCommand};
+use super::{
+    super::{builtin_executors, work_batch::WorkCommand},
+    ClaimCommand,
+};
 use crate::{
     Engine,
-    access::{caller::Caller, rights::Ongoing},
+    access::{assignment_holder::BUILTIN, caller::Caller, rights::Ongoing},
     error::{Error, Result},
 };
 
@@ -31,7 +34,8 @@ impl Engine {
         self.claim_while(caller, claim, None::<Unwatched>).await
     }
 
-    /// Same as `claim`, but a waiting claim is refused as soon as its credential becomes invalid.
+    /// Same as `claim`, but a waiting claim is refused as soon as its credential becomes invalid. A claim of Treeline itself
+    /// ends when types get other executors, because its list of types is then outdated.
     pub async fn claim_while<O: Ongoing>(
         &self,
         caller: &Caller,
@@ -41,7 +45,12 @@ impl Engine {
         let wait = Duration::from_secs(u64::from(claim.wait_seconds.unwrap_or(0)));
         let mut command = self.check_claim(caller, claim).await?;
         let deadline = Instant::now() + wait;
+        let mut executors_changed = std::pin::pin!(self.types().executors_changed());
         loop {
+            self.keep_claimable(caller, &mut command);
+            if command.item_ids.is_none() && command.types.is_empty() {
+                return Ok(Claimed::default());
+            }
             // A claim that may wait registers before it queries, so no wake-up is lost.
             let waits = command.item_ids.is_none() && Instant::now() < deadline;
             let mut woken = waits.then(|| self.0.core.waiters.wait(&command.types));
@@ -50,9 +59,7 @@ impl Engine {
             let was_woken = woken.as_mut().is_some_and(|woken| woken.try_recv().is_ok());
             if got > 0 && (got == command.max || was_woken) {
                 // There may be more, or the wake-up was for another request's item: wake the next waiter.
-                for &type_id in &command.types {
-                    self.0.core.waiters.wake(type_id, 1);
-                }
+                self.wake_next(&command);
             }
             let Some(woken) = woken.filter(|_| got == 0 && !self.0.core.shutdown.is_cancelled()) else {
                 return Ok(done.claimed);
@@ -61,12 +68,19 @@ impl Engine {
             if !was_woken {
                 // At the deadline or when the server stops, it queries one last time.
                 let woken = tokio::time::timeout_at(deadline, self.0.core.shutdown.run_until_cancelled(woken));
-                match &mut ongoing {
-                    Some(ongoing) => tokio::select! {
-                        _ = woken => {}
-                        ended = ongoing.ended() => return Err(self.pass_wake_up_on(&command, ended)),
-                    },
-                    None => drop(woken.await),
+                let ended = async {
+                    match &mut ongoing {
+                        Some(ongoing) => ongoing.ended().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    _ = woken => {}
+                    ended = ended => return Err(self.pass_wake_up_on(&command, ended)),
+                    () = &mut executors_changed, if caller.credential_id == BUILTIN => {
+                        self.wake_next(&command);
+                        return Ok(done.claimed);
+                    }
                 }
             }
             if let Some(ongoing) = &ongoing
@@ -77,11 +91,23 @@ impl Engine {
         }
     }
 
+    /// Removes the types that got an executor for which the caller does not claim, while the claim waited.
+    fn keep_claimable(&self, caller: &Caller, command: &mut ClaimCommand) {
+        command.types.retain(|&type_id| {
+            let info = self.types().by_id(type_id);
+            info.is_some_and(|info| builtin_executors::may_claim(info.executor.kind, caller.credential_id))
+        });
+    }
+
     /// Passes the wake-up of an aborted claim to the next waiter.
     fn pass_wake_up_on(&self, command: &ClaimCommand, why: Error) -> Error {
+        self.wake_next(command);
+        why
+    }
+
+    fn wake_next(&self, command: &ClaimCommand) {
         for &type_id in &command.types {
             self.0.core.waiters.wake(type_id, 1);
         }
-        why
     }
 }
