@@ -10,6 +10,7 @@ use domain::{
     limits::{DEFAULT_PAGE, LARGEST_PAGE},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::error::{Error, Result};
@@ -49,6 +50,9 @@ pub trait Paged: Serialize {
                 Code::CursorMismatch,
                 "The cursor was given for other filters, or another order. Begin again without it.",
             ));
+        }
+        if !serde_json::from_slice(place).is_ok_and(|place| is_storable(&place)) {
+            return Err(malformed());
         }
         serde_json::from_slice(place).map(Some).map_err(|_| malformed())
     }
@@ -100,6 +104,17 @@ macro_rules! paged {
 }
 
 pub(crate) use paged;
+
+/// True for positions that the statements of lists can use: they negate numbers, and PostgreSQL stores no NUL.
+fn is_storable(place: &Value) -> bool {
+    match place {
+        Value::Array(parts) => parts.iter().all(is_storable),
+        Value::Object(parts) => parts.values().all(is_storable),
+        Value::Number(number) => number.as_i64() != Some(i64::MIN),
+        Value::String(text) => !text.contains('\0'),
+        Value::Null | Value::Bool(_) => true,
+    }
+}
 
 /// Removes the extra row that was requested to detect a next page.
 pub fn cut<T, P>(mut rows: Vec<T>, limit: i64, place: impl Fn(&T) -> P) -> (Vec<T>, Option<P>) {
@@ -153,6 +168,11 @@ mod tests {
         assert_eq!(code(other.place::<(i64, i64)>()), Code::CursorMismatch);
         let rubbish = Things { cursor: Some("%%%".into()), ..Things::default() };
         assert_eq!(code(rubbish.place::<i64>()), Code::InvalidParameter);
+        for place in ["[7,-9223372036854775808]", r#"{"name":"a\u0000"}"#, "[1"] {
+            let bytes = [&Things::default().fingerprint()[..], place.as_bytes()].concat();
+            let crafted = Things { cursor: Some(URL_SAFE_NO_PAD.encode(bytes)), ..Things::default() };
+            assert_eq!(code(crafted.place::<Value>()), Code::InvalidParameter, "{place}");
+        }
         assert_eq!(code(Things { limit: Some(1001), ..Things::default() }.rows()), Code::InvalidParameter);
     }
 
