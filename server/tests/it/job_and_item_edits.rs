@@ -316,7 +316,7 @@ async fn interrupted_job_edit_reaches_all_items() {
     sqlx::query(lock).execute(&mut *tx).await.expect("the lock of an item of the second batch");
     let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock'";
-    let mut edit = std::pin::pin!(server.patch(&path, json!({"priority": 10})));
+    let mut edit = Box::pin(server.patch(&path, json!({"priority": 10})));
     loop {
         tokio::select! {
             edited = &mut edit => {
@@ -328,6 +328,7 @@ async fn interrupted_job_edit_reaches_all_items() {
             }
         }
     }
+    drop(edit);
     tx.rollback().await.expect("the end of the lock");
     let left = "select count(*) from item join job using (job_key) where job.id = $1::uuid and item.priority <> 10";
     let left = async || sqlx::query_scalar::<_, i64>(left).bind(id(&job)).fetch_one(pool).await.expect("a count");
