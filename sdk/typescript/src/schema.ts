@@ -1505,7 +1505,7 @@ export interface components {
             header_row?: number | null;
             /** Format: uuid */
             id: string;
-            /** @description XLSX: name of the sheet. Absent: the first one. */
+            /** @description XLSX: name of the sheet. Absent: the first one that is not hidden. */
             sheet?: string | null;
         };
         /** @description The caller's watch of a tree. */
@@ -1829,6 +1829,8 @@ export interface components {
             dead: number;
             /** Format: uuid */
             id: string;
+            /** @description True if the tree is an import of a file. */
+            is_import: boolean;
             /**
              * Format: uuid
              * @description Id of the tree's root.

@@ -1604,6 +1604,7 @@ class Notice(TypedDict):
     created_at: Timestamp
     dead: int
     id: str
+    is_import: bool
     job_id: str
     job_name: str
     kind: NoticeKind
