@@ -77,7 +77,7 @@ impl Mill {
                 (last, since) = (succeeded, Instant::now());
             }
             assert!(since.elapsed() < Duration::from_secs(30), "{succeeded} of {n}, and no more for half a minute");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     support::{
         Api, Server,
         imports::{complete, import, lines, upload},
+        until,
         xlsx::workbook,
     },
 };
@@ -187,11 +188,11 @@ async fn export_includes_cancellations_before_propagation() {
         assert_eq!((&line["state"], &line["payload"]), (&json!("cancelled"), &json!(at + 1)));
     }
     tx.rollback().await.expect("let go");
-    while sqlx::query_scalar::<_, bool>("select exists (select 1 from propagation)")
-        .fetch_one(pool)
-        .await
-        .expect("yes or no")
-    {}
+    until(async || {
+        let left = sqlx::query_scalar::<_, bool>("select exists (select 1 from propagation)");
+        !left.fetch_one(pool).await.expect("yes or no")
+    })
+    .await;
     assert_eq!(lines(&server, &job, "failures").await, early);
     server.stop().await;
 }

@@ -66,7 +66,11 @@ async fn https_listener_reloads_renewed_certificate() {
 
     let second = certificate("localhost", folder.path());
     let renewed = client(&second.cert.pem());
-    let polling = async { while renewed.get(&me).bearer_auth(TOKEN).send().await.is_err() {} };
+    let polling = async {
+        while renewed.get(&me).bearer_auth(TOKEN).send().await.is_err() {
+            crate::support::moment().await;
+        }
+    };
     tokio::time::timeout(Duration::from_mins(1), polling).await.expect("it is taken within a minute");
     server.stop().await;
 }

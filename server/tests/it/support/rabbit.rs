@@ -225,7 +225,7 @@ impl Vhost {
         let began = Instant::now();
         while self.queue(queue).await["state"] != "running" {
             assert!(began.elapsed() < Duration::from_secs(15), "no {queue} within 15 s");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
