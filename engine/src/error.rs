@@ -135,7 +135,10 @@ impl Error {
         } else {
             tracing::error!(error = %self, "request failed");
         }
-        Problem::new(Code::Internal, "Something went wrong on the server. It is in the log with the ID of this request.")
+        Problem::new(
+            Code::Internal,
+            "Something went wrong on the server. It is in the log with the ID of this request.",
+        )
     }
 }
 

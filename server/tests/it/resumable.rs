@@ -111,7 +111,11 @@ async fn resumable_upload_continues_after_disconnect() {
     // Of the parts nothing is left.
     let app = &server.running.app;
     let folder = app.config.data_dir().expect("a folder").join("files");
-    assert_eq!(std::fs::read_dir(folder).expect("files").count(), 3, "the file, the owner, and the folder where files arrive");
+    assert_eq!(
+        std::fs::read_dir(folder).expect("files").count(),
+        3,
+        "the file, the owner, and the folder where files arrive"
+    );
     server.stop().await;
 }
 
