@@ -66,7 +66,7 @@ async fn push_claim_without_an_answer_is_repeated() {
     until(async || item_of(&web, &tree).await["state"] == "running").await;
     proxy.lose_commits(false);
     receiver.next().await.status(204);
-    assert_eq!(item_in(&web, &tree, "succeeded").await["attempt"], 1);
+    assert_eq!(item_in(&web, &tree, "succeeded").await["attempts"], 1);
     web.stop().await;
     server.stop().await;
 }
@@ -86,7 +86,7 @@ async fn push_response_during_an_outage_becomes_the_result() {
     proxy.restore();
     until(async || server.get("/readyz").await.status == 200).await;
     let item = item_in(&server, &tree, "succeeded").await;
-    assert_eq!((&item["result"], &item["attempt"]), (&json!({"sent": 1}), &json!(1)));
+    assert_eq!((&item["result"], &item["attempts"]), (&json!({"sent": 1}), &json!(1)));
     assert!(receiver.now().is_none(), "the worker was asked once");
     server.stop().await;
 }
