@@ -111,6 +111,8 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     let claim = async || api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await;
     let claimed = claim().await.expect(200)["assignments"][0].clone();
     let assignment = format!("/api/v1/assignments/{}", claimed["id"].as_str().expect("an id"));
+    // Opens the connection that is lost.
+    api.post(&format!("{assignment}/heartbeat"), json!({})).await.expect(200);
 
     proxy.vanish();
     let lost = api.post(&format!("{assignment}/heartbeat"), json!({})).await;
