@@ -444,7 +444,7 @@ async fn form_is_answered_on_the_page_of_the_item() {
 async fn waiting_items_survive_a_restart_and_continue_once() {
     let items = std::env::var("TREELINE_WAITING_ITEMS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_usize);
     let server = Server::start().await;
-    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 2})).await.expect(201);
+    server.put("/api/v1/job-types/a", json!({"heartbeat_seconds": 20})).await.expect(201);
     let payloads: Vec<Value> = (0..items).map(|n| json!({"payload": n})).collect();
     let job = job_of(&server, Value::Array(payloads)).await;
     let program = server.spawn_program().await;
