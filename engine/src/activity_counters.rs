@@ -176,7 +176,9 @@ impl Engine {
             match job_history::add(pool, &jobs, CHARTED_ITEMS).await {
                 Ok(small) => counters.jobs.keep(jobs, &small),
                 Err(error) => {
-                    jobs.iter().for_each(|(job_key, activity)| counters.jobs.count(*job_key, activity));
+                    for (job_key, activity) in &jobs {
+                        counters.jobs.count(*job_key, activity);
+                    }
                     return Err(error.into());
                 }
             }

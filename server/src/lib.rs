@@ -288,7 +288,7 @@ async fn seal_what_is_not(pool: &PgPool, sealer: &sealing::Sealer) -> anyhow::Re
 
 /// Longest wait of a stopping server for its background tasks. Service managers wait 90 seconds, and PostgreSQL must
 /// stop, too.
-const TASKS_DEADLINE: Duration = Duration::from_secs(60);
+const TASKS_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Opens the file store and checks that it responds: a wrong key is detected at startup.
 async fn open_files(config: &Config, data_dir: &Path) -> anyhow::Result<files::Files> {

@@ -104,7 +104,7 @@ impl Core {
                 Ok(n) => deleted += n,
                 // Their next check is in a minute; the others do not wait for it.
                 Err(error) => {
-                    tracing::warn!(%error, trees = trees.len(), "retention could not delete trees, will retry")
+                    tracing::warn!(%error, trees = trees.len(), "retention could not delete trees, will retry");
                 }
             }
         }

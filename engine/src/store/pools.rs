@@ -58,7 +58,7 @@ const HEARTBEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 /// Idle time after which a connection is tested before it is used, because a firewall may have forgotten it, and the time
 /// that it has to answer.
-const TESTED_AFTER: Duration = Duration::from_secs(60);
+const TESTED_AFTER: Duration = Duration::from_mins(1);
 const TEST_WAIT: Duration = Duration::from_secs(1);
 /// Wait for the database when a server starts, as it may be starting, too.
 const START_WAIT: Duration = Duration::from_secs(30);
