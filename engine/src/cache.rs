@@ -10,7 +10,7 @@ use std::{
 
 use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
-use tokio::sync::{Notify, futures::Notified};
+use tokio::sync::{Mutex, Notify, futures::Notified};
 use uuid::Uuid;
 
 use crate::{
@@ -31,6 +31,8 @@ pub struct TypeCache {
     types: RwLock<Arc<Types>>,
     /// Notified when types were added or got another executor.
     executors_changed: Notify,
+    /// Held while the types are read and put here: a slow reading must not replace a newer one.
+    refreshing: Mutex<()>,
     pool: PgPool,
     sealer: Sealer,
 }
@@ -40,6 +42,7 @@ impl TypeCache {
         let cache = Self {
             types: RwLock::default(),
             executors_changed: Notify::new(),
+            refreshing: Mutex::new(()),
             pool: pool.clone(),
             sealer: sealer.clone(),
         };
@@ -49,6 +52,7 @@ impl TypeCache {
 
     /// Reads all types again.
     pub async fn refresh_now(&self) -> Result<()> {
+        let _one_at_a_time = self.refreshing.lock().await;
         let mut fresh = Types::default();
         for info in definitions::types(&self.pool, &self.sealer).await? {
             let info = Arc::new(info);

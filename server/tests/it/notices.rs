@@ -172,7 +172,7 @@ async fn tree_is_retained_until_its_notices_are_delivered() {
     let ada = server.person("ada", "user").await;
     ada.patch(SETTINGS, json!({"webhook_url": receiver.url("/ada")})).await.expect(200);
     server.put("/api/v1/job-types/a", json!({"retain_seconds": 1})).await.expect(201);
-    let tree = json!({"type": "a", "sealed": true, "items": [{}]});
+    let tree = json!({"type": "a", "sealed": true, "items": [{"payload": 1}]});
     let job = ada.post("/api/v1/jobs", tree).await.expect(201);
     ada.post(&watch(&job), Value::Null).await.expect(200);
     finish(&server, &claim(&server, "a", 1, 5).await[0]).await;

@@ -100,7 +100,9 @@ pub fn cursor(data: &[u8]) {
     // Any position after a matching fingerprint.
     let place = text.clone().into_owned();
     let made = Things { colour: 1, cursor: None }.page(Vec::<()>::new(), Some(place.clone())).next_cursor;
-    assert_eq!(Things { colour: 1, cursor: made.as_deref() }.place::<String>().ok(), Some(Some(place)));
+    // NUL cannot be in the text of a database.
+    let read = (!place.contains('\0')).then_some(Some(place));
+    assert_eq!(Things { colour: 1, cursor: made.as_deref() }.place::<String>().ok(), read);
     assert!(Things { colour: 1, cursor: made.as_deref() }.place::<(i64, i64)>().is_err(), "of another shape");
     assert!(Things { colour: 2, cursor: made.as_deref() }.place::<String>().is_err(), "of other filters");
 }
