@@ -59,6 +59,9 @@ async fn files_of_another_database_stay() {
     let file = upload(&server, "a.csv", "id\n1\n").await;
     // A typo in DATABASE_URL, or an empty database.
     let foreign = Server::start_with(|config| config.data_dir = Some(folder.clone())).await;
+    // Databases of tests are copies of one, and so are their ids.
+    let other = "update deployment set id = gen_random_uuid()";
+    foreign.running.app.pool.execute(other).await.expect("another id");
     let sweep = async |server: &Server| {
         let app = &server.running.app;
         server::uploads::sweep_orphans(&app.pool, &app.files, Duration::ZERO).await.expect("swept")
