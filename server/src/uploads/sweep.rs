@@ -19,6 +19,9 @@ use engine::{
 /// Files per statement.
 const BATCH: i64 = 100;
 
+/// Longest time from the storing of a file to the commit of its row.
+const ARRIVAL: Duration = Duration::from_hours(1);
+
 /// Deletes files that no job has used for `ttl`, incomplete ones without new data for as long, and those whose jobs are
 /// deleted; each used file is checked about twenty times in that time. Returns true if there may be more.
 pub async fn sweep(pool: &PgPool, files: &Files, ttl: Duration) -> Result<bool> {
@@ -45,7 +48,7 @@ async fn remove(files: &Files, ids: &[Uuid]) -> Result<()> {
 /// Deletes objects without a row that are older than `age`, if the store belongs to this database. Younger ones may
 /// belong to a running upload, or to a later state of a database that was restored. Returns their number.
 pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Result<usize> {
-    if !owns_store(pool, files).await? {
+    if !owns_store(pool, files, age.min(ARRIVAL)).await? {
         return Ok(0);
     }
     let mut found = Box::pin(orphans(pool, files, age));
@@ -64,12 +67,13 @@ pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Resul
 
 /// Returns true if the store carries the id of this database. A store without an id gets it, unless it has files that
 /// this database does not know: after a wrong `DATABASE_URL`, all files of another database would seem to be orphans.
-async fn owns_store(pool: &PgPool, files: &Files) -> Result<bool> {
+/// Files younger than `arrival` may be uploads whose rows are not written yet.
+async fn owns_store(pool: &PgPool, files: &Files, arrival: Duration) -> Result<bool> {
     let id = uploads::deployment_id(pool).await?;
     let own = id.to_string();
     let owner = match files.owner().await? {
         Some(owner) => owner,
-        None if holds_orphans(pool, files).await? => "unknown".to_owned(),
+        None if holds_orphans(pool, files, arrival).await? => "unknown".to_owned(),
         None => {
             files.set_owner(id).await?;
             own.clone()
@@ -87,8 +91,8 @@ async fn owns_store(pool: &PgPool, files: &Files) -> Result<bool> {
     Ok(owner == own)
 }
 
-async fn holds_orphans(pool: &PgPool, files: &Files) -> Result<bool> {
-    let mut found = Box::pin(orphans(pool, files, Duration::ZERO));
+async fn holds_orphans(pool: &PgPool, files: &Files, age: Duration) -> Result<bool> {
+    let mut found = Box::pin(orphans(pool, files, age));
     while let Some(ids) = found.try_next().await? {
         if !ids.is_empty() {
             return Ok(true);
