@@ -106,7 +106,7 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     create(&server, "first").await.expect(201);
     let (program, proxy) = server.spawn_program_behind_proxy().await;
     let api = &program.api;
-    // From now on, the program alone does all duties.
+    // From now on, the program alone runs all background tasks.
     server.running.app.shutdown.cancel();
     let claim = async || api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await;
     let claimed = claim().await.expect(200)["assignments"][0].clone();
