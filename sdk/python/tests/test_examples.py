@@ -59,7 +59,7 @@ def wait_for(client: Client, job_id: str, succeeded: int) -> Job:
 
 
 def test_the_worker_of_the_readme_loses_and_doubles_nothing(server: Server, client: Client, tmp_path: Path) -> None:
-    block = re.search(r"## A worker\n+```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
+    block = re.search(r"program of its own:\n+```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
     assert block is not None
     source = block[1]
     assert len(source.strip().splitlines()) <= 20, "it is meant to be read at a glance"

@@ -50,7 +50,7 @@ async function waitFor(id, succeeded) {
 }
 
 test('the worker of the README loses and doubles nothing', { timeout: 180_000 }, async (context) => {
-  const source = /## A worker\n+```ts\n([^]*?)```/.exec(await readFile(file('README.md'), 'utf8'))[1];
+  const source = /program of its own:\n+```ts\n([^]*?)```/.exec(await readFile(file('README.md'), 'utf8'))[1];
   assert.ok(source.trim().split('\n').length <= 20, 'it is meant to be read at a glance');
   // Next to the package, so that it is found by its name, and compiled as strictly as the package.
   const program = file('examples/readme-worker.ts');
