@@ -15,6 +15,14 @@ from treeline import AsyncClient, Summary, Worker
 Answer = Callable[[str, Any], httpx.Response | dict[str, Any] | None]
 
 
+def problem(status: int, code: str, **headers: str) -> httpx.Response:
+    """A problem document of Treeline."""
+    media_type = {"Content-Type": "application/problem+json"}
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    document = {"type": f"urn:treeline:problem:{code}", "status": status, "code": code}
+    return httpx.Response(status, json=document, headers=media_type | given)
+
+
 class FakeServer:
     """Hands out `items` assignments of one item each, accepts every ending, and records the requests."""
 
@@ -25,10 +33,11 @@ class FakeServer:
         heartbeat_seconds: float = 60.0,
         answer: Answer = lambda _, __: None,
         before: Callable[[str, Any], Awaitable[None]] | None = None,
+        retry_timeout: float = 30.0,
         **item: Any,
     ) -> None:
         self.left, self.heartbeat_seconds, self.answer, self.item = items, heartbeat_seconds, answer, item
-        self.before = before
+        self.before, self.retry_timeout = before, retry_timeout
         self.requests: list[tuple[str, Any]] = []
 
     def sent(self, ending: str) -> list[Any]:
@@ -40,7 +49,7 @@ class FakeServer:
 
     async def run(self, handler: Callable[..., Any], until: Callable[[], bool], **options: Any) -> Summary:
         """Runs a worker until a condition holds; then it leaves."""
-        async with self.client() as client:
+        async with self.client(retry_timeout=self.retry_timeout) as client:
             worker = Worker(client, ["t"], handler, **options)
             running = asyncio.create_task(worker.run_async())
             try:

@@ -17,8 +17,10 @@ import pytest
 
 from treeline import ApiError, Client, ConnectionFailed, InvalidWebhook, webhooks
 from treeline._changes import Changes
-from treeline._retry import may_repeat, retry_after
+from treeline._retry import is_foreign, is_refusal, may_repeat, retry_after
 from treeline._sse import Event, Parser
+
+from .fake import problem
 
 
 def sign(secret: str, body: str, at: int, message_id: str = "msg_1") -> dict[str, str]:
@@ -44,6 +46,17 @@ def test_a_valid_webhook_is_returned_and_a_changed_one_is_not() -> None:
                 webhooks.verify(body, given, key)
     with pytest.raises(InvalidWebhook, match="five minutes"):
         webhooks.verify("{}", sign("plain-secret", "{}", now - 301), "plain-secret")
+
+
+def test_an_empty_secret_verifies_nothing_and_padding_may_be_missing() -> None:
+    now = int(time.time())
+    signed = f"msg_1.{now}.{{}}".encode()
+    value = base64.b64encode(hmac.new(b"", signed, hashlib.sha256).digest()).decode()
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(now), "webhook-signature": f"v1,{value}"}
+    for empty in ("", "whsec_"):
+        with pytest.raises(ValueError, match="empty"):
+            webhooks.verify("{}", headers, empty)
+    assert webhooks.verify("{}", sign("secrets", "{}", now), "whsec_c2VjcmV0cw") == {}
 
 
 def test_the_example_of_the_specification_is_accepted() -> None:
@@ -81,6 +94,43 @@ def test_only_safe_calls_are_sent_again() -> None:
     assert may_repeat(in_progress, idempotent=True, keyed=True) and not may_repeat(in_progress, idempotent=True)
     assert retry_after("3") == 3.0 and retry_after("100000") == 60.0
     assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0 and retry_after("soon") is None
+
+
+def test_only_a_problem_document_of_treeline_is_a_refusal() -> None:
+    def error_of(response: httpx.Response) -> ApiError:
+        with pytest.raises(ApiError) as raised:
+            client_of(lambda _: response, retry_timeout=0).retry("item")
+        return raised.value
+
+    for refused in (problem(404, "not_found"), problem(422, "invalid_body"), httpx.Response(413, text="too large")):
+        assert is_refusal(error_of(refused))
+    for answered in (
+        httpx.Response(404, text="404 page not found"),
+        httpx.Response(403, json={"code": "forbidden"}),
+        httpx.Response(401, json={"type": "about:blank", "code": "unauthenticated"}, headers={"Content-Type": "application/problem+json"}),
+        httpx.Response(308, headers={"Location": "https://fake/"}),
+    ):
+        error = error_of(answered)
+        assert is_foreign(error) and not is_refusal(error) and error.code == ""
+    for passing in (httpx.Response(503, text="no"), problem(429, "quota_exceeded")):
+        assert not is_foreign(error_of(passing)) and not is_refusal(error_of(passing))
+
+
+def test_a_redirect_is_no_success() -> None:
+    redirect = httpx.Response(308, headers={"Location": "https://fake/api/v1/schedules/S"})
+    with pytest.raises(ApiError, match="308 : redirected to https://fake/"):
+        client_of(lambda _: redirect).delete_schedule("S")
+
+
+def test_a_key_is_any_text() -> None:
+    keys: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers.raw[[name for name, _ in request.headers.raw].index(b"Idempotency-Key")][1])
+        return httpx.Response(201, json={"id": "J"})
+
+    client_of(answer).create_job({"type": "t"}, key="Löhne-März €")
+    assert keys == ["Löhne-März €".encode()]
 
 
 def test_a_change_is_missed_by_no_waiter() -> None:
@@ -150,8 +200,8 @@ def test_events_end_at_line_feeds_only() -> None:
 
 def test_a_schedule_runs_once_although_the_database_was_away_and_the_first_request_is_still_being_answered() -> None:
     answers = [
-        httpx.Response(503, json={"code": "database_unavailable"}, headers={"Retry-After": "0"}),
-        httpx.Response(409, json={"code": "duplicate"}, headers={"Retry-After": "0"}),
+        problem(503, "database_unavailable", Retry_After="0"),
+        problem(409, "duplicate", Retry_After="0"),
         httpx.Response(200, json={"id": "S"}),
     ]
     keys: list[str] = []
@@ -169,7 +219,7 @@ def test_a_call_that_the_server_may_have_run_is_not_sent_again() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         requests.append(request.url.path)
-        return httpx.Response(503, json={"code": "database_unavailable"}, headers={"Retry-After": "0"})
+        return problem(503, "database_unavailable", Retry_After="0")
 
     with pytest.raises(ApiError, match="database_unavailable"):
         client_of(answer).retry("item")
@@ -187,7 +237,7 @@ class Broken(httpx.SyncByteStream):
 def test_a_download_appears_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "results.csv"
     answers = [
-        httpx.Response(503, json={"code": "busy"}, headers={"Retry-After": "0"}),
+        problem(503, "busy", Retry_After="0"),
         httpx.Response(200, stream=Broken()),
         httpx.Response(200, content=b"a,b\n"),
     ]
@@ -202,7 +252,7 @@ def test_a_download_appears_when_it_is_complete(tmp_path: Path) -> None:
 def test_a_stream_of_results_goes_on_where_it_broke_off_although_the_server_is_away_for_a_moment() -> None:
     answers = [
         httpx.Response(200, stream=Broken()),
-        httpx.Response(503, json={"code": "shutting_down"}, headers={"Retry-After": "0"}),
+        problem(503, "shutting_down", Retry_After="0"),
         httpx.Response(200, content=b'{"item_id": "b"}\n'),
     ]
     asked: list[str | None] = []
@@ -234,6 +284,53 @@ def test_a_server_with_too_many_streams_is_asked_by_long_polls(monkeypatch: pyte
 
     assert [job["version"] for job in client_of(answer).watch("J")] == [4, 5]
     assert [what for _, what in requests[:3]] == ["stream", "wait 20", "stream"] and requests[2][0] >= 20
+
+
+def test_a_watch_ends_with_its_job_and_reads_it_by_long_polls_while_there_are_too_many_streams() -> None:
+    answers = [
+        problem(429, "quota_exceeded", Retry_After="2"),
+        httpx.Response(200, json={"version": 7, "tree": {"status": "running"}}),
+        problem(410, "job_removed"),
+    ]
+    asked: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.params.get("wait_seconds", "stream"))
+        return answers.pop(0)
+
+    assert [job["version"] for job in client_of(answer, retry_timeout=0).watch("J")] == [7]
+    assert asked[0] == "stream" and asked[1] != "stream" and not answers
+
+
+def test_an_upload_goes_on_where_it_broke_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treeline.client.CHUNK", 100_000)
+    monkeypatch.setattr("treeline.client.time.sleep", lambda _: None)
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"x" * 150_000)
+    stored = 0
+    faults = [
+        httpx.Response(502),
+        problem(503, "database_unavailable"),
+        problem(409, "wrong_offset"),
+        httpx.Response(404, text="404 page not found"),
+        *[httpx.Response(504)] * 6,
+    ]
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal stored
+        sent.append(request.method)
+        if request.method == "POST":
+            return httpx.Response(201, headers={"Location": "/api/v1/uploads/resumable/U", "Upload-Offset": "0"})
+        if request.method == "PATCH":
+            if faults:
+                return faults.pop(0)
+            assert int(request.headers["Upload-Offset"]) == stored
+            stored += len(request.content)
+        return httpx.Response(204, headers={"Upload-Offset": str(stored)}, json={} if request.method == "GET" else None)
+
+    client_of(answer, retry_timeout=0).upload(file)
+    assert stored == 150_000 and not faults and sent.count("PATCH") == 12 and sent.count("HEAD") == 10
 
 
 def test_a_file_that_becomes_shorter_while_it_is_sent_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-import { ApiError, ConnectionFailed, type Problem } from './errors.js';
+import { ApiError, ConnectionFailed } from './errors.js';
 import { Management } from './management.js';
 import type { Filters, NewItem, NewJob, RequestOptions } from './options.js';
-import { backoff, mayRepeat, retryAfter, sleep } from './retry.js';
+import { backoff, isForeign, mayRepeat, problemOf, retryAfter, sleep } from './retry.js';
 import type * as t from './schema.js';
 import { eventsOf, linesOf } from './sse.js';
 
@@ -15,6 +15,10 @@ const SLOWEST = 16 * 1024;
 const REOPEN = 5;
 /** Seconds of one long poll. */
 const POLL = 25;
+/** Seconds within which the server must answer a piece of a file: after the last one, it assembles the whole. */
+const UPLOAD_TIMEOUT = 300;
+/** Seconds without progress after which an upload fails. */
+const UPLOAD_STALL = 120;
 
 export interface ClientOptions {
   /** Address of the server. Default: the environment variable `TREELINE_URL`, or http://127.0.0.1:3000. */
@@ -83,7 +87,9 @@ export class Client extends Management {
     const headers: Record<string, string> = { ...this.#headers, ...options.headers };
     const keyed = Object.keys(headers).some((name) => name.toLowerCase() === 'idempotency-key');
     const idempotent = options.idempotent ?? (['GET', 'HEAD', 'PUT', 'DELETE'].includes(method) || keyed);
-    const init: RequestInit = { method, headers };
+    for (const [name, value] of Object.entries(headers)) headers[name] = bytesOf(value);
+    // A redirect would be followed without the token, or as a GET.
+    const init: RequestInit = { method, headers, redirect: 'manual' };
     if (options.body !== undefined) {
       headers['content-type'] = 'application/json';
       init.body = JSON.stringify(options.body);
@@ -104,6 +110,7 @@ export class Client extends Management {
         failed = await apiError(`${method} ${path}`, response);
       } catch (cause) {
         options.signal?.throwIfAborted();
+        if (codeOf(cause) === 'ERR_INVALID_URL') throw cause;
         const refused = ['ECONNREFUSED', 'ENOTFOUND', 'UND_ERR_CONNECT_TIMEOUT'].includes(codeOf(cause));
         if (!(refused || idempotent) || Date.now() + pause * 1_000 > deadline) {
           throw new ConnectionFailed(`${method} ${path}: ${messageOf(cause)}`, { cause });
@@ -283,7 +290,8 @@ export class Client extends Management {
       };
       try {
         wait();
-        const response = await this.#send('GET', `/jobs/${id}/events`, { headers: { accept: 'text/event-stream' }, signal });
+        const headers = { accept: 'text/event-stream' };
+        const response = await this.#send('GET', `/jobs/${id}/events`, { headers, signal, retryTimeout: 0 });
         for await (const event of eventsOf(heard(linesOf(response.body as ReadableStream<Uint8Array>), wait))) {
           failures = 0;
           if (event.name === 'removed') return;
@@ -300,9 +308,12 @@ export class Client extends Management {
         }
       } catch (cause) {
         options.signal?.throwIfAborted();
-        if (cause instanceof ApiError) throw cause;
+        if (cause instanceof ApiError && cause.code === 'job_removed') return;
+        if (cause instanceof ApiError && !mayRepeat(cause, true)) throw cause;
         failures += 1;
-        pause = 0;
+        // This server has too many streams of the owner.
+        isBusy = cause instanceof ApiError && cause.status === 429;
+        pause = (cause instanceof ApiError ? cause.retryAfter : undefined) ?? (isBusy ? REOPEN : 0);
       } finally {
         clearTimeout(timer);
         silence.abort();
@@ -311,7 +322,15 @@ export class Client extends Management {
       const left = (): number => Math.max(0, (reopenAt - Date.now()) / 1_000);
       // The server has too many streams: it is asked without one meanwhile.
       while (isBusy && left() >= 1) {
-        const job = await this.#newerJob(id, Math.max(0, seen), Math.min(POLL, Math.floor(left())), options.signal);
+        const seconds = Math.min(POLL, Math.floor(left()));
+        let job: t.Job | undefined;
+        try {
+          job = await this.#newerJob(id, Math.max(0, seen), seconds, options.signal);
+        } catch (cause) {
+          options.signal?.throwIfAborted();
+          if (cause instanceof ApiError && cause.code === 'job_removed') return;
+          if (cause instanceof ApiError && !mayRepeat(cause, true)) throw cause;
+        }
         if (job !== undefined && job.version > seen) {
           seen = job.version;
           yield job;
@@ -325,7 +344,8 @@ export class Client extends Management {
 
   /**
    * Stores a file: a `File` of a browser, or `await openAsBlob(path)` of Node.js. `progress` is called with the bytes
-   * sent so far and their total. The file is sent in pieces, so a broken connection costs one piece at most.
+   * sent so far and their total. The file is sent in pieces, so a broken connection costs one piece at most. An
+   * upload without progress for two minutes fails.
    */
   async upload(file: Blob, filename: string, progress?: (sent: number, total: number) => void): Promise<t.Upload> {
     const tus = { 'tus-resumable': '1.0.0' };
@@ -337,21 +357,22 @@ export class Client extends Management {
     const path = `/uploads/resumable/${id}`;
     let offset = 0;
     progress?.(0, file.size);
-    for (let failures = 0; offset < file.size; ) {
+    for (let failures = 0, movedAt = Date.now(); offset < file.size; ) {
+      const before = offset;
       const raw = file.slice(offset, offset + this.#chunk);
       const headers = { ...tus, 'upload-offset': String(offset), 'content-type': 'application/offset+octet-stream' };
-      let answer: Response;
       try {
-        answer = await this.#send('PATCH', path, { headers, raw });
-        failures = 0;
+        const answer = await this.#send('PATCH', path, { headers, raw, timeout: UPLOAD_TIMEOUT + raw.size / SLOWEST });
+        offset = offsetOf(answer);
       } catch (cause) {
         failures += 1;
-        if (!(cause instanceof ConnectionFailed) || failures > 5) throw cause;
+        const left = UPLOAD_STALL - (Date.now() - movedAt) / 1_000;
+        if (!mayResume(cause) || left < 0) throw cause;
         await sleep(backoff(failures));
-        // The server knows how much of the piece has arrived.
-        answer = await this.#send('HEAD', path, { headers: tus });
+        // The server knows how much of the piece has arrived; it may still be storing some.
+        offset = offsetOf(await this.#send('HEAD', path, { headers: tus, retryTimeout: left, timeout: UPLOAD_TIMEOUT }));
       }
-      offset = Number(answer.headers.get('upload-offset'));
+      if (offset > before) [failures, movedAt] = [0, Date.now()];
       progress?.(offset, file.size);
     }
     return this.request('GET', `/uploads/${id}`);
@@ -373,13 +394,26 @@ async function* heard(lines: AsyncIterable<string>, each: () => void): AsyncGene
 
 async function apiError(call: string, response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => '');
-  let problem: Problem;
-  try {
-    problem = JSON.parse(text) as Problem;
-  } catch {
-    problem = { detail: text.slice(0, 200) };
-  }
+  const location = response.headers.get('location');
+  const detail = location === null ? text.slice(0, 200) : `redirected to ${location}`;
+  const problem = problemOf(response.headers.get('content-type'), text) ?? { detail };
   return new ApiError(call, response.status, problem, retryAfter(response.headers.get('retry-after')));
+}
+
+/** Text of a header whose characters are its bytes in UTF-8, as `fetch` sends them. */
+function bytesOf(text: string): string {
+  return /^[\0-\x7f]*$/.test(text) ? text : String.fromCharCode(...new TextEncoder().encode(text));
+}
+
+function offsetOf(response: Response): number {
+  const offset = response.headers.get('upload-offset');
+  if (offset === null) throw new ConnectionFailed('the response has no Upload-Offset');
+  return Number(offset);
+}
+
+/** True if a piece of a file may be sent again, after the server was asked how much it has. */
+function mayResume(cause: unknown): boolean {
+  return cause instanceof ConnectionFailed || isForeign(cause) || (cause instanceof ApiError && (cause.code === 'wrong_offset' || mayRepeat(cause, true)));
 }
 
 /** Message of anything that was thrown. */

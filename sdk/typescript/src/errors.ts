@@ -23,7 +23,7 @@ export class ConnectionFailed extends TreelineError {
 export class ApiError extends TreelineError {
   override readonly name = 'ApiError';
   readonly status: number;
-  /** Stable code of the problem: `not_found`, `invalid_body`, ... */
+  /** Stable code of the problem: `not_found`, `invalid_body`, ...; empty if the response is not from Treeline but, for example, from a proxy. */
   readonly code: string;
   readonly problem: Problem;
   /** Seconds of `Retry-After`. */

@@ -1,4 +1,4 @@
-import { ApiError, ConnectionFailed } from './errors.js';
+import { ApiError, ConnectionFailed, type Problem } from './errors.js';
 
 const LONGEST_PAUSE = 60;
 
@@ -31,6 +31,30 @@ export function isTransient(cause: unknown): boolean {
 /** True of 408, 429, and 5xx. */
 export function isTransientStatus(status: number): boolean {
   return status === 408 || status === 429 || status >= 500;
+}
+
+/**
+ * True of a refusal that is not from Treeline, such as the 404 of a proxy that is reloading. 413 is none, whoever sent it: it
+ * is about the body.
+ */
+export function isForeign(cause: unknown): boolean {
+  return cause instanceof ApiError && cause.code === '' && cause.status !== 413 && !isTransientStatus(cause.status);
+}
+
+/** True if the same call is refused every time. */
+export function isRefusal(cause: unknown): boolean {
+  return cause instanceof ApiError && !isTransientStatus(cause.status) && !isForeign(cause);
+}
+
+/** Problem document of a response; undefined if it is not from Treeline. */
+export function problemOf(mediaType: string | null, text: string): Problem | undefined {
+  if (mediaType?.split(';')[0]?.trim().toLowerCase() !== 'application/problem+json') return undefined;
+  try {
+    const problem = JSON.parse(text) as Problem | null;
+    return problem?.type === `urn:treeline:problem:${problem?.code}` ? problem : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Waits, or rejects when the signal is aborted. */

@@ -4,8 +4,10 @@ import { InvalidWebhook } from './errors.js';
 const TOLERANCE = 300;
 
 function keyOf(secret: string): Uint8Array<ArrayBuffer> {
-  if (!secret.startsWith('whsec_')) return new TextEncoder().encode(secret);
-  return Uint8Array.from(atob(secret.slice('whsec_'.length)), (char) => char.charCodeAt(0));
+  const isCoded = secret.startsWith('whsec_');
+  const key = isCoded ? Uint8Array.from(atob(secret.slice('whsec_'.length)), (char) => char.charCodeAt(0)) : new TextEncoder().encode(secret);
+  if (key.length === 0) throw new RangeError('the secret is empty: anybody could sign with it');
+  return key;
 }
 
 function decoded(base64: string): Uint8Array<ArrayBuffer> | undefined {

@@ -11,8 +11,8 @@ import { Worker } from '../dist/worker.js';
 export class FakeServer {
   requests = [];
 
-  constructor({ items = 1, heartbeatSeconds = 60, answer = () => undefined, item = {} } = {}) {
-    Object.assign(this, { left: items, heartbeatSeconds, answer, item });
+  constructor({ items = 1, heartbeatSeconds = 60, answer = () => undefined, item = {}, client = {} } = {}) {
+    Object.assign(this, { left: items, heartbeatSeconds, answer, item, options: client });
   }
 
   /** Bodies of the requests whose path has this ending. */
@@ -21,7 +21,7 @@ export class FakeServer {
   }
 
   client(options = {}) {
-    return new Client({ url: 'http://fake', token: 'token', fetch: (url, init) => this.#handle(url, init), ...options });
+    return new Client({ url: 'http://fake', token: 'token', fetch: (url, init) => this.#handle(url, init), ...this.options, ...options });
   }
 
   /** Runs a worker until a condition holds; then it leaves. */
@@ -61,7 +61,9 @@ export class FakeServer {
   }
 }
 
-/** Response of a refusal. */
+/** Problem document of Treeline. */
 export function problem(status, fields = {}, headers = {}) {
-  return Response.json({ status, ...fields }, { status, headers });
+  const { code = 'invalid_body' } = fields;
+  const document = { type: `urn:treeline:problem:${code}`, status, code, ...fields };
+  return Response.json(document, { status, headers: { 'content-type': 'application/problem+json', ...headers } });
 }

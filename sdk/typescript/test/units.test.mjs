@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 
 import { ApiError, Client, InvalidWebhook, verifyWebhook } from '../dist/index.js';
-import { mayRepeat, retryAfter } from '../dist/retry.js';
+import { isForeign, isRefusal, mayRepeat, retryAfter } from '../dist/retry.js';
 import { eventsOf, linesOf } from '../dist/sse.js';
 import { problem } from './fake.mjs';
 
@@ -121,4 +121,79 @@ test('a request that is not answered in time is given up', async () => {
   const silent = (_, { signal }) => new Promise((__, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   const client = new Client({ url: 'http://fake', token: 'token', fetch: silent, timeout: 0.1, retryTimeout: 0 });
   await assert.rejects(client.me(), { name: 'ConnectionFailed', message: /there was no answer in time/ });
+});
+
+test('only a problem document of Treeline is a refusal', async () => {
+  const errorOf = (response) => clientOf(response)[0].retry('item').then(assert.fail, (error) => error);
+  for (const refused of [problem(404, { code: 'not_found' }), problem(422), new Response('too large', { status: 413 })]) {
+    assert.ok(isRefusal(await errorOf(refused)));
+  }
+  const about = { type: 'about:blank', code: 'unauthenticated' };
+  for (const answered of [
+    new Response('404 page not found', { status: 404 }),
+    Response.json({ code: 'forbidden' }, { status: 403 }),
+    Response.json(about, { status: 401, headers: { 'content-type': 'application/problem+json' } }),
+    new Response(null, { status: 308, headers: { location: 'https://fake/' } }),
+  ]) {
+    const error = await errorOf(answered);
+    assert.ok(isForeign(error) && !isRefusal(error) && error.code === '', String(error));
+  }
+});
+
+test('a redirect is not followed and is no success', async () => {
+  const [client, requests] = clientOf(new Response(null, { status: 308, headers: { location: 'https://fake/' } }));
+  await assert.rejects(client.deleteSchedule('S'), { status: 308, message: /redirected to https:\/\/fake\// });
+  assert.equal(requests[0].redirect, 'manual');
+});
+
+test('a key is any text', async () => {
+  const [client, requests] = clientOf(Response.json({ id: 'J' }));
+  await client.createJob({ type: 't' }, { key: 'Löhne-März €' });
+  const [, sent] = [...new Headers(requests[0].headers)].find(([name]) => name === 'idempotency-key');
+  assert.equal(Buffer.from(sent, 'latin1').toString(), 'Löhne-März €');
+});
+
+test('a malformed address is no lost connection', async () => {
+  await assert.rejects(new Client({ url: 'http://[', retryTimeout: 60 }).me(), { name: 'TypeError' });
+});
+
+test('an empty secret verifies nothing', async () => {
+  const now = Math.floor(Date.now() / 1_000);
+  for (const empty of ['', 'whsec_']) await assert.rejects(verifyWebhook('{}', sign('', '{}', now), empty), { name: 'RangeError' });
+  assert.deepEqual(await verifyWebhook('{}', sign('secrets', '{}', now), 'whsec_c2VjcmV0cw'), {});
+});
+
+test('a watch goes on while the database is away, reads its job by long polls, and ends with it', async () => {
+  const [client, requests] = clientOf(
+    problem(503, { code: 'database_unavailable' }),
+    problem(503, { code: 'database_unavailable' }),
+    problem(429, { code: 'quota_exceeded' }, { 'retry-after': '2' }),
+    Response.json({ version: 7, tree: { status: 'running' } }),
+    problem(410, { code: 'job_removed' }),
+  );
+  assert.deepEqual((await collect(client.watch('J'))).map(({ version }) => version), [7]);
+  assert.deepEqual(requests.map(({ url }) => new URL(url).search !== ''), [false, false, false, true, false]);
+});
+
+test('an upload goes on where it broke off', async () => {
+  let stored = 0;
+  const faults = [
+    new Response('', { status: 502 }),
+    problem(503, { code: 'database_unavailable' }),
+    problem(409, { code: 'wrong_offset' }),
+    new Response('404 page not found', { status: 404 }),
+  ];
+  const answer = async (url, { method, headers, body }) => {
+    if (method === 'POST') return new Response('', { status: 201, headers: { location: '/api/v1/uploads/resumable/U' } });
+    if (method === 'GET') return Response.json({ id: 'U' });
+    if (method === 'PATCH') {
+      if (faults.length > 0) return faults.shift();
+      assert.equal(Number(headers['upload-offset']), stored);
+      stored += body.size;
+    }
+    return new Response(null, { status: 204, headers: { 'upload-offset': String(stored) } });
+  };
+  const client = new Client({ url: 'http://fake', token: 'token', fetch: answer, chunk: 100, retryTimeout: 0 });
+  await client.upload(new Blob(['x'.repeat(150)]), 'rows.csv');
+  assert.deepEqual([stored, faults], [150, []]);
 });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from email.utils import parsedate_to_datetime
 from datetime import datetime, timezone
+from typing import Any
 
 from .errors import ApiError, ConnectionFailed
 
@@ -17,6 +18,8 @@ UNCLEAR_CODE = "database_unavailable"
 #: Code of the 409 to a request whose `Idempotency-Key` is that of another one which is being answered.
 IN_PROGRESS_CODE = "duplicate"
 LONGEST_PAUSE = 60.0
+#: Media type of a problem document.
+PROBLEM = "application/problem+json"
 
 
 def backoff(tries: int) -> float:
@@ -47,6 +50,26 @@ def is_transient(error: BaseException) -> bool:
 def is_transient_status(status: int) -> bool:
     """True of 408, 429, and 5xx."""
     return status in (408, 429) or status >= 500
+
+
+def is_foreign(error: BaseException) -> bool:
+    """True of a refusal that is not from Treeline, such as the 404 of a proxy that is reloading.
+
+    413 is none, whoever sent it: it is about the body.
+    """
+    return isinstance(error, ApiError) and not (error.code or error.status == 413 or is_transient_status(error.status))
+
+
+def is_refusal(error: BaseException) -> bool:
+    """True if the same call is refused every time."""
+    return isinstance(error, ApiError) and not (is_transient_status(error.status) or is_foreign(error))
+
+
+def problem_of(media_type: str, body: Any) -> dict[str, Any] | None:
+    """The problem document of a response; `None` if it is not from Treeline."""
+    if media_type.partition(";")[0].strip().lower() != PROBLEM or not isinstance(body, dict):
+        return None
+    return body if body.get("type") == f"urn:treeline:problem:{body.get('code')}" else None
 
 
 def may_repeat(error: ApiError, *, idempotent: bool, keyed: bool = False) -> bool:

@@ -16,9 +16,9 @@ import httpx
 from . import types as t
 from ._management import Management, Json
 from ._lines import Lines
-from ._retry import backoff, may_repeat, retry_after
+from ._retry import backoff, is_foreign, may_repeat, problem_of, retry_after
 from ._sse import Parser
-from .errors import ApiError, ConnectionFailed
+from .errors import ApiError, ConnectionFailed, TreelineError
 
 #: Bytes of a file that are sent with one request; what a broken connection costs.
 CHUNK = 8 * 1024 * 1024
@@ -28,6 +28,10 @@ SILENCE = 45.0
 POLL = 25
 #: Seconds before an event stream is opened again that the server has ended, unless it says another time.
 REOPEN = 5.0
+#: Seconds within which the server must answer a piece of a file: after the last one, it assembles the whole.
+UPLOAD_TIMEOUT = 300.0
+#: Seconds without progress after which an upload fails.
+UPLOAD_STALL = 120.0
 
 
 class Client(Management):
@@ -121,12 +125,14 @@ class Client(Management):
                 f"{self.url}/api/v1{path}",
                 content=content,
                 params=_query(given),
-                headers=sent,
+                # As bytes: httpx takes only ASCII text, the server UTF-8.
+                headers=[(name.encode(), value.encode()) for name, value in sent.items()],
                 timeout=self._http.timeout if timeout is None else timeout,
             )
             try:
                 response = self._http.send(request, stream=stream)
-                if stream and response.status_code >= 400:
+                is_answer = response.is_success or response.status_code == 304
+                if stream and not is_answer:
                     response.read()
             except httpx.TransportError as error:
                 done_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
@@ -134,7 +140,7 @@ class Client(Management):
                 if not (done_nothing or idempotent) or time.monotonic() + pause > deadline:
                     raise ConnectionFailed(f"{method} {path}: {error or type(error).__name__}") from error
             else:
-                if response.status_code < 400:
+                if is_answer:
                     return response
                 failed = _api_error(f"{method} {path}", response)
                 pause = max(failed.retry_after or 0.0, backoff(tries))
@@ -300,15 +306,28 @@ class Client(Management):
                 if ended_as in ("", "busy", "bye"):
                     pause = REOPEN if parser.retry is None else parser.retry
             except ApiError as error:
+                if error.code == "job_removed":
+                    return
                 if not may_repeat(error, idempotent=True):
                     raise
                 failures, pause = failures + 1, error.retry_after or 0.0
+                if error.status == 429:
+                    ended_as, pause = "busy", error.retry_after or REOPEN
             except (ConnectionFailed, httpx.TransportError):
                 failures += 1
             reopen_at = time.monotonic() + max(pause, backoff(failures))
             while ended_as == "busy" and (left := int(reopen_at - time.monotonic())) > 0:
                 # The server has too many streams: it is asked without one meanwhile.
-                newer = self._newer_job(job_id, max(seen, 0), min(left, POLL))
+                try:
+                    newer = self._newer_job(job_id, max(seen, 0), min(left, POLL))
+                except ApiError as error:
+                    if error.code == "job_removed":
+                        return
+                    if not may_repeat(error, idempotent=True):
+                        raise
+                    newer = None
+                except ConnectionFailed:
+                    newer = None
                 if newer is not None and newer["version"] > seen:
                     seen = newer["version"]
                     yield newer
@@ -352,7 +371,8 @@ class Client(Management):
     ) -> t.Upload:
         """Stores a file. `progress` is called with the bytes sent so far and their total.
 
-        The file is sent in pieces, so a broken connection costs one piece at most.
+        The file is sent in pieces, so a broken connection costs one piece at most. An upload without progress for two
+        minutes fails.
         """
         file = Path(path)
         total = file.stat().st_size
@@ -367,7 +387,8 @@ class Client(Management):
         offset = int(created.headers.get("Upload-Offset", "0"))
         if progress:
             progress(offset, total)
-        failures = 0
+        failures, moved_at = 0, time.monotonic()
+        slow = httpx.Timeout(self._http.timeout.connect or 10.0, read=UPLOAD_TIMEOUT, write=UPLOAD_TIMEOUT)
         with file.open("rb") as source:
             while offset < total:
                 source.seek(offset)
@@ -375,20 +396,21 @@ class Client(Management):
                 if not piece:
                     raise ValueError(f"{file}: the file has become shorter than {total} bytes")
                 headers = {**tus, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
+                path, before = f"/uploads/resumable/{upload_id}", offset
                 try:
-                    answer = self._send(
-                        "PATCH", f"/uploads/resumable/{upload_id}", headers=headers, content=piece
-                    )
-                    offset = int(answer.headers["Upload-Offset"])
-                    failures = 0
-                except ConnectionFailed:
+                    answer = self._send("PATCH", path, headers=headers, content=piece, timeout=slow)
+                    offset = _offset_of(answer)
+                except (ApiError, ConnectionFailed) as error:
                     failures += 1
-                    if failures > 5:
+                    if not _may_resume(error) or time.monotonic() - moved_at > UPLOAD_STALL:
                         raise
                     time.sleep(backoff(failures))
-                    # The server knows how much of the piece has arrived.
-                    head = self._send("HEAD", f"/uploads/resumable/{upload_id}", headers=tus)
-                    offset = int(head.headers["Upload-Offset"])
+                    # The server knows how much of the piece has arrived; it may still be storing some.
+                    left = moved_at + UPLOAD_STALL - time.monotonic()
+                    head = self._send("HEAD", path, headers=tus, retry_timeout=left, timeout=slow)
+                    offset = _offset_of(head)
+                if offset > before:
+                    failures, moved_at = 0, time.monotonic()
                 if progress:
                     progress(offset, total)
         return cast(t.Upload, self.request("GET", f"/uploads/{upload_id}"))
@@ -422,22 +444,26 @@ class Client(Management):
         body |= {"wait_seconds": wait_seconds, "claim_id": str(uuid.uuid4())}
         if item_ids is not None:
             body["item_ids"] = list(item_ids)
-        answer = self.request("POST", "/assignments", body=body, idempotent=True)
-        return cast(list[t.Assignment], answer["assignments"])
+        return self._claim(body)
+
+    def _claim(self, body: Json, *, retry_timeout: float | None = None) -> list[t.Assignment]:
+        answer = self.request("POST", "/assignments", body=body, idempotent=True, retry_timeout=retry_timeout)
+        return cast(list[t.Assignment], _answers("POST /assignments", answer, "assignments"))
 
     def finish(self, endings: Sequence[Mapping[str, Any]]) -> list[t.AssignmentEndingResult]:
         """Ends assignments. The same endings again have the same answers."""
-        answer = self.request("POST", "/assignments/finish", body={"endings": list(endings)}, idempotent=True)
-        return cast(list[t.AssignmentEndingResult], answer["endings"])
+        path = "/assignments/finish"
+        answer = self.request("POST", path, body={"endings": list(endings)}, idempotent=True)
+        return cast(list[t.AssignmentEndingResult], _answers(f"POST {path}", answer, "endings", len(endings)))
 
     def heartbeat(
         self, heartbeats: Sequence[Mapping[str, Any]], *, retry_timeout: float = 0.0
     ) -> list[t.AssignmentHeartbeatResult]:
         """Extends the leases of assignments."""
-        answer = self.request(
-            "POST", "/assignments/heartbeat", body={"heartbeats": list(heartbeats)}, idempotent=True, retry_timeout=retry_timeout
-        )
-        return cast(list[t.AssignmentHeartbeatResult], answer["heartbeats"])
+        path = "/assignments/heartbeat"
+        body = {"heartbeats": list(heartbeats)}
+        answer = self.request("POST", path, body=body, idempotent=True, retry_timeout=retry_timeout)
+        return cast(list[t.AssignmentHeartbeatResult], _answers(f"POST {path}", answer, "heartbeats", len(heartbeats)))
 
     def step(self, assignment_id: str, name: str, data: Any = None) -> Any:
         """Records a recovery point and its data. The next attempt receives it."""
@@ -466,14 +492,39 @@ def _query(params: Mapping[str, Any]) -> dict[str, str]:
     return {name: text(value) for name, value in params.items()}
 
 
+def _offset_of(response: httpx.Response) -> int:
+    try:
+        return int(response.headers["Upload-Offset"])
+    except (KeyError, ValueError) as error:
+        raise ConnectionFailed(f"{response.request.url}: the response has no Upload-Offset") from error
+
+
+def _may_resume(error: TreelineError) -> bool:
+    """True if a piece of a file may be sent again, after the server was asked how much it has."""
+    if not isinstance(error, ApiError):
+        return True
+    return error.code == "wrong_offset" or is_foreign(error) or may_repeat(error, idempotent=True)
+
+
 def _without(body: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key != name}
 
 
 def _api_error(call: str, response: httpx.Response) -> ApiError:
     try:
-        problem = response.json()
+        body = response.json()
     except ValueError:
-        problem = {"detail": response.text[:200]}
-    problem = problem if isinstance(problem, dict) else {}
+        body = None
+    problem = problem_of(response.headers.get("Content-Type", ""), body)
+    if problem is None:
+        location = response.headers.get("Location")
+        problem = {"detail": response.text[:200] if location is None else f"redirected to {location}"}
     return ApiError(call, response.status_code, problem, retry_after(response.headers.get("Retry-After")))
+
+
+def _answers(call: str, answer: Any, name: str, count: int | None = None) -> list[Any]:
+    """A list of the response. Raises `ConnectionFailed` if there is none: something else has answered."""
+    rows = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or count not in (None, len(rows)):
+        raise ConnectionFailed(f"{call}: the response is not from Treeline")
+    return rows

@@ -18,7 +18,7 @@ class ApiError(TreelineError):
     """A response with an error status.
 
     `status` is the HTTP status, `code` the stable code of the problem document (`not_found`, `invalid_body`, ...),
-    and `problem` the whole document.
+    and `problem` the whole document. `code` is empty if the response is not from Treeline but, for example, from a proxy.
     """
 
     def __init__(self, call: str, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:

@@ -21,13 +21,17 @@ TOLERANCE = 300.0
 
 
 def key_of(secret: str) -> bytes:
-    """Bytes of a secret: base64 after `whsec_`, else the text itself."""
+    """Bytes of a secret: base64 after `whsec_`, also without padding, else the text itself. Raises `ValueError` if empty."""
+    key = secret.encode()
     if secret.startswith("whsec_"):
+        coded = secret.removeprefix("whsec_").rstrip("=")
         try:
-            return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+            key = base64.b64decode(coded + "=" * (-len(coded) % 4), validate=True)
         except binascii.Error as error:
             raise ValueError("the secret is not base64 after whsec_") from error
-    return secret.encode()
+    if not key:
+        raise ValueError("the secret is empty: anybody could sign with it")
+    return key
 
 
 def verify(
@@ -40,7 +44,7 @@ def verify(
     """Returns the JSON of a webhook whose signature is valid.
 
     `body` must be the bytes as received. `secret` is one secret or, during a rotation, several.
-    Raises `InvalidWebhook` if a header is missing, no signature matches, or the time differs by more than five minutes.
+    Raises `ValueError` if a secret is empty, and `InvalidWebhook` if a header is missing, no signature matches, or the time differs by more than five minutes.
     """
     content = body.encode() if isinstance(body, str) else body
     given = {name.lower(): value for name, value in headers.items()}
