@@ -7,13 +7,21 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-#: Gets the path and the body of a request, and returns the body to pass on, a status to answer with instead, or `None`
-#: for a response that breaks off.
+#: Gets the path and the body of a request, and returns the body to pass on, a status to answer with instead, `None` for a
+#: response that breaks off, or `Lost` for a request that is passed on and whose response breaks off.
 Intercept = Callable[[str, Any], Any]
+
+
+@dataclass
+class Lost:
+    """Body of a request that is passed on and whose response breaks off."""
+
+    body: Any
 
 
 @contextmanager
@@ -27,15 +35,19 @@ def proxy(target: str, intercept: Intercept) -> Iterator[str]:
             if body is None:
                 self.answer(200, b"", length=100)
             elif isinstance(body, int):
-                self.answer(body, b"{}")
+                self.answer(body, f"{body} of the proxy".encode(), media_type="text/plain")
             else:
-                headers = {"Authorization": self.headers["Authorization"]}
-                passed = httpx.post(f"{target}{self.path}", json=body, headers=headers, timeout=40)
-                self.answer(passed.status_code, passed.content)
+                passed = self.passed(body.body if isinstance(body, Lost) else body)
+                length = len(passed.content) + 100 if isinstance(body, Lost) else None
+                self.answer(passed.status_code, passed.content, length, passed.headers.get("Content-Type", ""))
 
-        def answer(self, status: int, body: bytes, length: int | None = None) -> None:
+        def passed(self, body: Any) -> httpx.Response:
+            headers = {"Authorization": self.headers["Authorization"]}
+            return httpx.post(f"{target}{self.path}", json=body, headers=headers, timeout=40)
+
+        def answer(self, status: int, body: bytes, length: int | None = None, media_type: str = "application/json") -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", media_type)
             self.send_header("Content-Length", str(len(body) if length is None else length))
             self.end_headers()
             self.wfile.write(body)

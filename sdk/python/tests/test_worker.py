@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +19,7 @@ import pytest
 
 from treeline import Failure, Release, Summary, Task, Worker
 
-from .fake import FakeServer
+from .fake import FakeServer, problem
 
 SHORT: dict[str, Any] = {"drain_seconds": 0.05, "grace_seconds": 0.05}
 
@@ -46,7 +50,7 @@ def recursive() -> list[Any]:
 def test_a_failure_whose_detail_cannot_be_sent_is_sent_without_it(detail: Any) -> None:
     def answer(path: str, body: Any) -> httpx.Response | None:
         is_refused = path.endswith("/finish") and "detail" in body["endings"][0]["error"]
-        return httpx.Response(422, json={"code": "invalid_body"}) if is_refused else None
+        return problem(422, "invalid_body") if is_refused else None
 
     def handle(_: Task) -> None:
         raise Failure("card declined", kind="declined", detail=detail, retryable=False, retry_after_seconds=5)
@@ -166,7 +170,7 @@ def test_an_item_that_is_delivered_at_most_once_is_not_given_back_after_it_has_b
         raise Release
 
     def answer(path: str, _: Any) -> httpx.Response | None:
-        return httpx.Response(409, json={"code": "already_started"}) if path.endswith("/release") else None
+        return problem(409, "already_started") if path.endswith("/release") else None
 
     for handle, releases in ((stopped, 0), (checks, 0), (gives_back, 1)):
         began.clear()
@@ -258,3 +262,206 @@ def test_signals_reach_a_worker_whose_loop_knows_none() -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert asyncio.run(run(FakeServer())) == Summary(succeeded=1)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_claim_is_sent_again_with_its_id_until_it_is_answered() -> None:
+    async def lose(path: str, _: Any) -> None:
+        if path == "/assignments" and len(server.sent("/assignments")) == 1:
+            raise httpx.ReadError("the answer was lost")
+
+    answers = [httpx.Response(404, text="404 page not found"), httpx.Response(401), problem(503, "busy"), {"status": "ok"}]
+
+    def answer(path: str, _: Any) -> Any:
+        return answers.pop(0) if path == "/assignments" and answers else None
+
+    server = FakeServer(before=lose, answer=answer, retry_timeout=0)
+    assert asyncio.run(server.run(lambda _: 1, lambda: bool(server.sent("/finish")))) == Summary(succeeded=1)
+    claims = [body["claim_id"] for body in server.sent("/assignments")]
+    assert len(set(claims[:6])) == 1 and claims[5] != claims[6]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_claim_that_is_answered_late_is_confirmed_before_its_work_begins(is_over: bool) -> None:
+    heartbeats: list[int] = []
+
+    async def answer_late(path: str, _: Any) -> None:
+        if path == "/assignments" and len(server.sent("/assignments")) == 1:
+            await asyncio.sleep(1)
+
+    def answer(path: str, body: Any) -> dict[str, Any] | None:
+        is_refused = is_over and path.endswith("/heartbeat")
+        return {"heartbeats": [{"assignment_id": "assignment-0", "status": 409}]} if is_refused else None
+
+    def handle(_: Task) -> None:
+        heartbeats.append(len(server.sent("/heartbeat")))
+
+    server = FakeServer(heartbeat_seconds=0.5, before=answer_late, answer=answer)
+    until = "/heartbeat" if is_over else "/finish"
+    summary = asyncio.run(server.run(handle, lambda: bool(server.sent(until))))
+    assert summary == (Summary(lost=1) if is_over else Summary(succeeded=1))
+    assert heartbeats == ([] if is_over else [1])
+
+
+def test_a_result_outlives_a_proxy_that_answers_instead_of_the_server() -> None:
+    answers = [
+        httpx.Response(404, text="404 page not found"),
+        httpx.Response(403, json={"code": "forbidden"}),
+        httpx.Response(302, headers={"Location": "/login"}),
+        httpx.Response(200, text="<html>"),
+        httpx.Response(200, json={}),
+    ]
+
+    def answer(path: str, _: Any) -> httpx.Response | None:
+        return answers.pop(0) if path.endswith("/finish") and answers else None
+
+    server = FakeServer(answer=answer, retry_timeout=0)
+    assert asyncio.run(server.run(lambda _: "paid", lambda: len(server.sent("/finish")) == 6)) == Summary(succeeded=1)
+    assert {body["endings"][0].get("result") for body in server.sent("/finish")} == {"paid"}
+
+
+def test_an_ending_that_never_reaches_the_server_holds_up_no_other_and_is_left_to_its_lease() -> None:
+    def answer(path: str, body: Any) -> httpx.Response | None:
+        is_blocked = path.endswith("/finish") and any(one.get("result") == "drop table" for one in body["endings"])
+        return httpx.Response(403, text="blocked by the firewall") if is_blocked else None
+
+    async def handle(task: Task) -> str:
+        return "drop table" if task.payload == 1 else "fine"
+
+    def until() -> bool:
+        return sum(any(one.get("result") == "drop table" for one in body["endings"]) for body in server.sent("/finish")) > 3
+
+    server = FakeServer(3, heartbeat_seconds=0.2, answer=answer)
+    summary = asyncio.run(server.run(handle, until, concurrency=3))
+    assert summary == Summary(succeeded=2, lost=1)
+    assert not [one for body in server.sent("/finish") for one in body["endings"] if "error" in one]
+
+
+def test_a_result_that_is_too_large_for_a_proxy_is_a_failure() -> None:
+    def answer(path: str, body: Any) -> httpx.Response | None:
+        is_large = path.endswith("/finish") and "result" in body["endings"][0]
+        return httpx.Response(413, text="Request Entity Too Large") if is_large else None
+
+    server = FakeServer(answer=answer)
+    assert asyncio.run(server.run(lambda _: "x", lambda: len(server.sent("/finish")) == 2)) == Summary(failed=1)
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+def test_a_handler_that_exits_fails_its_item_only(is_coroutine: bool) -> None:
+    def handle(task: Task) -> None:
+        if task.payload == 0:
+            sys.exit(0)
+
+    async def handle_async(task: Task) -> None:
+        handle(task)
+
+    server = FakeServer(3)
+    handler = handle_async if is_coroutine else handle
+
+    def has_ended() -> bool:
+        return sum(len(body["endings"]) for body in server.sent("/finish")) == 3
+
+    assert asyncio.run(server.run(handler, has_ended, concurrency=3)) == Summary(succeeded=2, failed=1)
+    [error] = [one["error"] for body in server.sent("/finish") for one in body["endings"] if "error" in one]
+    assert error["kind"] == "SystemExit"
+
+
+def test_progress_of_the_first_line_is_sent_within_a_second() -> None:
+    async def handle(task: Task) -> None:
+        task.progress(message="reading the file")
+        began = time.monotonic()
+        while not server.sent("/heartbeat") and time.monotonic() < began + 10:
+            await asyncio.sleep(0.01)
+        times.append(time.monotonic() - began)
+
+    times: list[float] = []
+    server = FakeServer()
+    assert asyncio.run(server.run(handle, lambda: bool(times))) == Summary(succeeded=1)
+    assert times[0] < 5, "not at the next heartbeat, after a minute"
+    assert server.sent("/heartbeat")[0]["heartbeats"][0]["progress"] == {"message": "reading the file"}
+
+
+def test_the_grace_of_a_handler_whose_lease_is_lost_ends_before_the_lease() -> None:
+    times: list[float] = []
+
+    async def handle(_: Task) -> None:
+        times.append(time.monotonic())
+        try:
+            await asyncio.sleep(60)
+        finally:
+            times.append(time.monotonic())
+
+    server = FakeServer(heartbeat_seconds=1, answer=lambda path, _: httpx.Response(503) if path.endswith("/heartbeat") else None)
+    summary = asyncio.run(server.run(handle, lambda: len(times) == 2, drain_seconds=30, grace_seconds=30))
+    assert summary == Summary(lost=1) and times[1] - times[0] < 3
+
+
+async def leave_silent_server(handle: Callable[[Task], Any], began: threading.Event, **options: Any) -> tuple[Summary, float]:
+    """Summary of a worker that leaves while the server answers no claims any more, and its seconds."""
+    asked = asyncio.Event()
+
+    async def stay_silent(path: str, _: Any) -> None:
+        if path == "/assignments" and len(server.sent("/assignments")) > 1:
+            asked.set()
+            await asyncio.sleep(60)
+
+    server = FakeServer(before=stay_silent)
+    async with server.client() as client:
+        worker = Worker(client, ["t"], handle, concurrency=2, **options)
+        running = asyncio.create_task(worker.run_async())
+        await asyncio.to_thread(began.wait, 10)
+        await asked.wait()
+        left_at = time.monotonic()
+        worker.stop()
+        if options.get("drain_seconds") == 60:
+            await asyncio.sleep(0)
+            worker.stop(at_once=True)
+        return await asyncio.wait_for(running, 20), time.monotonic() - left_at
+
+
+def test_handlers_are_stopped_in_time_although_the_server_does_not_answer_the_last_claim() -> None:
+    began = threading.Event()
+
+    async def handle(task: Task) -> None:
+        began.set()
+        await task.stopped()
+
+    summary, seconds = asyncio.run(leave_silent_server(handle, began, **SHORT))
+    assert summary == Summary(succeeded=1) and seconds < 10
+
+
+def test_a_worker_leaves_at_once_although_the_server_does_not_answer_the_last_claim() -> None:
+    began = threading.Event()
+
+    async def handle(task: Task) -> None:
+        began.set()
+        await task.stopped()
+
+    summary, seconds = asyncio.run(leave_silent_server(handle, began, drain_seconds=60))
+    assert summary == Summary(lost=1) and seconds < 1.5, "not after the time for the last claim"
+
+
+def test_a_program_ends_at_its_second_signal_although_a_function_runs() -> None:
+    program = """
+import time
+from tests.fake import FakeServer
+from treeline import Worker
+
+def handle(_):
+    print("began", flush=True)
+    time.sleep(600)
+
+Worker(FakeServer().client(), ["t"], handle, drain_seconds=0, grace_seconds=0).run()
+"""
+    package = Path(__file__).parent.parent
+    environment = os.environ | {"PYTHONPATH": str(package / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], cwd=package, env=environment, stdout=pipe, stderr=pipe) as running:
+        try:
+            assert running.stdout is not None and running.stderr is not None
+            assert running.stdout.readline() == b"began\n"
+            running.terminate()
+            assert any(b"until a second signal" in line for line in iter(running.stderr.readline, b""))
+            running.terminate()
+            assert running.wait(10) == 0
+        finally:
+            running.kill()

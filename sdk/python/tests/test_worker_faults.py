@@ -11,7 +11,7 @@ import pytest
 from treeline import AsyncClient, Client, Summary, Task, Wait, Worker
 
 from .conftest import Server
-from .proxy import Intercept, proxy
+from .proxy import Intercept, Lost, proxy
 
 
 def work(server: Server, intercept: Intercept, job: Any, handler: Callable[[Task], Any]) -> Summary:
@@ -44,6 +44,33 @@ def test_a_result_outlives_a_server_that_is_away(server: Server, client: Client,
     assert (item["state"], item["attempts"]) == ("succeeded", 1)
     assert [line["result"] for line in client.results(job["id"])] == [{"sum": 1}]
     assert summary == Summary(succeeded=1) and not faults
+
+
+def test_a_result_outlives_a_proxy_that_answers_instead_of_the_server(server: Server, client: Client, job_type: str) -> None:
+    job = client.create_job({"type": job_type, "sealed": True, "items": [{"payload": 1}]})
+    faults: list[int | None] = [404, 403, 401, None]
+
+    def intercept(path: str, body: Any) -> Any:
+        return faults.pop(0) if path.endswith("/assignments/finish") and faults else body
+
+    assert work(server, intercept, job, lambda task: {"sum": task.payload}) == Summary(succeeded=1)
+    assert [line["result"] for line in client.results(job["id"])] == [{"sum": 1}] and not faults
+
+
+def test_a_claim_whose_answer_is_lost_costs_no_attempt(server: Server, client: Client, job_type: str) -> None:
+    job = client.create_job({"type": job_type, "sealed": True, "items": [{"payload": 1}]})
+    claims: list[str] = []
+
+    def intercept(path: str, body: Any) -> Any:
+        if not path.endswith("/assignments"):
+            return body
+        claims.append(body["claim_id"])
+        return Lost(body) if len(claims) == 1 else 404 if len(claims) == 2 else body
+
+    assert work(server, intercept, job, lambda task: {"sum": task.payload}) == Summary(succeeded=1)
+    [item] = client.items(job=job["id"])
+    assert (item["state"], item["attempts"], item["failures"]) == ("succeeded", 1, 0)
+    assert len(set(claims[:3])) == 1
 
 
 def test_a_wait_outlives_a_server_that_is_away(server: Server, client: Client, job_type: str) -> None:

@@ -1,10 +1,11 @@
 import { hostname } from 'node:os';
 
+import { Assigned, LEASE, now } from './assignment.js';
 import { Client, messageOf } from './client.js';
-import { ApiError } from './errors.js';
+import { ApiError, ConnectionFailed } from './errors.js';
 import { errorOf, pauseOf, withoutDetail, type ReportedError } from './failures.js';
 import { listen, type Wakes } from './rabbitmq.js';
-import { backoff, deferred, isTransient, isTransientStatus, sleep, within } from './retry.js';
+import { backoff, deferred, isForeign, isRefusal, isTransient, isTransientStatus, sleep, within } from './retry.js';
 import type * as t from './schema.js';
 import { Failure, Release, Task, Wait, type Handler, type Progress } from './task.js';
 
@@ -14,12 +15,10 @@ const CLAIM_WAIT = 20;
 const CLAIM_WAIT_BESIDE = 5;
 /** Seconds between two claims of its own while RabbitMQ wakes the worker. */
 const LOOK_EVERY = 30;
-/** Shortest time between two heartbeats of an assignment that has new progress, in seconds. */
-const PROGRESS_EVERY = 1;
 /** Seconds within which a heartbeat must be answered; less if the intervals are short. */
 const HEARTBEAT_TIMEOUT = 10;
-/** Intervals without an answer to a heartbeat after which a handler is stopped. A lease has three. */
-const LOST_AFTER = 2.5;
+/** Seconds within which a leaving worker learns what its last claim has taken. */
+const LAST_CLAIM_TIMEOUT = 2;
 
 export { Failure, Release, Task, Wait, type FailureOptions, type Handler, type WaitOptions } from './task.js';
 
@@ -49,27 +48,10 @@ export interface Summary {
   lost: number;
 }
 
-interface Held {
-  readonly assignment: t.Assignment;
-  readonly stop: AbortController;
-  readonly interval: number;
-  due: number;
-  answered: number;
-  progress?: Progress | undefined;
-  sent?: Progress | undefined;
-  isLost: boolean;
-  /** True when the handler has ended and its ending is being reported. */
-  hasEnded: boolean;
-  /** True after a heartbeat was refused: the next one has no progress. */
-  isBare: boolean;
-}
-
 /** Error of an item that must not be released, because it is delivered at most once. */
 const stopped = (): ReportedError => errorOf('The worker was stopped before the item was done.', 'worker_stopped');
 
 type Ending = Record<string, unknown> & { assignment_id: string; error?: ReportedError };
-
-const now = (): number => performance.now() / 1_000;
 
 /**
  * Works on items of some job types. What the handler returns is the result; what it throws is the failure. The worker
@@ -82,7 +64,7 @@ export class Worker<Payload = unknown> {
   readonly #client: Client;
   readonly #handler: Handler<Payload>;
   readonly #options: Required<Omit<WorkerOptions, 'amqpUrl'>> & Pick<WorkerOptions, 'amqpUrl'>;
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, Assigned>();
   readonly #stopping = new AbortController();
   /** Aborted when the worker has left: nothing is sent again. */
   readonly #over = new AbortController();
@@ -91,6 +73,10 @@ export class Worker<Payload = unknown> {
   /** Resolved when a slot becomes free, or the worker must leave. */
   #freed = deferred();
   #leavesAtOnce = false;
+  /** Aborted when a leaving worker no longer wants to know what its last claim has taken. */
+  readonly #takingBack = new AbortController();
+  /** Id of the claim that has no answer yet. */
+  #lastClaim: string | undefined;
 
   constructor(client: Client, options: WorkerOptions, handler: Handler<Payload>) {
     const workerId = options.workerId ?? `${hostname()}-${process.pid}`;
@@ -106,6 +92,7 @@ export class Worker<Payload = unknown> {
   /** Makes the worker leave. `atOnce`: it waits for no handler, whose leases then end. */
   stop({ atOnce = false }: { readonly atOnce?: boolean } = {}): void {
     this.#leavesAtOnce ||= atOnce;
+    if (atOnce) this.#takingBack.abort();
     this.#stopping.abort();
     this.#freed.resolve();
     this.#touch();
@@ -124,8 +111,10 @@ export class Worker<Payload = unknown> {
     const { amqpUrl, types, warn } = this.#options;
     const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, over.signal, warn);
     try {
-      await this.#claim(wakes);
-      await this.#drain();
+      await this.#claimUntilStopped(wakes);
+      await Promise.all([this.#takeBack(), this.#drain()]);
+      await this.#empty(10);
+      this.summary.lost += this.#held.size;
     } finally {
       over.abort();
       this.#touch();
@@ -140,10 +129,10 @@ export class Worker<Payload = unknown> {
     this.#changed = deferred();
   }
 
-  async #claim(wakes: Wakes | undefined): Promise<void> {
+  async #claimUntilStopped(wakes: Wakes | undefined): Promise<void> {
     const { signal } = this.#stopping;
     const { types, workerId } = this.#options;
-    for (let failures = 0, lookAt = 0; !signal.aborted; ) {
+    for (let lookAt = 0; !signal.aborted; ) {
       this.#freed = deferred();
       const free = this.#options.concurrency - this.#held.size;
       if (free === 0) {
@@ -164,41 +153,75 @@ export class Worker<Payload = unknown> {
         ...(ids.length > 0 ? { item_ids: ids } : {}),
         ...(isWoken ? {} : { wait_seconds: wait }),
       };
+      const sent = now();
+      this.#lastClaim = claimId;
+      const assignments = await this.#claim(body, signal);
+      if (assignments === undefined) return;
+      this.#lastClaim = undefined;
+      // There may be more where these came from.
+      if (assignments.length > 0) lookAt = 0;
+      for (const assignment of assignments) this.#start(assignment, sent);
+    }
+  }
+
+  /** Sends a claim until it is answered: its id brings the items of a lost answer. Undefined if the signal is aborted first. */
+  async #claim(body: object, signal: AbortSignal, limits: { retryTimeout?: number; timeout?: number } = {}): Promise<t.Assignment[] | undefined> {
+    for (let failures = 0; !signal.aborted; ) {
       try {
-        const { assignments } = await this.#client.request<t.ClaimResponse>('POST', '/assignments', { body, idempotent: true, signal });
-        failures = 0;
-        // There may be more where these came from.
-        if (assignments.length > 0) lookAt = 0;
-        for (const assignment of assignments) void this.#work(assignment);
+        const answer = await this.#client.request<t.ClaimResponse | undefined>('POST', '/assignments', { body, idempotent: true, signal, ...limits });
+        return rowsOf(answer?.assignments);
       } catch (cause) {
-        if (signal.aborted) return this.#takeBack(claimId);
-        if (cause instanceof ApiError && [400, 401, 403, 422].includes(cause.status)) throw cause;
+        if (signal.aborted) return undefined;
+        if (isRefusal(cause) && [400, 401, 403, 422].includes((cause as ApiError).status)) {
+          this.#lastClaim = undefined;
+          throw cause;
+        }
         failures += 1;
         this.#options.warn(messageOf(cause));
         await sleep(backoff(failures), signal).catch(() => undefined);
       }
     }
+    return undefined;
   }
 
-  /** Ends a claim that may still wait at the server, and gives back what it has taken. */
-  async #takeBack(claimId: string): Promise<void> {
+  /** Ends a claim that may still wait at the server, and releases what it has taken. */
+  async #takeBack(): Promise<void> {
+    if (this.#lastClaim === undefined) return;
     // It names no items: it takes nothing, and so does a request with this id that is still on its way.
-    const body = { worker_id: this.#options.workerId, types: [], item_ids: [], claim_id: claimId };
+    const body = { worker_id: this.#options.workerId, types: [], item_ids: [], claim_id: this.#lastClaim };
+    const timer = setTimeout(() => this.#takingBack.abort(), LAST_CLAIM_TIMEOUT * 1_000);
     try {
-      const { assignments } = await this.#client.request<t.ClaimResponse>('POST', '/assignments', { body, idempotent: true });
-      for (const { id } of assignments) await this.#release({ assignment_id: id });
+      const assignments = await this.#claim(body, this.#takingBack.signal, { retryTimeout: 0 });
+      for (const assignment of assignments ?? []) void this.#releaseTaken(this.#hold(assignment, now()));
     } catch (cause) {
       this.#options.warn(messageOf(cause));
+    } finally {
+      clearTimeout(timer);
     }
   }
 
-  async #work(assignment: t.Assignment): Promise<void> {
-    const at = now();
-    const interval = assignment.heartbeat_seconds;
-    const stop = new AbortController();
-    const held: Held = { assignment, stop, interval, due: at + interval, answered: at, isLost: false, isBare: false, hasEnded: false };
+  /** Releases an item whose work has not begun. */
+  async #releaseTaken(held: Assigned): Promise<void> {
+    held.hasEnded = true;
+    await this.#report({ assignment_id: held.assignment.id, release: undefined }, held);
+  }
+
+  /** Begins the work on an item. A claim that was sent long ago is confirmed first: its lease may be over. */
+  #start(assignment: t.Assignment, sent: number): void {
+    if (this.#held.has(assignment.id)) return;
+    const held = this.#hold(assignment, sent);
+    if (held.isConfirmed) void this.#work(held);
+  }
+
+  #hold(assignment: t.Assignment, sent: number): Assigned {
+    const held = new Assigned(assignment, sent);
     this.#held.set(assignment.id, held);
     this.#touch();
+    return held;
+  }
+
+  async #work(held: Assigned): Promise<void> {
+    const { assignment, stop } = held;
     const task = new Task<Payload>(assignment, this.#client, stop.signal, (progress) => {
       held.progress = progress;
       this.#touch();
@@ -211,17 +234,26 @@ export class Worker<Payload = unknown> {
     }
     held.hasEnded = true;
     this.#touch();
+    await this.#report(ending, held);
+  }
+
+  /** Reports an ending until it is answered, or until its lease is over. */
+  async #report(ending: Ending, held: Assigned): Promise<void> {
     if (this.#over.signal.aborted) return;
     if (held.isLost) this.summary.lost += 1;
-    else if ('release' in ending) await this.#release(ending);
-    else if ('wait' in ending) await this.#wait(ending);
-    else await this.#finish(ending);
-    this.#held.delete(assignment.id);
+    else if ('release' in ending) await this.#release(ending, held);
+    else if ('wait' in ending) await this.#wait(ending, held);
+    else await this.#finish(ending, held);
+    this.#forget(held);
+  }
+
+  #forget(held: Assigned): void {
+    this.#held.delete(held.assignment.id);
     this.#freed.resolve();
     this.#touch();
   }
 
-  #describe(ending: Ending, cause: unknown, { assignment, stop: { signal } }: Held): void {
+  #describe(ending: Ending, cause: unknown, { assignment, stop: { signal } }: Assigned): void {
     if (cause instanceof Release) {
       ending['release'] = pauseOf(cause.retryAfterSeconds);
     } else if (signal.aborted && (cause === signal.reason || (cause instanceof Error && cause.name === 'AbortError'))) {
@@ -240,45 +272,69 @@ export class Worker<Payload = unknown> {
     }
   }
 
-  async #release(ending: Ending): Promise<void> {
+  async #release(ending: Ending, held: Assigned): Promise<void> {
     const body = ending['release'] === undefined ? {} : { retry_after_seconds: ending['release'] };
-    try {
-      await this.#client.request('POST', `/assignments/${ending.assignment_id}/release`, { body, idempotent: true, signal: this.#over.signal });
-      this.summary.released += 1;
-    } catch (cause) {
-      if (cause instanceof ApiError && cause.code === 'already_started') {
-        return this.#finish({ assignment_id: ending.assignment_id, error: stopped() });
+    const { signal } = this.#over;
+    while (!signal.aborted) {
+      try {
+        await this.#client.request('POST', `/assignments/${ending.assignment_id}/release`, { body, idempotent: true, signal });
+        this.summary.released += 1;
+        return;
+      } catch (cause) {
+        if (signal.aborted) return;
+        if (cause instanceof ApiError && cause.code === 'already_started') {
+          return this.#finish({ assignment_id: ending.assignment_id, error: stopped() }, held);
+        }
+        if (isForeign(cause) && (await this.#mayReportAgain(held, cause))) continue;
+        this.#options.warn(`an item could not be released: ${messageOf(cause)}`);
+        this.summary.lost += 1;
+        return;
       }
-      this.#options.warn(`an item could not be given back: ${messageOf(cause)}`);
-      this.summary.lost += 1;
     }
   }
 
-  async #wait({ assignment_id, wait: body }: Ending): Promise<void> {
+  async #wait({ assignment_id, wait: body }: Ending, held: Assigned): Promise<void> {
     const { signal } = this.#over;
-    for (let failures = 0; !signal.aborted; ) {
+    while (!signal.aborted) {
       try {
         await this.#client.request('POST', `/assignments/${assignment_id}/wait`, { body, idempotent: true, signal });
         this.summary.released += 1;
         return;
       } catch (cause) {
         if (signal.aborted) return;
-        const status = cause instanceof ApiError ? cause.status : 0;
-        if ([404, 409, 410].includes(status)) {
+        if (isTransient(cause) || isForeign(cause)) {
+          if (await this.#mayReportAgain(held, cause)) continue;
+          this.summary.lost += 1;
+          return;
+        }
+        if (cause instanceof ApiError && [404, 409, 410].includes(cause.status)) {
           this.#options.warn(`assignment ${assignment_id} was over: ${messageOf(cause)}`);
           this.summary.lost += 1;
           return;
         }
-        if (!isTransient(cause)) {
-          // A wait that the server does not take, such as one with a wrong form, fails the same way every time.
-          const message = `The wait was refused: ${messageOf(cause)}`.slice(0, 1_000);
-          return this.#finish({ assignment_id, error: errorOf(message), retryable: false });
-        }
-        failures += 1;
-        this.#options.warn(messageOf(cause));
-        await this.#pause(failures);
+        // A wait that the server does not take, such as one with a wrong form, fails the same way every time.
+        const message = `The wait was refused: ${messageOf(cause)}`.slice(0, 1_000);
+        return this.#finish({ assignment_id, error: errorOf(message), retryable: false }, held);
       }
     }
+  }
+
+  /**
+   * Waits before an ending is reported again. Without an answer of Treeline, it is reported as long as it takes; false if
+   * something else has refused it until its lease is over.
+   */
+  async #mayReportAgain(held: Assigned, cause?: unknown): Promise<boolean> {
+    if (cause !== undefined) this.#options.warn(messageOf(cause));
+    held.failures += 1;
+    if (isForeign(cause)) {
+      held.refusedSince ??= now();
+      if (held.isLost || now() - held.refusedSince > LEASE * held.interval) {
+        this.#options.warn(`the ending of assignment ${held.assignment.id} did not reach Treeline`);
+        return false;
+      }
+    }
+    await this.#pause(held.failures);
+    return true;
   }
 
   /** Waits before a report is sent again, until the worker has left. */
@@ -286,20 +342,19 @@ export class Worker<Payload = unknown> {
     await sleep(backoff(failures), this.#over.signal).catch(() => undefined);
   }
 
-  async #finish(ending: Ending): Promise<void> {
+  async #finish(ending: Ending, held: Assigned): Promise<void> {
     const { signal } = this.#over;
-    for (let failures = 0; !signal.aborted; ) {
+    while (!signal.aborted) {
       try {
-        const { endings } = await this.#client.request<t.FinishResponse>('POST', '/assignments/finish', {
+        const response = await this.#client.request<t.FinishResponse | undefined>('POST', '/assignments/finish', {
           body: { endings: [ending] },
           idempotent: true,
           signal,
         });
-        const answer = endings[0];
+        const [answer] = rowsOf(response?.endings);
         const status = answer?.status ?? 0;
         if (status === 0 || isTransientStatus(status)) {
-          failures += 1;
-          await this.#pause(failures);
+          await this.#mayReportAgain(held);
           continue;
         }
         if (![200, 404, 409, 410].includes(status)) {
@@ -316,12 +371,13 @@ export class Worker<Payload = unknown> {
         return;
       } catch (cause) {
         if (signal.aborted) return;
-        if (isTransient(cause)) {
+        if (isTransient(cause) || isForeign(cause)) {
           // Not a refusal, however long it lasts: the result is sent until the server has it.
-          failures += 1;
-          this.#options.warn(messageOf(cause));
-          await this.#pause(failures);
-        } else if (!this.#refuse(ending, messageOf(cause))) return;
+          if (await this.#mayReportAgain(held, cause)) continue;
+          this.summary.lost += 1;
+          return;
+        }
+        if (!this.#refuse(ending, messageOf(cause))) return;
       }
     }
   }
@@ -349,49 +405,47 @@ export class Worker<Payload = unknown> {
     while (!over.aborted) {
       const at = now();
       const held = [...this.#held.values()].filter((one) => !one.isLost);
-      const hasNews = (one: Held): boolean => !one.isBare && one.progress !== one.sent;
-      const dueAt = (one: Held): number => (hasNews(one) ? Math.min(one.due, one.due - one.interval + PROGRESS_EVERY) : one.due);
-      const due = held.filter((one) => dueAt(one) <= at);
+      const due = held.filter((one) => one.dueAt <= at);
       if (due.length > 0) {
         await this.#sendBeats(due);
         continue;
       }
-      const next = Math.min(at + 60, ...held.map(dueAt));
+      const next = Math.min(at + 60, ...held.map((one) => one.dueAt));
       await within(Math.max(0.05, next - at), this.#changed.promise);
     }
   }
 
   /** Stops handlers whose heartbeats are not answered, also while one is on its way. */
   async #watchLeases(over: AbortSignal): Promise<void> {
-    const lostAt = (one: Held): number => one.answered + LOST_AFTER * one.interval;
     while (!over.aborted) {
       const at = now();
       const held = [...this.#held.values()].filter((one) => !one.isLost);
-      for (const one of held.filter((one) => lostAt(one) <= at)) {
+      for (const one of held.filter((one) => one.lostAt <= at)) {
         this.#options.warn(`no heartbeat of item ${one.assignment.item.id} was answered; stopping`);
         this.#lose(one);
       }
-      const next = Math.min(at + 60, ...held.filter((one) => !one.isLost).map(lostAt));
+      const next = Math.min(at + 60, ...held.filter((one) => !one.isLost).map((one) => one.lostAt));
       await within(Math.max(0.01, next - at), this.#changed.promise);
     }
   }
 
-  async #sendBeats(due: readonly Held[]): Promise<void> {
+  async #sendBeats(due: readonly Assigned[]): Promise<void> {
     const at = now();
     const progress = due.map((one) => (one.isBare ? undefined : one.progress));
+    for (const one of due) one.beaten = at;
     const heartbeats = due.map(({ assignment }, place) => {
       const said = progress[place];
       return { assignment_id: assignment.id, ...(said && { progress: said }) };
     });
     try {
-      const answer = await this.#client.request<t.HeartbeatsResponse>('POST', '/assignments/heartbeat', {
+      const answer = await this.#client.request<t.HeartbeatsResponse | undefined>('POST', '/assignments/heartbeat', {
         body: { heartbeats },
         idempotent: true,
         retryTimeout: 0,
         timeout: Math.min(HEARTBEAT_TIMEOUT, ...due.map((one) => one.interval / 2)),
         signal: this.#over.signal,
       });
-      answer.heartbeats.forEach((beat, place) => {
+      rowsOf(answer?.heartbeats).forEach((beat, place) => {
         const held = due[place];
         if (held === undefined) return;
         if ([404, 409, 410].includes(beat.status)) return this.#lose(held);
@@ -400,16 +454,22 @@ export class Worker<Payload = unknown> {
           return this.#beatFailed(held, progress[place], !isTransientStatus(beat.status));
         }
         [held.due, held.answered, held.sent, held.isBare] = [at + held.interval, at, progress[place], false];
-        if (beat.cancel === true) held.stop.abort();
+        if (held.isConfirmed) {
+          if (beat.cancel === true) held.stop.abort();
+          return;
+        }
+        held.isConfirmed = true;
+        if (beat.cancel === true || this.#stopping.signal.aborted) void this.#releaseTaken(held);
+        else void this.#work(held);
       });
     } catch (cause) {
       this.#options.warn(messageOf(cause));
-      due.forEach((held, place) => this.#beatFailed(held, progress[place], !isTransient(cause)));
+      due.forEach((held, place) => this.#beatFailed(held, progress[place], isRefusal(cause)));
       await sleep(0.1);
     }
   }
 
-  #beatFailed(held: Held, progress: Progress | undefined, isRefusal: boolean): void {
+  #beatFailed(held: Assigned, progress: Progress | undefined, isRefusal: boolean): void {
     const at = now();
     if (!isRefusal || progress === undefined) {
       held.due = at + Math.min(1, held.interval / 4);
@@ -420,8 +480,13 @@ export class Worker<Payload = unknown> {
     if (held.progress === progress) held.progress = undefined;
   }
 
-  #lose(held: Held): void {
+  #lose(held: Assigned): void {
     held.isLost = true;
+    if (!held.isConfirmed) {
+      this.summary.lost += 1;
+      this.#forget(held);
+      return;
+    }
     held.stop.abort();
     this.#touch();
   }
@@ -430,14 +495,12 @@ export class Worker<Payload = unknown> {
     await this.#empty(this.#options.drainSeconds);
     for (const held of this.#held.values()) held.stop.abort();
     await this.#empty(this.#options.graceSeconds);
-    const running = (): number => [...this.#held.values()].filter((held) => !held.hasEnded && !held.isLost).length;
+    const running = (): number => [...this.#held.values()].filter((held) => held.isConfirmed && !held.hasEnded && !held.isLost).length;
     if (running() > 0 && !this.#leavesAtOnce) {
       this.#options.warn(`${running()} handlers have not stopped; the worker waits for them, until a second signal`);
     }
     // Their items stay with this worker: nobody else may begin them meanwhile.
     while (running() > 0 && !this.#leavesAtOnce) await this.#changed.promise;
-    await this.#empty(10);
-    this.summary.lost += this.#held.size;
   }
 
   async #empty(seconds: number): Promise<void> {
@@ -446,4 +509,10 @@ export class Worker<Payload = unknown> {
       await within(Math.max(0.01, deadline - now()), this.#changed.promise);
     }
   }
+}
+
+/** Rows of a response. Throws if there are none: something else than Treeline has answered. */
+function rowsOf<T>(rows: readonly T[] | undefined): T[] {
+  if (!Array.isArray(rows)) throw new ConnectionFailed('the response is not from Treeline');
+  return rows as T[];
 }

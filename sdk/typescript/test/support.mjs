@@ -52,7 +52,8 @@ export async function startServer() {
 
 /**
  * Starts a proxy in front of a server. `intercept` gets the path and the body of a request, and returns the body to pass
- * on, a status to answer with instead, or null for a response that breaks off.
+ * on, a status to answer with instead, null for a response that breaks off, or `{ lost: body }` for a request that is passed
+ * on and whose response breaks off.
  */
 export async function startProxy(target, intercept) {
   const proxy = createServer(async (request, response) => {
@@ -63,12 +64,15 @@ export async function startProxy(target, intercept) {
       response.writeHead(200, { 'content-length': '100' });
       response.write('{', () => response.destroy());
     } else if (typeof body === 'number') {
-      response.writeHead(body, { 'content-type': 'application/json' }).end('{}');
+      response.writeHead(body, { 'content-type': 'text/plain' }).end(`${body} of the proxy`);
     } else {
+      const isLost = body.lost !== undefined;
       const { authorization } = request.headers;
       const headers = { authorization, 'content-type': 'application/json' };
-      const passed = await fetch(target + request.url, { method: 'POST', headers, body: JSON.stringify(body) });
-      response.writeHead(passed.status, { 'content-type': 'application/json' }).end(await passed.text());
+      const passed = await fetch(target + request.url, { method: 'POST', headers, body: JSON.stringify(isLost ? body.lost : body) });
+      const answer = await passed.text();
+      if (isLost) response.writeHead(200, { 'content-length': '100000' }).write('{', () => response.destroy());
+      else response.writeHead(passed.status, { 'content-type': passed.headers.get('content-type') ?? '' }).end(answer);
     }
   }).listen(0, '127.0.0.1');
   await new Promise((resolve) => proxy.once('listening', resolve));

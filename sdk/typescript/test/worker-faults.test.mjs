@@ -55,6 +55,29 @@ test('a result outlives a server that is away', async () => {
   assert.equal(faults.length, 0);
 });
 
+test('a result outlives a proxy that answers instead of the server', async () => {
+  const job = await oneItem();
+  const faults = [404, 403, 401, null];
+  const intercept = (path, body) => (path.endsWith('/assignments/finish') && faults.length > 0 ? faults.shift() : body);
+  assert.deepEqual(await work(intercept, job, (task) => ({ sum: task.payload })), { succeeded: 1, failed: 0, released: 0, lost: 0 });
+  assert.deepEqual((await collect(client.results(job.id))).map((line) => line.result), [{ sum: 1 }]);
+  assert.equal(faults.length, 0);
+});
+
+test('a claim whose answer is lost costs no attempt', async () => {
+  const job = await oneItem();
+  const claims = [];
+  const intercept = (path, body) => {
+    if (!path.endsWith('/assignments')) return body;
+    claims.push(body.claim_id);
+    return claims.length === 1 ? { lost: body } : claims.length === 2 ? 404 : body;
+  };
+  assert.deepEqual(await work(intercept, job, () => 1), { succeeded: 1, failed: 0, released: 0, lost: 0 });
+  const [item] = await collect(client.items({ job: job.id }));
+  assert.deepEqual([item.state, item.attempts, item.failures], ['succeeded', 1, 0]);
+  assert.equal(new Set(claims.slice(0, 3)).size, 1);
+});
+
 test('a wait outlives a server that is away', async () => {
   const job = await oneItem();
   const faults = [503, 408, null];

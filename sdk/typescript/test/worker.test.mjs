@@ -130,3 +130,82 @@ test('a worker looks for work by itself while RabbitMQ is away', async () => {
   const waits = server.sent('/assignments').map((body) => body.wait_seconds);
   assert.ok(waits.slice(0, 5).every((seconds) => seconds === 5), String(waits));
 });
+
+const notFound = () => new Response('404 page not found', { status: 404 });
+
+test('a claim is sent again with its id until it is answered', async () => {
+  const answers = [() => Promise.reject(new Error('the answer was lost')), notFound, () => problem(503, { code: 'busy' }), () => ({ status: 'ok' })];
+  const answer = (path) => (path === '/assignments' ? answers.shift()?.() : undefined);
+  const server = new FakeServer({ answer, client: { retryTimeout: 0 } });
+  assert.deepEqual(await server.run(() => 1, () => endingsOf(server).length > 0), { ...NONE, succeeded: 1 });
+  const claims = server.sent('/assignments').map((body) => body.claim_id);
+  assert.equal(new Set(claims.slice(0, 5)).size, 1);
+  assert.notEqual(claims[4], claims[5]);
+});
+
+test('a claim that is answered late is confirmed before its work begins', async () => {
+  for (const isOver of [true, false]) {
+    const answer = async (path) => {
+      if (path === '/assignments' && server.sent('/assignments').length === 1) await pause(1_000);
+      return isOver && path.endsWith('/heartbeat') ? { heartbeats: [{ assignment_id: 'assignment-0', status: 409 }] } : undefined;
+    };
+    const server = new FakeServer({ heartbeatSeconds: 0.5, answer });
+    const heartbeats = [];
+    const until = () => server.sent(isOver ? '/heartbeat' : '/finish').length > 0;
+    const summary = await server.run(() => void heartbeats.push(server.sent('/heartbeat').length), until);
+    assert.deepEqual(summary, isOver ? { ...NONE, lost: 1 } : { ...NONE, succeeded: 1 });
+    assert.deepEqual(heartbeats, isOver ? [] : [1]);
+  }
+});
+
+test('a result outlives a proxy that answers instead of the server', async () => {
+  const answers = [
+    notFound,
+    () => Response.json({ code: 'forbidden' }, { status: 403 }),
+    () => new Response(null, { status: 302, headers: { location: '/login' } }),
+    () => new Response('<html>'),
+    () => Response.json({}),
+  ];
+  const answer = (path) => (path.endsWith('/finish') ? answers.shift()?.() : undefined);
+  const server = new FakeServer({ answer, client: { retryTimeout: 0 } });
+  assert.deepEqual(await server.run(() => 'paid', () => endingsOf(server).length === 6), { ...NONE, succeeded: 1 });
+  assert.ok(endingsOf(server).every(({ result }) => result === 'paid'));
+});
+
+test('an ending that never reaches the server is left to its lease', async () => {
+  const answer = (path) => (path.endsWith('/finish') ? new Response('blocked by the firewall', { status: 403 }) : undefined);
+  const server = new FakeServer({ heartbeatSeconds: 0.2, answer });
+  assert.deepEqual(await server.run(() => 'drop table', () => endingsOf(server).length > 2), { ...NONE, lost: 1 });
+  assert.ok(endingsOf(server).every(({ result }) => result === 'drop table'));
+});
+
+test('a result that is too large for a proxy is a failure', async () => {
+  const answer = (path, body) => (path.endsWith('/finish') && 'result' in body.endings[0] ? new Response('too large', { status: 413 }) : undefined);
+  const server = new FakeServer({ answer });
+  assert.deepEqual(await server.run(() => 'x', () => endingsOf(server).length === 2), { ...NONE, failed: 1 });
+});
+
+test('handlers are stopped in time although the server does not answer the last claim', async () => {
+  for (const atOnce of [false, true]) {
+    let asked;
+    const isAsked = new Promise((resolve) => (asked = resolve));
+    const answer = (path, _, { signal }) => {
+      if (path !== '/assignments' || server.sent('/assignments').length === 1) return undefined;
+      asked();
+      return new Promise((__, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    };
+    const server = new FakeServer({ answer });
+    let began;
+    const begun = new Promise((resolve) => (began = resolve));
+    const handle = (task) => new Promise((resolve) => (began(), task.signal.addEventListener('abort', () => resolve('done'))));
+    const options = { types: ['t'], concurrency: 2, warn: () => {}, ...(atOnce ? { drainSeconds: 60 } : SHORT) };
+    const worker = new Worker(server.client(), options, handle);
+    const running = worker.run();
+    await Promise.all([begun, isAsked]);
+    const leftAt = performance.now();
+    worker.stop();
+    if (atOnce) worker.stop({ atOnce });
+    assert.deepEqual(await running, atOnce ? { ...NONE, lost: 1 } : { ...NONE, succeeded: 1 });
+    assert.ok(performance.now() - leftAt < (atOnce ? 1_500 : 10_000));
+  }
+});

@@ -12,16 +12,17 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from . import types as t
+from ._assignment import LEASE, Assigned
 from ._changes import Changes
 from ._failures import error_of, pause_of, without_detail
-from ._retry import backoff, is_transient, is_transient_status
+from ._retry import backoff, is_foreign, is_refusal, is_transient, is_transient_status
 from ._task import Failure, Release, Task, Wait
+from ._threads import Threads
 from ._wakes import Wakes
 from .aio import AsyncClient
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
@@ -38,10 +39,8 @@ CLAIM_WAIT = 20
 MOST_CLAIMED = 1_000
 #: Seconds within which a heartbeat must be answered; less if the intervals are short.
 HEARTBEAT_TIMEOUT = 10.0
-#: Intervals without an answer to a heartbeat after which a handler is stopped. A lease has three.
-LOST_AFTER = 2.5
-#: Shortest time between two heartbeats of an assignment that has new progress.
-PROGRESS_EVERY = 1.0
+#: Seconds within which a leaving worker learns what its last claim has taken.
+LAST_CLAIM_TIMEOUT = 2.0
 #: Message and kind of the failure of an item that must not be released, because it is delivered at most once.
 STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
 #: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long.
@@ -65,26 +64,6 @@ class Summary:
     failed: int = 0
     released: int = 0
     lost: int = 0
-
-
-@dataclass
-class _Held:
-    task: Task
-    due: float
-    answered: float
-    sent_progress: dict[str, Any] | None = None
-    runner: asyncio.Task[None] | None = None
-    is_lost: bool = False
-    #: True while a function runs in a thread, which cannot be stopped.
-    in_thread: bool = False
-    interval: float = field(default=1.0)
-    #: True after a heartbeat was refused: the next one has no progress.
-    is_bare: bool = False
-
-    @property
-    def lost_at(self) -> float:
-        """When the handler is stopped unless a heartbeat is answered before."""
-        return self.answered + LOST_AFTER * self.interval
 
 
 @contextmanager
@@ -135,14 +114,16 @@ class Worker:
         self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}"
         self.drain_seconds, self.grace_seconds, self.amqp_url = drain_seconds, grace_seconds, amqp_url
         self.summary = Summary()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Assigned] = {}
         self._endings: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stop = asyncio.Event()
         self._leaves_at_once = False
         self._changed = Changes()
         self._fatal: BaseException | None = None
+        #: Id of the claim that has no answer yet.
+        self._last_claim: str | None = None
         # Not the threads of the event loop: those are few, and heartbeats need one of them to look up a host name.
-        self._threads = ThreadPoolExecutor(concurrency, "treeline-handler")
+        self._threads = Threads(concurrency, "treeline-handler")
 
     def run(self) -> Summary:
         """Works until a signal arrives. Returns the numbers of items."""
@@ -171,12 +152,12 @@ class Worker:
         try:
             with _signals(self._signaled) if signals else nullcontext():
                 await self._claim_until_stopped(wakes)
-                await self._drain()
+                await self._leave()
         finally:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
         if self._fatal is not None:
             raise self._fatal
         return self.summary
@@ -190,14 +171,13 @@ class Worker:
     # Claiming
 
     async def _claim_until_stopped(self, wakes: Wakes | None) -> None:
-        failures, look_at = 0, time.monotonic()
+        look_at = time.monotonic()
         while not self._stop.is_set():
             seen, free = self._changed.count, self.concurrency - len(self._held)
             if free == 0:
                 await self._until(self._changed.after(seen))
                 continue
-            claim_id = str(uuid.uuid4())
-            body: dict[str, Any] = {"worker_id": self.worker_id, "types": self.types, "claim_id": claim_id}
+            body: dict[str, Any] = {"worker_id": self.worker_id, "types": self.types, "claim_id": str(uuid.uuid4())}
             body["max"] = min(free, MOST_CLAIMED)
             names: list[str] = []
             if wakes is None or not wakes.is_attached:
@@ -210,74 +190,88 @@ class Worker:
                 look_at = time.monotonic() + LOOK_EVERY
             if self._stop.is_set():
                 return
-            asked = asyncio.create_task(self._ask(body))
+            self._last_claim, sent = body["claim_id"], time.monotonic()
+            asked = asyncio.create_task(self._claim(body))
             try:
-                answer = await self._until(asked)
-                failures = 0
+                await self._until(asked)
             except ApiError as error:
-                if error.status in (400, 401, 403, 422):
-                    self._fatal = error
-                    return
-                failures += 1
-                log.warning("%s", error)
-                await self._until(asyncio.sleep(backoff(failures)))
-                continue
-            except ConnectionFailed as error:
-                failures += 1
-                log.warning("%s", error)
-                await self._until(asyncio.sleep(backoff(failures)))
-                continue
-            if answer is None:
-                await self._take_back(asked, body)
+                self._last_claim, self._fatal = None, error
                 return
-            for assignment in answer["assignments"]:
-                self._start(assignment)
+            if not asked.done():
+                asked.cancel()
+                with suppress(asyncio.CancelledError, TreelineError):
+                    await asked
+                return
+            self._last_claim = None
+            for assignment in asked.result():
+                self._start(assignment, sent)
                 look_at = time.monotonic()  # there may be more where it came from
 
-    async def _ask(self, body: dict[str, Any]) -> Any:
-        return await self.client.request("POST", "/assignments", body=body, idempotent=True)
+    async def _claim(self, body: dict[str, Any], retry_timeout: float | None = None) -> list[t.Assignment]:
+        """Sends a claim until it is answered. Its `claim_id` brings the items of a lost answer. Raises the error of a refusal."""
+        failures = 0
+        while True:
+            try:
+                return await self.client._claim(body, retry_timeout=retry_timeout)
+            except (ApiError, ConnectionFailed) as error:
+                if isinstance(error, ApiError) and is_refusal(error) and error.status in (400, 401, 403, 422):
+                    raise
+                failures += 1
+                log.warning("%s", error)
+            await asyncio.sleep(backoff(failures))
 
-    async def _until(self, wanted: Awaitable[Any]) -> Any:
-        """Awaits something; `None` if the worker is to leave first. A task is then left to the caller."""
+    async def _until(self, wanted: Awaitable[Any]) -> None:
+        """Awaits something, until the worker is to leave. A task is then left to the caller."""
         task = asyncio.ensure_future(wanted)
         stop = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stop.cancel()
-        if not task.done():
-            if not isinstance(wanted, asyncio.Task):
-                task.cancel()
-            return None
-        return task.result()
+        if task.done():
+            task.result()
+        elif task is not wanted:
+            task.cancel()
 
-    async def _take_back(self, asked: asyncio.Task[Any], body: dict[str, Any]) -> None:
-        """Ends a claim that still waits at the server, and gives back what it has taken."""
-        asked.cancel()
-        with suppress(asyncio.CancelledError, TreelineError):
-            await asked
+    async def _take_back(self) -> None:
+        """Ends a claim that still waits at the server, and releases what it has taken."""
+        if self._last_claim is None:
+            return
         # It names no items: it takes nothing, and so does a request with this id that is still on its way.
-        closing = {"worker_id": self.worker_id, "types": [], "item_ids": [], "claim_id": body["claim_id"]}
+        body = {"worker_id": self.worker_id, "types": [], "item_ids": [], "claim_id": self._last_claim}
         try:
-            for assignment in (await self._ask(closing))["assignments"]:
-                await self.client.release(assignment["id"])
-                self.summary.released += 1
-        except TreelineError as error:
-            log.warning("the last claim could not be taken back: %s", error)
+            async with asyncio.timeout(LAST_CLAIM_TIMEOUT):
+                assignments = await self._claim(body, retry_timeout=0)
+        except (TreelineError, TimeoutError) as error:
+            log.warning("the last claim could not be taken back: %s", str(error) or "there was no answer in time")
+            return
+        for assignment in assignments:
+            self._hold(assignment, time.monotonic())
+            await self._endings.put({"assignment_id": assignment["id"], "release": None})
 
     # Handlers
 
-    def _start(self, assignment: t.Assignment) -> None:
-        now, interval = time.monotonic(), float(assignment["heartbeat_seconds"])
+    def _start(self, assignment: t.Assignment, sent: float) -> None:
+        """Begins the work on an item. A claim that was sent long ago is confirmed first: its lease may be over."""
+        if assignment["id"] in self._held:
+            return
+        held = self._hold(assignment, sent)
+        if held.is_confirmed:
+            self._begin(held)
+
+    def _hold(self, assignment: t.Assignment, sent: float) -> Assigned:
         task = Task(assignment, self.client, asyncio.get_running_loop())
         task._said = self._changed
-        held = _Held(task, due=now + interval, answered=now, interval=interval)
-        self._held[assignment["id"]] = held
+        held = self._held[assignment["id"]] = Assigned.of(task, sent, time.monotonic())
+        self._changed.tell()
+        return held
+
+    def _begin(self, held: Assigned) -> None:
         held.runner = asyncio.create_task(self._work(held))
         held.runner.add_done_callback(lambda _: self._changed.tell())
         self._changed.tell()
 
-    async def _work(self, held: _Held) -> None:
+    async def _work(self, held: Assigned) -> None:
         task = held.task
         ending: dict[str, Any] = {"assignment_id": task.assignment["id"]}
         try:
@@ -303,6 +297,9 @@ class Worker:
             ending |= {"retryable": bool(failure.retryable), "cancel_tree": bool(failure.cancel_tree)}
             if (pause := pause_of(failure.retry_after_seconds)) is not None:
                 ending["retry_after_seconds"] = pause
+        except SystemExit as error:
+            log.error("the handler of item %s called sys.exit", task.item_id)
+            ending["error"] = error_of(f"The handler called sys.exit({error.code!r}).", "SystemExit")
         except Exception as error:
             log.exception("item %s failed", task.item_id)
             ending["error"] = error_of(str(error) or repr(error), type(error).__name__)
@@ -312,11 +309,13 @@ class Worker:
         else:
             await self._endings.put(ending)
 
-    async def _in_thread(self, held: _Held) -> Any:
+    async def _in_thread(self, held: Assigned) -> Any:
         context = contextvars.copy_context()
         held.in_thread = True
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, self.handler, held.task)
+            return await self._threads.run(lambda: context.run(self.handler, held.task))
+        except KeyboardInterrupt as error:  # of the function itself: signals reach the main thread
+            raise RuntimeError("the function raised KeyboardInterrupt") from error
         finally:
             held.in_thread = False
 
@@ -347,10 +346,13 @@ class Worker:
             await self.client.release(ending["assignment_id"], retry_after_seconds=ending["release"])
             self.summary.released += 1
         except TreelineError as error:
+            if is_foreign(error):
+                self._report_later(ending, error)
+                return
             if isinstance(error, ApiError) and error.code == "already_started":
                 await self._finish([{"assignment_id": ending["assignment_id"], "error": error_of(*STOPPED)}])
                 return
-            log.warning("an item could not be given back: %s", error)
+            log.warning("an item could not be released: %s", error)
             self.summary.lost += 1
         self._forget(ending["assignment_id"])
 
@@ -372,6 +374,9 @@ class Worker:
             await self._until_answered(lambda: self.client.wait_for_event(ending["assignment_id"], **ending["wait"]))
             self.summary.released += 1
         except (ApiError, ValueError, TypeError, RecursionError) as error:
+            if is_foreign(error):
+                self._report_later(ending, error)
+                return
             if not (isinstance(error, ApiError) and error.status in (404, 409, 410)):
                 # A wait that the server does not take, such as one with a wrong form, fails the same way every time.
                 failed = error_of(f"The wait was refused: {error}"[:1_000])
@@ -389,8 +394,10 @@ class Worker:
             if len(endings) > 1:
                 for ending in endings:
                     await self._finish([ending])
-                return
-            await self._finish_refused(endings[0], str(error))
+            elif is_foreign(error):
+                self._report_later(endings[0], error)
+            else:
+                await self._finish_refused(endings[0], str(error))
             return
         for ending, answer in zip(endings, answers, strict=True):
             status = answer["status"]
@@ -410,6 +417,21 @@ class Worker:
             else:
                 self.summary.succeeded += 1
             self._forget(ending["assignment_id"])
+
+    def _report_later(self, ending: dict[str, Any], error: BaseException) -> None:
+        """Reports an ending again that something else than Treeline has refused, until its lease is over."""
+        held = self._held.get(ending["assignment_id"])
+        if held is None:
+            return
+        now = time.monotonic()
+        held.refused_since, held.refusals = held.refused_since or now, held.refusals + 1
+        if held.is_lost or now - held.refused_since > LEASE * held.interval:
+            log.error("the ending of assignment %s did not reach Treeline: %s", ending["assignment_id"], error)
+            self.summary.lost += 1
+            self._forget(ending["assignment_id"])
+            return
+        log.warning("%s", error)
+        asyncio.get_running_loop().call_later(backoff(held.refusals), self._endings.put_nowait, ending)
 
     async def _finish_refused(self, ending: dict[str, Any], why: str) -> None:
         """Makes a result that the server does not take a failure, and sends a failure without its detail.
@@ -433,34 +455,25 @@ class Worker:
     async def _beat(self) -> None:
         while True:
             now, seen = time.monotonic(), self._changed.count
-            due = {name: held for name, held in self._held.items() if not held.is_lost and self._is_due(held, now)}
+            due = {name: held for name, held in self._held.items() if not held.is_lost and held.due_at <= now}
             if due:
                 await self._send_beats(due)
                 continue
-            waits = [held.due - now for held in self._held.values() if not held.is_lost]
+            waits = [held.due_at - now for held in self._held.values() if not held.is_lost]
             await self._changed.after(seen, max(0.05, min(waits, default=60.0)))
-            if any(self._has_news(held) for held in self._held.values()):
-                await asyncio.sleep(0.05)
 
     async def _watch_leases(self) -> None:
         """Stops handlers whose heartbeats are not answered, also while one is on its way."""
         while True:
             now, seen = time.monotonic(), self._changed.count
-            for held in self._held.values():
+            for held in list(self._held.values()):
                 if held.lost_at <= now and not held.is_lost:
                     log.warning("no heartbeat of item %s was answered; stopping", held.task.item_id)
                     self._lose(held)
             waits = [held.lost_at - now for held in self._held.values() if not held.is_lost]
             await self._changed.after(seen, max(0.01, min(waits, default=60.0)))
 
-    @staticmethod
-    def _has_news(held: _Held) -> bool:
-        return not held.is_bare and held.task._progress != held.sent_progress
-
-    def _is_due(self, held: _Held, now: float) -> bool:
-        return now >= held.due or (self._has_news(held) and now >= held.due - held.interval + PROGRESS_EVERY)
-
-    async def _send_beats(self, due: dict[str, _Held]) -> None:
+    async def _send_beats(self, due: dict[str, Assigned]) -> None:
         beats: list[dict[str, Any]] = []
         progress = {name: None if held.is_bare else held.task._progress for name, held in due.items()}
         for name in due:
@@ -469,13 +482,15 @@ class Worker:
                 beat["progress"] = progress[name]
             beats.append(beat)
         now = time.monotonic()
+        for held in due.values():
+            held.beaten = now
         try:
             async with asyncio.timeout(min(HEARTBEAT_TIMEOUT, *(held.interval / 2 for held in due.values()))):
                 answers = await self.client.heartbeat(beats)
         except (TreelineError, TimeoutError) as error:
             log.warning("%s", str(error) or "a heartbeat was not answered")
             for name, held in due.items():
-                self._beat_failed(held, progress[name], is_refusal=isinstance(error, TreelineError) and not is_transient(error))
+                self._beat_failed(held, progress[name], is_refusal=is_refusal(error))
             return
         for (name, held), answer in zip(due.items(), answers, strict=True):
             if answer["status"] in (404, 409, 410):
@@ -487,12 +502,18 @@ class Worker:
                 continue
             held.due, held.answered = now + held.interval, now
             held.sent_progress, held.is_bare = progress[name], False
-            if answer.get("cancel") and not held.task.is_stopped:
+            if not held.is_confirmed:
+                held.is_confirmed = True
+                if answer.get("cancel") or self._stop.is_set():
+                    await self._endings.put({"assignment_id": name, "release": None})
+                else:
+                    self._begin(held)
+            elif answer.get("cancel") and not held.task.is_stopped:
                 held.task._stopped.set()
                 self._stop_later(held)
 
     @staticmethod
-    def _beat_failed(held: _Held, progress: dict[str, Any] | None, *, is_refusal: bool) -> None:
+    def _beat_failed(held: Assigned, progress: dict[str, Any] | None, *, is_refusal: bool) -> None:
         now = time.monotonic()
         if not (is_refusal and progress):
             held.due = now + min(1.0, held.interval / 4)
@@ -502,23 +523,40 @@ class Worker:
         if held.task._progress is progress:
             held.task._progress = None
 
-    def _lose(self, held: _Held) -> None:
+    def _lose(self, held: Assigned) -> None:
         held.is_lost = True
         self._changed.tell()
+        if not held.is_confirmed:
+            self.summary.lost += 1
+            self._forget(held.task.assignment["id"])
+            return
         held.task._stopped.set()
-        self._stop_later(held)
+        self._stop_later(held, max(0.0, held.dropped_at - time.monotonic()))
 
-    def _stop_later(self, held: _Held) -> None:
+    def _stop_later(self, held: Assigned, most: float = float("inf")) -> None:
         """Cancels a coroutine that does not end by itself. Threads cannot be stopped: they must look at `is_stopped`."""
-        asyncio.get_running_loop().call_later(self.grace_seconds, self._cancel, held)
+        asyncio.get_running_loop().call_later(min(self.grace_seconds, most), self._cancel, held)
 
     @staticmethod
-    def _cancel(held: _Held) -> None:
+    def _cancel(held: Assigned) -> None:
         # The thread of a function would go on without the task that waits for it.
         if held.runner is not None and not held.in_thread:
             held.runner.cancel()
 
     # Leaving
+
+    async def _leave(self) -> None:
+        taking_back = asyncio.create_task(self._take_back())
+        taking_back.add_done_callback(lambda _: self._changed.tell())
+        try:
+            await self._drain()
+            while not (taking_back.done() or self._leaves_at_once):
+                await self._changed.after(self._changed.count)
+            await self._empty(10.0)
+        finally:
+            taking_back.cancel()
+            await asyncio.gather(taking_back, return_exceptions=True)
+        self.summary.lost += len(self._held)
 
     async def _drain(self) -> None:
         await self._empty(self.drain_seconds)
@@ -532,11 +570,9 @@ class Worker:
             log.warning("%d functions have not stopped; the worker waits for them, until a second signal", functions)
         while not self._leaves_at_once and any(map(self._is_running, self._held.values())):
             await self._changed.after(self._changed.count)
-        await self._empty(10.0)
-        self.summary.lost += len(self._held)
 
     @staticmethod
-    def _is_running(held: _Held) -> bool:
+    def _is_running(held: Assigned) -> bool:
         return not held.is_lost and held.runner is not None and not held.runner.done()
 
     async def _empty(self, seconds: float) -> None:
