@@ -5,6 +5,7 @@
 //! binaries (and the same Debian packages, for the images) always give the same bytes. Whether they work is checked by
 //! [`verify`], apart from the tests, because it needs the network, containers, and minutes.
 
+mod oci;
 mod verify;
 
 use std::{
@@ -22,7 +23,7 @@ use crate::{
     setup::{self, Need},
     site,
     step::{self, OPTIMIZED, cargo},
-    supply,
+    supply::{self, DebianPackage},
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -35,7 +36,8 @@ const SUITE: &str = "bookworm";
 
 /// Packages of every image, and of the one with PostgreSQL in addition.
 const PACKAGES: &str = "base-files,ca-certificates,libc6,libgcc-s1,netbase,tzdata";
-const POSTGRES_PACKAGES: &str = "coreutils,dash,libc-bin,postgresql-15";
+/// Backups and their restoration use `tar`.
+const POSTGRES_PACKAGES: &str = "coreutils,dash,libc-bin,postgresql-15,tar";
 
 /// Makes the files of a release, and with `verify` also installs and uses them.
 pub(crate) fn run(binaries: Option<&Path>, verify: bool) -> Result<()> {
@@ -70,7 +72,7 @@ struct Dist {
 }
 
 impl Dist {
-    /// Prepares the stage: stripped programs and the changelog.
+    /// Prepares the stage: programs, stripped but for the names of functions, which CPU profiles show; and the changelog.
     fn new(folder: PathBuf, binaries: &Path) -> Result<Self> {
         let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(epoch) => epoch,
@@ -88,7 +90,7 @@ impl Dist {
         let dist = Self { folder, stage, epoch, processor };
         for program in PROGRAMS {
             let mut strip = Command::new("strip");
-            strip.arg(binaries.join(program)).arg("-o").arg(dist.program(program));
+            strip.arg("--strip-debug").arg(binaries.join(program)).arg("-o").arg(dist.program(program));
             step::run(&format!("strip {program}"), strip)?;
         }
         let date = output_of("date", &["--utc", "--rfc-email", "--date", &format!("@{}", dist.epoch)])?;
@@ -105,11 +107,11 @@ impl Dist {
     fn make(&self) -> Result<()> {
         self.archive()?;
         self.deb()?;
-        self.image("treeline", PACKAGES)?;
-        self.image("treeline-standalone", &format!("{PACKAGES},{POSTGRES_PACKAGES}"))?;
+        let mut packages = self.image("treeline", PACKAGES)?;
+        packages.extend(self.image("treeline-standalone", &format!("{PACKAGES},{POSTGRES_PACKAGES}"))?);
         self.chart()?;
         fs::copy("packaging/compose.yaml", self.folder.join("compose.yaml"))?;
-        supply::sbom(Some(self.folder.join(format!("treeline-{VERSION}.cdx.json"))))?;
+        supply::sbom(Some(self.folder.join(format!("treeline-{VERSION}.cdx.json"))), &packages)?;
         self.sums()
     }
 
@@ -153,12 +155,14 @@ impl Dist {
     }
 
     /// Builds an image without a base image and without a daemon: the root folder is extracted from Debian packages.
-    fn image(&self, name: &str, packages: &str) -> Result<()> {
+    /// Returns those of which files remain.
+    fn image(&self, name: &str, packages: &str) -> Result<Vec<DebianPackage>> {
         let root = self.stage.join(format!("{name}-root.tar"));
         let mut debian = self.command("mmdebstrap");
         debian.args(["--variant=extract", "--include", packages, "--extract-hook"]);
         debian.arg(paths::root().join("packaging/images/prepare-root.sh")).arg(SUITE).arg(&root);
         step::run(&format!("extract the root of {name}"), debian)?;
+        let packages = oci::packages(&root, SUITE)?;
 
         let tag = format!("{name}:{VERSION}");
         let store = self.stage.join("containers");
@@ -186,8 +190,13 @@ impl Dist {
         step::run(&format!("write the image {name}"), buildah(&["push", "--quiet", &tag, &to]))?;
         step::run("remove it from the store", buildah(&["rmi", "--force", &tag]))?;
         fs::remove_dir_all(&context)?;
-        let archive = self.folder.join(format!("{name}-{VERSION}-{}.oci.tar", self.processor));
-        self.tar(&archive, &layout, &["blobs", "index.json", "oci-layout"])
+        oci::add_docker_manifest(&layout, &tag)?;
+        self.tar(&self.image_archive(name), &layout, &oci::FILES)?;
+        Ok(packages)
+    }
+
+    fn image_archive(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}-{VERSION}-{}.oci.tar", self.processor))
     }
 
     fn chart(&self) -> Result<()> {

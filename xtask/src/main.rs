@@ -188,7 +188,7 @@ fn run(verb: Verb) -> Result<()> {
             browser::gallery(pairs.as_deref())
         }
         Verb::Deny => supply::check(),
-        Verb::Sbom { output } => supply::sbom(output),
+        Verb::Sbom { output } => supply::sbom(output, &[]),
         Verb::Dist { verify, bin_dir } => dist::run(bin_dir.as_deref(), verify),
         Verb::Fmt => step::run("format", cargo(["fmt", "--all"])),
         Verb::Lint => test::lint(),

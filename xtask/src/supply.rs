@@ -1,8 +1,8 @@
 //! Supply chain: `cargo deny` with the rules of `deny.toml`, and the bill of materials.
 //!
 //! `cargo-deny` and `cargo-deb` are installed from crates.io in the target folder, once per version. The bill is CycloneDX 1.6 as JSON,
-//! made from `cargo metadata`, `Cargo.lock` and npm's lock file: the same sources always give the same bytes, without
-//! data of the machine.
+//! made from `cargo metadata`, `Cargo.lock`, npm's lock file, and the Debian packages of the images: the same sources always
+//! give the same bytes, without data of the machine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +16,9 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{paths, step};
+
+/// Crates whose code the release files contain; `frontend` is the part of the site that runs in browsers.
+const SHIPPED: [&str; 3] = ["client", "frontend", "server"];
 
 /// Version that matches the format of `deny.toml`.
 const CARGO_DENY: &str = "0.20.2";
@@ -77,10 +80,30 @@ pub(crate) fn check() -> Result<()> {
     anyhow::bail!("an advisory stands against a crate:\n{errors}")
 }
 
-/// Writes the bill of materials. Returns its SHA-256.
-pub(crate) fn sbom(output: Option<PathBuf>) -> Result<()> {
-    let text = bill()?;
-    ensure!(text == bill()?, "two bills of the same sources differ");
+/// Debian package in a container image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DebianPackage {
+    pub name: String,
+    pub version: String,
+    /// Debian's name of the processor, or `all`.
+    pub processor: String,
+    /// Debian release.
+    pub suite: String,
+}
+
+impl DebianPackage {
+    /// Package URL, such as `pkg:deb/debian/libc6@2.36-9?arch=amd64&distro=bookworm`.
+    pub(crate) fn url(&self) -> String {
+        let escaped = |text: &str| text.replace('%', "%25").replace('+', "%2B").replace(':', "%3A");
+        let (name, version) = (escaped(&self.name), escaped(&self.version));
+        format!("pkg:deb/debian/{name}@{version}?arch={}&distro={}", self.processor, self.suite)
+    }
+}
+
+/// Writes the bill of materials with the Debian packages of the images, and prints its SHA-256.
+pub(crate) fn sbom(output: Option<PathBuf>, packages: &[DebianPackage]) -> Result<()> {
+    let text = bill(packages)?;
+    ensure!(text == bill(packages)?, "two bills of the same sources differ");
     let home = paths::root().display().to_string();
     ensure!(!text.contains(&home) && !text.contains("file://"), "a path of this machine is in the bill of materials");
     let path = match output {
@@ -92,7 +115,7 @@ pub(crate) fn sbom(output: Option<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn bill() -> Result<String> {
+fn bill(packages: &[DebianPackage]) -> Result<String> {
     let mut command = Command::new("cargo");
     command.args(["metadata", "--locked", "--format-version", "1", "--all-features"]);
     let output = command.output().context("running cargo metadata")?;
@@ -100,6 +123,7 @@ fn bill() -> Result<String> {
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let checksums = checksums(&std::fs::read_to_string("Cargo.lock")?);
     let members: BTreeSet<&str> = list(&metadata["workspace_members"]).iter().filter_map(Value::as_str).collect();
+    let shipped = shipped(&metadata);
 
     let mut components = BTreeMap::new();
     let mut references = BTreeMap::new();
@@ -110,7 +134,8 @@ fn bill() -> Result<String> {
         let own = members.contains(text(&package["id"]));
         let mut component = json!({
             "type": if own { "application" } else { "library" }, "bom-ref": reference, "name": name,
-            "version": version, "purl": reference, "scope": "required",
+            "version": version, "purl": reference,
+            "scope": if shipped.contains(text(&package["id"])) { "required" } else { "excluded" },
         });
         if let Some(license) = package["license"].as_str() {
             component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
@@ -145,6 +170,14 @@ fn bill() -> Result<String> {
         }
         components.insert(reference, component);
     }
+    for package in packages {
+        let reference = package.url();
+        let component = json!({
+            "type": "library", "bom-ref": reference, "name": package.name, "version": package.version, "purl": reference,
+            "scope": "required",
+        });
+        components.insert(reference, component);
+    }
     let version = list(&metadata["packages"]).iter().find(|package| package["name"] == "server");
     let version = version.map_or("0.0.0", |package| text(&package["version"]));
     let components: Vec<Value> = components.into_values().collect();
@@ -165,6 +198,26 @@ fn bill() -> Result<String> {
         "dependencies": dependencies,
     });
     Ok(serde_json::to_string_pretty(&bill)? + "\n")
+}
+
+/// Ids of the crates whose code the release files contain: those of [`SHIPPED`] and what they use, but for tests and
+/// builds.
+fn shipped(metadata: &Value) -> BTreeSet<&str> {
+    let is_root = |package: &&Value| SHIPPED.contains(&text(&package["name"])) && package["source"].is_null();
+    let roots = list(&metadata["packages"]).iter().filter(is_root).map(|package| text(&package["id"]));
+    let nodes = list(&metadata["resolve"]["nodes"]).iter();
+    let nodes: BTreeMap<&str, &Value> = nodes.map(|node| (text(&node["id"]), node)).collect();
+    let mut found = BTreeSet::new();
+    let mut next: Vec<&str> = roots.collect();
+    while let Some(id) = next.pop() {
+        if found.insert(id) {
+            let used = nodes.get(id).map_or(&[][..], |node| list(&node["deps"]));
+            // `kind` is null for the code itself.
+            let used = used.iter().filter(|used| list(&used["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()));
+            next.extend(used.map(|used| text(&used["pkg"])));
+        }
+    }
+    found
 }
 
 /// Serial number derived from the content, so that the same content has the same number.
@@ -206,4 +259,27 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_for_tests_and_builds_are_not_shipped() {
+        let uses = |id: &str, kind: Option<&str>| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
+        let package = |name: &str, source: Option<&str>| json!({"id": name, "name": name, "source": source});
+        let metadata = json!({
+            "packages": [
+                package("server", None), package("faults", None), package("a", Some("registry")),
+                package("client", Some("registry")),
+            ],
+            "resolve": {"nodes": [
+                {"id": "server", "deps": [uses("a", None), uses("proptest", Some("dev")), uses("cc", Some("build"))]},
+                {"id": "a", "deps": [uses("b", None), uses("server", None)]},
+                {"id": "faults", "deps": [uses("server", None), uses("c", None)]},
+            ]},
+        });
+        assert_eq!(shipped(&metadata).into_iter().collect::<Vec<_>>(), ["a", "b", "server"]);
+    }
 }

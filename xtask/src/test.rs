@@ -27,7 +27,7 @@ pub(crate) fn all() -> Result<()> {
     setup::all(Need::Everything)?;
     step::run("check the format", cargo(["fmt", "--all", "--check"]))?;
     supply::check()?;
-    supply::sbom(None)?;
+    supply::sbom(None, &[])?;
     let postgres = postgres()?;
     prepare::check(&postgres)?;
     lint()?;

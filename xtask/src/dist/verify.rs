@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::Dist;
+use super::{Dist, VERSION, oci};
 use crate::{paths, setup, step};
 
 /// Limit of a script, in seconds.
@@ -18,6 +18,9 @@ pub(crate) fn all(dist: &Dist, binaries: &Path) -> Result<()> {
     setup::containers()?;
     same_twice(dist, binaries)?;
     chart(dist)?;
+    for name in ["treeline", "treeline-standalone"] {
+        oci::check_archive(&dist.image_archive(name), &format!("{name}:{VERSION}"))?;
+    }
     script(dist, "deb.sh")?;
     script(dist, "images.sh")
 }
