@@ -18,10 +18,18 @@ useradd --create-home --home-dir "$home" --shell /bin/sh $USER_NAME
 rootless() {
     runuser --user $USER_NAME -- env --chdir="$home" HOME="$home" XDG_RUNTIME_DIR="$home/run" "$@"
 }
-podman() { rootless podman --storage-driver vfs --cgroup-manager cgroupfs --events-backend file "$@"; }
+# Containers run in a network without an outside.
+podman() {
+    if [ "$1" = run ]; then
+        shift
+        set -- run --cgroups disabled --network none --ulimit nofile=1024:20000 --ulimit nproc=4096:4096 "$@"
+    fi
+    rootless podman --storage-driver vfs --cgroup-manager cgroupfs --events-backend file "$@"
+}
 finish() {
     code=$?
-    [ $code -eq 0 ] || for name in standalone small; do podman logs --tail 30 $name 2>&1 || true; done
+    [ $code -eq 0 ] || for name in treeline treeline-restore small; do podman logs --tail 30 $name 2>&1 || true; done
+    [ $code -eq 0 ] || tail -n 30 "$WORK/restore.log" || true
     podman rm --all --force --time 5 >/dev/null 2>&1 || true
     rootless podman --storage-driver vfs unshare rm -rf "$home/.local" "$home/run" >/dev/null 2>&1 || true
     remove_account
@@ -32,13 +40,12 @@ trap finish EXIT
 trap 'exit 1' TERM INT
 rootless mkdir -m 700 -p "$home/run"
 
-# start NAME IMAGE OPTION...: as docs/installing.md says, but in a network without an outside.
+# start NAME IMAGE OPTION...: as docs/installing.md says.
 start() {
     name=$1 image=$2
     shift 2
     podman run --detach --name "$name" --read-only --tmpfs /tmp --cap-drop all --security-opt no-new-privileges \
-        --ulimit nofile=1024:20000 --ulimit nproc=4096:4096 --cgroups disabled --env TREELINE_ALLOW_PLAINTEXT=1 \
-        "$@" "$image" >/dev/null
+        --env TREELINE_ALLOW_PLAINTEXT=1 --volume treeline:/var/lib/treeline "$@" "$image" >/dev/null
 }
 find_link() { podman logs "$1" 2>/dev/null | grep -o 'http://127[^ ]*/sign-in/[^ ]*'; }
 is_ready() { podman exec "$1" /usr/bin/treeline-server health; }
@@ -49,6 +56,16 @@ sandboxed() {
     grep -q '^CapEff:.0*$' "$status" && grep -q '^NoNewPrivs:.1$' "$status" || fail "$1 has privileges"
     ! nsenter --target "$(pid_of "$1")" --mount --root touch /x 2>/dev/null || fail "$1 can write its root"
 }
+# packages NAME PACKAGE...: scanners find the packages in the container, and the bill of materials has all that they find.
+packages() {
+    found=/proc/$(pid_of "$1")/root/var/lib/dpkg/status.d name=$1
+    shift
+    for package in "$@"; do [ -s "$found/$package" ] || fail "$name does not name its package $package"; done
+    for package in $(ls "$found"); do
+        jq --exit-status --arg name "$package" 'any(.components[]; .name == $name and (.purl | startswith("pkg:deb/")))' \
+            "$DIST"/treeline-*.cdx.json >/dev/null || fail "the bill of materials does not name $package of $name"
+    done
+}
 
 for kind in treeline-standalone treeline; do
     archive=$(ls "$DIST/$kind"-[0-9]*.oci.tar)
@@ -56,26 +73,47 @@ for kind in treeline-standalone treeline; do
     podman load --quiet <"$archive" >/dev/null
     echo "$kind: $(stat --format %s "$archive" | awk '{ printf "%.1f MB", $1 / 1e6 }'), loaded in $(since "$began")"
 done
-images=$(podman images --format '{{.Repository}}:{{.Tag}}')
+version=${archive##*/treeline-}
+version=${version%-*}
 began=$(seconds)
-start standalone "$(echo "$images" | grep standalone)" --network none --volume data:/var/lib/treeline
-wait_for 60 "standalone: ready" is_ready standalone
+start treeline "treeline-standalone:$version"
+wait_for 60 "treeline-standalone: ready" is_ready treeline
 echo "treeline-standalone: ready after $(since "$began"), its new database included"
-sandboxed standalone
-use_server "$(pid_of standalone)" "$(find_link standalone)" treeline-standalone
+sandboxed treeline
+packages treeline libc6 libssl3 postgresql-15
+use_server "$(pid_of treeline)" "$(find_link treeline)" treeline-standalone
 
 # The small image beside it, on the same database; its data folder holds the same files and the same key.
 began=$(seconds)
-start small "$(echo "$images" | grep -v standalone)" --network none --volume data:/var/lib/treeline \
+start small "treeline:$version" \
     --env 'DATABASE_URL=postgres:///treeline?host=/var/lib/treeline/postgres/run&user=treeline'
 wait_for 60 "treeline: ready" is_ready small
 echo "treeline: ready after $(since "$began")"
 sandboxed small
+packages small libc6 tzdata
 link=$(podman exec small /usr/bin/treeline-server sign-in-link | grep -o 'http://[^ ]*')
 use_server "$(pid_of small)" "$link" treeline
-for name in small standalone; do
+
+# The commands of docs/how-to/backup.md, with a restoration on another machine.
+mkdir -p "$WORK/backup"
+rm -rf "${WORK:?}/backup/"*
+documented how-to/backup.md '## In containers' 1 >"$WORK/backup/back-up.sh"
+documented how-to/backup.md '## In containers' 2 >"$WORK/backup/restore.sh"
+began=$(seconds)
+(cd "$WORK/backup"; . ./back-up.sh)
+echo "treeline-standalone: backed up in $(since "$began")"
+for name in small treeline; do
     began=$(seconds)
     podman stop --time 60 $name >/dev/null
     [ "$(podman inspect --format '{{.State.ExitCode}}' $name)" = 0 ] || fail "$name: did not stop well"
     echo "$name: stopped in $(since "$began")"
+    podman rm $name >/dev/null
 done
+podman volume rm treeline >/dev/null
+began=$(seconds)
+(cd "$WORK/backup"; . ./restore.sh) >"$WORK/restore.log" 2>&1
+start treeline "treeline-standalone:$version"
+wait_for 60 "treeline-standalone: ready after the restoration" is_ready treeline
+use_restored "$(pid_of treeline)" restored-standalone
+echo "treeline-standalone: restored and used in $(since "$began")"
+podman stop --time 60 treeline >/dev/null
