@@ -115,8 +115,11 @@ class Adapter(http.server.BaseHTTPRequestHandler):
         else:
             return self.answer(400, "status: expected succeeded or failed")
         url = f"{settings.treeline}/api/v1/assignments/{assignment}/{ending}"
-        status, _ = post(url, sent, f"Bearer {settings.token}")
-        if status >= 500 or status == 429:
+        status, headers = post(url, sent, f"Bearer {settings.token}")
+        # Only a problem document is a refusal of Treeline: a 404 may be of a proxy that is being reloaded.
+        types = [value for name, value in headers.items() if name.lower() == "content-type"]
+        is_answer = status in (200, 413) or types == ["application/problem+json"]
+        if status >= 500 or status == 429 or not is_answer:
             return self.answer(503, "Treeline is busy or away; send it again")
         with settings.lock:
             if settings.held.get(item_id, ("",))[0] == assignment:

@@ -19,17 +19,19 @@ LOOK = 5  # seconds between two looks of its own
 def call(path, body):
     """Sends a request until it is answered; None where what it names is over (409) or unknown (404)."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    request = urllib.request.Request(URL + "/api/v1" + path, json.dumps(body).encode(), headers)
     while True:
         try:
-            request = urllib.request.Request(URL + "/api/v1" + path, json.dumps(body).encode(), headers)
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            if error.code in (404, 409):
+            # Only a problem document is an answer of Treeline: a 404 may be of a proxy that is being reloaded.
+            is_answer = error.code == 413 or error.headers.get_content_type() == "application/problem+json"
+            if is_answer and error.code in (404, 409):
                 return None
-            if error.code < 500 and error.code not in (408, 429):
+            if is_answer and error.code < 500 and error.code not in (408, 429):
                 sys.exit(f"{path}: {error.read().decode()}")
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: an answer that is not JSON
             print("Treeline does not answer:", error, file=sys.stderr)
         time.sleep(1)
 

@@ -13,18 +13,18 @@ def handle(payload):
 
 def call(path, body):
     """One call, again until it is answered: every call of a worker is safe to repeat."""
+    request = urllib.request.Request(URL + path, json.dumps(body).encode(), HEADERS)
     while True:
         try:
-            request = urllib.request.Request(URL + path, json.dumps(body).encode(), HEADERS)
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
+            return json.load(urllib.request.urlopen(request, timeout=60))
         except urllib.error.HTTPError as error:
-            if error.code not in (408, 429) and error.code < 500:
+            is_problem = error.headers.get_content_type() == "application/problem+json"  # else of a proxy
+            if (is_problem or error.code == 413) and error.code not in (408, 429) and error.code < 500:
                 print(f"{path}: {error.code} {error.read().decode()}", file=sys.stderr)
                 leaving.set()  # sys.exit ends only the thread, which may be that of the heartbeats
                 sys.exit(1)
-        except (OSError, http.client.HTTPException):
-            pass  # the connection broke, perhaps in the middle of the answer
+        except (OSError, http.client.HTTPException, ValueError):
+            pass  # the connection broke, perhaps in the middle of the answer, or something else has answered
         time.sleep(1)
 
 
