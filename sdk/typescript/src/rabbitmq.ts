@@ -23,11 +23,12 @@ interface Amqp {
 }
 
 /**
- * Listens to the queues `treeline.items.TYPE` until `over` is aborted. A message is acknowledged at once: it is a wake-up
- * only, and a lost one costs time, never work.
+ * Listens to the queues `treeline.items.TYPE` until `over` is aborted. At most `most` messages of each are here at once, so that other
+ * workers get the rest. A message is acknowledged when its item is claimed: it is a wake-up only, and a lost one costs time,
+ * never work.
  */
-export function listen(url: string, types: readonly string[], over: AbortSignal, warn: (message: string) => void): Wakes {
-  const names: string[] = [];
+export function listen(url: string, types: readonly string[], most: number, over: AbortSignal, warn: (message: string) => void): Wakes {
+  const names: { readonly id: string; readonly acknowledge: () => void }[] = [];
   let arrived = deferred();
   let isAttached = false;
   const run = async (): Promise<void> => {
@@ -42,17 +43,18 @@ export function listen(url: string, types: readonly string[], over: AbortSignal,
           over.addEventListener('abort', () => resolve(), { once: true });
         });
         const channel = await connection.createChannel();
-        await channel.prefetch(100);
+        await channel.prefetch(most);
         for (const type of types) {
           await channel.consume(`treeline.items.${type}`, (message) => {
-            if (message === null) return;
-            try {
-              const { item_id: id } = JSON.parse(new TextDecoder().decode(message.content)) as { item_id?: unknown };
-              if (typeof id === 'string' && names.length < 10_000) names.push(id);
-            } catch {
+            // The broker has canceled the consumer, for example because its queue was deleted.
+            if (message === null) return void connection.close().catch(() => undefined);
+            const id = idOf(message.content);
+            if (id === undefined) {
               warn('RabbitMQ delivered something that is not a wake-up');
+              channel.ack(message);
+              return;
             }
-            channel.ack(message);
+            names.push({ id, acknowledge: () => acknowledge(() => channel.ack(message)) });
             arrived.resolve();
           });
         }
@@ -64,6 +66,8 @@ export function listen(url: string, types: readonly string[], over: AbortSignal,
         warn(`RabbitMQ is not available: ${messageOf(cause)}`);
       }
       isAttached = false;
+      // They are delivered again.
+      names.length = 0;
       arrived.resolve();
       await sleep(backoff(failures), over).catch(() => undefined);
     }
@@ -78,7 +82,28 @@ export function listen(url: string, types: readonly string[], over: AbortSignal,
         arrived = deferred();
         await within(Math.max(0, seconds), Promise.race([arrived.promise, other]));
       }
-      return names.splice(0, most);
+      return names.splice(0, most).map(({ id, acknowledge }) => {
+        acknowledge();
+        return id;
+      });
     },
   };
+}
+
+/** Acknowledges a message, unless its channel is closed: then it is delivered again. */
+function acknowledge(send: () => void): void {
+  try {
+    send();
+  } catch {
+    // The worker reconnects.
+  }
+}
+
+function idOf(content: Uint8Array): string | undefined {
+  try {
+    const { item_id: id } = JSON.parse(new TextDecoder().decode(content)) as { item_id?: unknown };
+    return typeof id === 'string' ? id : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -15,6 +15,8 @@ const CLAIM_WAIT = 20;
 const CLAIM_WAIT_BESIDE = 5;
 /** Seconds between two claims of its own while RabbitMQ wakes the worker. */
 const LOOK_EVERY = 30;
+/** Most wake-ups of a job type that a worker has at once. */
+const MOST_WAKES = 1_000;
 /** Seconds within which a heartbeat must be answered; less if the intervals are short. */
 const HEARTBEAT_TIMEOUT = 10;
 /** Seconds within which a leaving worker learns what its last claim has taken. */
@@ -108,8 +110,8 @@ export class Worker<Payload = unknown> {
     for (const name of names) process.on(name, leave);
     const over = this.#over;
     const beats = Promise.allSettled([this.#beat(over.signal), this.#watchLeases(over.signal)]);
-    const { amqpUrl, types, warn } = this.#options;
-    const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, over.signal, warn);
+    const { amqpUrl, types, concurrency, warn } = this.#options;
+    const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, Math.min(concurrency, MOST_WAKES), over.signal, warn);
     try {
       await this.#claimUntilStopped(wakes);
       await Promise.all([this.#takeBack(), this.#drain()]);
@@ -132,7 +134,7 @@ export class Worker<Payload = unknown> {
   async #claimUntilStopped(wakes: Wakes | undefined): Promise<void> {
     const { signal } = this.#stopping;
     const { types, workerId } = this.#options;
-    for (let lookAt = 0; !signal.aborted; ) {
+    for (let lookAt = 0, isStale = false; !signal.aborted; ) {
       this.#freed = deferred();
       const free = this.#options.concurrency - this.#held.size;
       if (free === 0) {
@@ -140,7 +142,8 @@ export class Worker<Payload = unknown> {
         continue;
       }
       const isWoken = wakes?.isAttached === true;
-      const ids = isWoken ? await wakes.take(free, lookAt - now(), this.#freed.promise) : [];
+      // After a wake-up for an item that somebody else has, the worker looks for work by itself: more may be stale.
+      const ids: string[] = isWoken && !isStale ? await wakes.take(free, lookAt - now(), this.#freed.promise) : [];
       if (signal.aborted) return;
       if (ids.length === 0) lookAt = now() + LOOK_EVERY;
       const wait = wakes === undefined ? CLAIM_WAIT : CLAIM_WAIT_BESIDE;
@@ -158,6 +161,7 @@ export class Worker<Payload = unknown> {
       const assignments = await this.#claim(body, signal);
       if (assignments === undefined) return;
       this.#lastClaim = undefined;
+      isStale = ids.length > 0 && assignments.length === 0;
       // There may be more where these came from.
       if (assignments.length > 0) lookAt = 0;
       for (const assignment of assignments) this.#start(assignment, sent);
