@@ -141,7 +141,9 @@ error-unauthenticated-text = Diese Seite ist nur für angemeldete Personen.
 error-removed = Dieser Auftrag wurde entfernt
 error-removed-text = Er wurde gelöscht oder seine Aufbewahrungsfrist ist abgelaufen. Seine Einträge, Ergebnisse und Downloads sind nicht mehr vorhanden.
 error-database = Treeline erreicht seine Datenbank nicht
-error-database-text = Es geht nichts verloren, und die Arbeit wird fortgesetzt, sobald sie wieder da ist. Versuchen Sie es in einigen Sekunden erneut.
+error-database-text = Was gespeichert ist, ist sicher, und die Arbeit wird fortgesetzt, sobald sie wieder da ist. Versuchen Sie es in einigen Sekunden erneut.
+error-still-here = Was Sie eingegeben haben, ist noch da.
+error-send-again = Noch einmal senden
 error-restarting = Dieser Server wird neu gestartet
 error-restarting-text = Versuchen Sie es in einigen Sekunden erneut.
 error-internal = Auf dem Server ist etwas schiefgegangen
@@ -526,6 +528,8 @@ problem-in-line = Zeile { $line }: erwartet: { $expected }; gefunden: { $found }
 problem-in-column = Zeile { $line }, Spalte { $column }: erwartet: { $expected }; gefunden: { $found }.
 problem-in-named-column = Zeile { $line }, Spalte { $column } ({ $name }): erwartet: { $expected }; gefunden: { $found }.
 problem-of-column = Spalte { $column }: erwartet: { $expected }; gefunden: { $found } in Zeile { $line }.
+problem-in-column-of-name = Spalte { $column }: erwartet: { $expected }; gefunden: { $found }.
+problem-of-row = Die Zeile: erwartet: { $expected }; gefunden: { $found }.
 problem-whole-row = die ganze Zeile
 problem-number = eine Zahl
 problem-whole-number = eine ganze Zahl
@@ -565,6 +569,17 @@ problem-fields =
        *[other] { $n } Felder
     }
 
+# Reasons for not taking a file
+problem-upload-zip = Die Datei ist ein ZIP-Archiv und keine Excel-Arbeitsmappe. Entpacken Sie es und laden Sie den Inhalt hoch.
+problem-upload-ending = Die Datei ist eine Excel-Arbeitsmappe mit einer anderen Endung. Ändern Sie ihren Namen so, dass er auf .xlsx endet, und laden Sie sie erneut hoch.
+problem-upload-xls = Die Datei ist eine alte Excel-Arbeitsmappe (XLS) oder durch ein Passwort geschützt. Öffnen Sie sie in Excel, speichern Sie sie als XLSX ohne Passwort und laden Sie diese hoch.
+problem-upload-gzip = Die Datei ist ein GZIP-Archiv. Entpacken Sie es und laden Sie den Inhalt hoch.
+problem-upload-pdf = Die Datei ist ein PDF und hat keine lesbaren Zeilen. Speichern oder exportieren Sie die Tabelle in ihrem Programm als CSV oder Excel (XLSX) und laden Sie diese hoch.
+problem-upload-image = Die Datei ist ein Bild. Speichern oder exportieren Sie die Tabelle in ihrem Programm als CSV oder Excel (XLSX) und laden Sie diese hoch.
+problem-upload-no-workbook = Die Datei heißt wie eine Excel-Arbeitsmappe, ist aber keine. Speichern oder exportieren Sie die Tabelle in ihrem Programm als CSV oder Excel (XLSX) und laden Sie diese hoch.
+problem-upload-quota = Diese Datei passt nicht mehr: Ihre Dateien würden mehr Platz belegen, als sie dürfen.
+problem-upload-disk = Der Speicher ist fast voll. Es wurde nichts gespeichert; die Verwaltung muss Platz schaffen.
+
 # Correcting failed rows
 correct-back = Zurück zum Import
 correct-none = Nichts zu korrigieren
@@ -578,6 +593,18 @@ correct-cut-download = herunterzuladen
 correct-cut-upload = wieder hochzuladen
 correct-others = Auch die Zeilen wiederholen, die ich nicht geändert habe
 correct-retry = Geänderte Zeilen wiederholen
+correct-unchanged = Es wurde nichts geändert: Korrigieren Sie eine Zeile oder wählen Sie, dass die anderen noch einmal versucht werden.
+correct-misfits =
+    { $n ->
+        [one] Eine Zeile passt noch nicht; der Grund steht bei der Zeile.
+       *[other] { $n } Zeilen passen noch nicht; der Grund steht bei der Zeile.
+    }
+correct-retried =
+    { $n ->
+        [one] 1 Zeile wird wiederholt
+       *[other] { $n } Zeilen werden wiederholt
+    }
+correct-changed = Spalte { $column }: Jemand hat sie inzwischen in „{ $text }“ geändert. Wiederholen Sie noch einmal, um das zu ersetzen.
 
 # Share links
 share-button = Teilen

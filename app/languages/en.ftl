@@ -141,7 +141,9 @@ error-unauthenticated-text = This page is for people who are signed in.
 error-removed = This job was removed
 error-removed-text = It was deleted, or its retention is over. Its items, results, and downloads are gone.
 error-database = Treeline cannot reach its database
-error-database-text = Nothing is lost, and work continues when it is back. Try again in a few seconds.
+error-database-text = What is stored is safe, and work continues when it is back. Try again in a few seconds.
+error-still-here = What you typed is still here.
+error-send-again = Send again
 error-restarting = This server is restarting
 error-restarting-text = Try again in a few seconds.
 error-internal = Something went wrong on the server
@@ -526,6 +528,8 @@ problem-in-line = Line { $line }: expected { $expected }, found { $found }.
 problem-in-column = Line { $line }, column { $column }: expected { $expected }, found { $found }.
 problem-in-named-column = Line { $line }, column { $column } ({ $name }): expected { $expected }, found { $found }.
 problem-of-column = Column { $column }: expected { $expected }, found { $found } in line { $line }.
+problem-in-column-of-name = Column { $column }: expected { $expected }, found { $found }.
+problem-of-row = The row: expected { $expected }, found { $found }.
 problem-whole-row = the whole row
 problem-number = a number
 problem-whole-number = a whole number
@@ -565,6 +569,17 @@ problem-fields =
        *[other] { $n } fields
     }
 
+# Reasons for not taking a file
+problem-upload-zip = The file is a ZIP archive that is no Excel workbook. Unpack it, and upload that.
+problem-upload-ending = The file is an Excel workbook with another ending. Change its name so that it ends in .xlsx, and upload that.
+problem-upload-xls = The file is an old Excel workbook (XLS), or one that is protected by a password. Open it in Excel, save it as XLSX without a password, and upload that.
+problem-upload-gzip = The file is a GZIP archive. Unpack it, and upload that.
+problem-upload-pdf = The file is a PDF, which has no rows to read. Save or export the table as CSV or Excel (XLSX) in the program that it comes from, and upload that.
+problem-upload-image = The file is an image. Save or export the table as CSV or Excel (XLSX) in the program that it comes from, and upload that.
+problem-upload-no-workbook = The file is no Excel workbook, although it is called one. Save or export the table as CSV or Excel (XLSX) in the program that it comes from, and upload that.
+problem-upload-quota = This file would not fit: your files would take more space than they may.
+problem-upload-disk = The disk is nearly full. Nothing was stored; an admin has to make room.
+
 # Correcting failed rows
 correct-back = Back to the import
 correct-none = Nothing to fix
@@ -578,6 +593,18 @@ correct-cut-download = download them
 correct-cut-upload = upload them
 correct-others = Also retry the rows I did not change
 correct-retry = Retry changed rows
+correct-unchanged = Nothing was changed: correct a row, or tick that the others are tried once more.
+correct-misfits =
+    { $n ->
+        [one] One row does not fit yet; what is wrong is said at the row.
+       *[other] { $n } rows do not fit yet; what is wrong is said at the row.
+    }
+correct-retried =
+    { $n ->
+        [one] 1 row is being retried
+       *[other] { $n } rows are being retried
+    }
+correct-changed = Column { $column }: somebody has changed it to “{ $text }” since this page was shown. Retry again to replace that.
 
 # Share links
 share-button = Share

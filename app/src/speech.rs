@@ -39,7 +39,7 @@ pub(crate) use page::current;
 #[cfg(feature = "ssr")]
 pub use page::speaking;
 #[cfg(feature = "ssr")]
-pub(crate) use problem::in_words;
+pub(crate) use problem::{in_words, upload_refusals};
 
 use form::{Piece, filled, pieces};
 

@@ -106,9 +106,15 @@ pub struct Limits {
     pub workbook_bytes: i64,
 }
 
-/// Upload form. `again`: the import whose rows this file corrects.
+/// Upload form. `again`: the import whose rows this file corrects. `refusals`: beginnings of the server's reasons for not
+/// taking a file, with the reader's text for each.
 #[island]
-pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>) -> impl IntoView {
+pub fn UploadForm(
+    limit_bytes: i64,
+    xlsx_limit_bytes: i64,
+    again: Option<String>,
+    refusals: Vec<(String, String)>,
+) -> impl IntoView {
     let desk = Desk { phase: RwSignal::new(Phase::Idle), over: RwSignal::new(false), queue: RwSignal::new(Vec::new()) };
     let (heading, choose) = if again.is_some() {
         (t!("live-upload-drop-one"), t!("live-upload-choose-one"))
@@ -117,7 +123,7 @@ pub fn UploadForm(limit_bytes: i64, xlsx_limit_bytes: i64, again: Option<String>
     };
     let several = again.is_none();
     let limits = Limits { file_bytes: limit_bytes, workbook_bytes: xlsx_limit_bytes };
-    wake(desk, limits, again.clone());
+    wake(desk, limits, again.clone(), refusals);
     view! {
         <form
             class=move || if desk.over.get() { "drop is-over" } else { "drop" }
@@ -260,8 +266,8 @@ pub fn size(bytes: i64) -> String {
 }
 
 #[cfg(feature = "hydrate")]
-fn wake(desk: Desk, limits: Limits, again: Option<String>) {
-    send::wake(desk, limits, again);
+fn wake(desk: Desk, limits: Limits, again: Option<String>, refusals: Vec<(String, String)>) {
+    send::wake(desk, limits, again, refusals);
 }
 
 #[cfg(feature = "hydrate")]
@@ -280,7 +286,7 @@ fn stop(desk: Desk, file: QueuedFile) {
 }
 
 #[cfg(not(feature = "hydrate"))]
-fn wake(_desk: Desk, _limits: Limits, _again: Option<String>) {}
+fn wake(_desk: Desk, _limits: Limits, _again: Option<String>, _refusals: Vec<(String, String)>) {}
 
 #[cfg(not(feature = "hydrate"))]
 const fn chosen(_desk: Desk, _limits: Limits) {}

@@ -176,7 +176,7 @@ test('without JavaScript: upload, progress on reload, downloads', async (t) => {
 });
 
 test('a file that cannot be imported is refused on the same page, in words', async (t) => {
-  const server = await startServer(t);
+  const server = await startServer(t, { TREELINE_QUOTA_STORED_BYTES: '2KiB' });
   const page = await openPage(server, { javaScriptEnabled: false });
   page.tolerate(/status of 4(22|15|13)/);
   for (const [name, content, words] of [
@@ -193,4 +193,11 @@ test('a file that cannot be imported is refused on the same page, in words', asy
     await page.locator('main a[href="/imports/new"], main input[type=file]').first().waitFor();
   }
   await screenshot(page, 'import-refused');
+
+  // A file over the quota is not sent again and again.
+  const scripted = await openPage(server, { path: '/imports/new' });
+  scripted.tolerate(/status of 429/);
+  await scripted.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
+  await scripted.setInputFiles('input[type=file]', { name: 'large.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n'.repeat(1_000)) });
+  await scripted.getByText('This file would not fit').waitFor();
 });

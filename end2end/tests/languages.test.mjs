@@ -25,6 +25,9 @@ for (const [device, options] of [['desktop', {}], ['phone', PHONE]]) {
     assert.equal(await page.locator('html').getAttribute('lang'), 'de-DE');
     await page.locator('html[data-islands="ready"]').waitFor({ state: 'attached' });
     await page.getByText('Dateien zum Importieren hier ablegen').waitFor();
+    page.tolerate(/status of 415/);
+    await page.setInputFiles('input[type=file]', { name: 'buchungen.zip', mimeType: 'application/zip', buffer: Buffer.from('PK\u0003\u0004zip') });
+    await page.getByText('Die Datei ist ein ZIP-Archiv').waitFor();
     await accessible(page);
     await fits(page);
     await screenshot(page, `german-new-${device}`);

@@ -4,14 +4,19 @@
 //! notations of the file, and text stays text unless the schema requires a number. Unchanged cells keep their bytes. Either
 //! every corrected row matches the schema, or none is retried.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use domain::{
-    Code, Document, Item, ItemState, Job, Problem,
+    Document, Item, ItemState, Job,
     api::RetryBody,
     import::mapping::{Conversion, Mapping},
 };
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::{App, exports::in_file};
@@ -60,9 +65,35 @@ pub struct FailedRow {
 /// Outcome of the corrections.
 pub enum Outcome {
     /// Rows were retried, except those that were refused.
-    Done(Refused),
+    Done { retried: HashSet<Uuid>, refused: Refused },
     /// Rows that do not match the schema, with reasons; nothing was retried.
     RowFaults(HashMap<Uuid, RowFault>),
+    /// Nothing was corrected, and nothing retried.
+    Unchanged,
+}
+
+/// Cell of a submitted page.
+#[derive(Clone, Debug)]
+pub struct SubmittedCell {
+    pub text: String,
+    /// [`fingerprint`] of the text that the page showed, if the page says so.
+    pub shown: Option<String>,
+}
+
+impl SubmittedCell {
+    /// Returns true if the reader changed the text that the page showed.
+    pub fn is_typed(&self) -> bool {
+        self.shown.as_ref().is_none_or(|shown| *shown != fingerprint(&self.text))
+    }
+}
+
+/// Number of characters of a [`fingerprint`].
+pub const FINGERPRINT: usize = 8;
+
+/// Fingerprint of the text of a cell. A single-line field neither shows nor submits line breaks.
+fn fingerprint(text: &str) -> String {
+    let [a, b, c, d, ..]: [u8; 32] = Sha256::digest(without_line_breaks(text)).into();
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
 /// Mismatch of a corrected row.
@@ -70,8 +101,16 @@ pub enum Outcome {
 pub struct RowFault {
     /// Index of the cell, if there is one.
     pub place: Option<usize>,
-    /// Reason, as a sentence.
-    pub why: String,
+    pub why: Why,
+}
+
+/// Reason of a [`RowFault`].
+#[derive(Clone, Debug)]
+pub enum Why {
+    /// As a sentence.
+    Sentence(String),
+    /// Somebody else has changed the cell to this text since the page was shown.
+    ChangedTo(String),
 }
 
 /// Head of the file of a job.
@@ -140,31 +179,33 @@ fn row(item: Item, is_table: bool, columns: Option<&[String]>, conversions: &[Co
 }
 
 impl FailedRows {
-    /// Retries rows: those in `typed` with their corrections; with `others`, the remaining ones unchanged.
+    /// Fingerprints of the cells of a row, in order, which its page submits again.
+    pub fn fingerprints(&self, row: &FailedRow) -> String {
+        (0..self.names.len()).map(|place| fingerprint(row.text(place))).collect()
+    }
+
+    /// Retries rows: those in `submitted` with their corrections; with `others`, the remaining ones unchanged.
     pub async fn retry(
         &self,
         app: &App,
         caller: &Caller,
-        typed: impl Fn(&FailedRow, usize) -> Option<String>,
+        submitted: impl Fn(&FailedRow, usize) -> Option<SubmittedCell>,
         others: bool,
         reason: Option<&str>,
     ) -> Result<Outcome> {
         let mut bodies = Vec::new();
         let mut misfits = HashMap::new();
         for row in &self.rows {
-            let cells: Vec<Option<String>> = (0..self.names.len())
-                .map(|place| typed(row, place).filter(|typed| !is_same(row.cells.get(place), typed)))
-                .collect();
-            let payload = if cells.iter().any(Option::is_some) {
-                match self.corrected(row, &cells) {
-                    Ok(payload) => Some(payload),
-                    Err(why) => {
-                        misfits.insert(row.item_id, why);
-                        continue;
-                    }
+            let cells: Result<Vec<Option<String>>, RowFault> =
+                (0..self.names.len()).map(|place| row.typed(place, submitted(row, place))).collect();
+            let corrected = cells
+                .and_then(|cells| cells.iter().any(Option::is_some).then(|| self.corrected(row, &cells)).transpose());
+            let payload = match corrected {
+                Ok(payload) => payload,
+                Err(fault) => {
+                    misfits.insert(row.item_id, fault);
+                    continue;
                 }
-            } else {
-                None
             };
             if payload.is_some() || others {
                 let reason = reason.map(str::to_owned);
@@ -175,10 +216,12 @@ impl FailedRows {
             return Ok(Outcome::RowFaults(misfits));
         }
         if bodies.is_empty() {
-            let detail = "Nothing was changed: correct a row, or tick that the others are tried once more.";
-            return Err(Problem::new(Code::InvalidBody, detail).into());
+            return Ok(Outcome::Unchanged);
         }
-        Ok(Outcome::Done(app.engine.retry_items(caller, bodies).await?))
+        let mut retried: HashSet<Uuid> = bodies.iter().map(|(id, _)| *id).collect();
+        let refused = app.engine.retry_items(caller, bodies).await?;
+        retried.retain(|id| !refused.contains_key(id));
+        Ok(Outcome::Done { retried, refused })
     }
 
     /// Builds the payload from the typed cells.
@@ -191,17 +234,14 @@ impl FailedRows {
             }
             None => typed.first().cloned().flatten().unwrap_or_default(),
         };
-        let payload = Document::parse(text)
-            .map_err(|e| RowFault { place: Some(0), why: format!("Expected JSON; found {e}.") })?;
+        let payload = Document::parse(text).map_err(|e| RowFault::of(Some(0), format!("Expected JSON; found {e}.")))?;
         let Some(schema) = &self.schema else { return Ok(payload) };
         match schema.faults(&payload).into_iter().next() {
             None => Ok(payload),
             Some((pointer, expected)) => {
                 let (place, name) = self.cell_of(&pointer);
-                Err(RowFault {
-                    place,
-                    why: format!("{name}: {expected}, found {}.", display_value(&payload, &pointer)),
-                })
+                let found = display_value(&payload, &pointer);
+                Err(RowFault::of(place, format!("{name}: {expected}, found {found}.")))
             }
         }
     }
@@ -240,8 +280,7 @@ impl FailedRows {
         if let Some(&conversion) = self.conversions.get(place).filter(|conversion| **conversion != Conversion::Text) {
             return convert(typed, conversion, CellKind::Text).ok_or_else(|| {
                 let (name, expected, found) = (&self.names[place], conversion.expected(), Document::of(&typed));
-                let why = format!("Column {name}: expected {expected}, found {:.100}.", found.text());
-                RowFault { place: Some(place), why }
+                RowFault::of(Some(place), format!("Column {name}: expected {expected}, found {:.100}.", found.text()))
             });
         }
         let was_number = before.is_some_and(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()));
@@ -261,7 +300,31 @@ impl FailedRows {
     }
 }
 
-/// Returns true if a cell is unchanged. A single-line field neither shows nor submits line breaks.
-fn is_same(before: Option<&String>, typed: &str) -> bool {
-    before.map_or(typed.is_empty(), |before| before.replace(['\r', '\n'], "") == typed)
+impl FailedRow {
+    /// Text of a cell; empty if the row has none there.
+    fn text(&self, place: usize) -> &str {
+        self.cells.get(place).map_or("", String::as_str)
+    }
+
+    /// Returns the text of a cell that the reader changed. A cell that somebody else has changed meanwhile, too, is not
+    /// overwritten unseen.
+    fn typed(&self, place: usize, submitted: Option<SubmittedCell>) -> Result<Option<String>, RowFault> {
+        let now = self.text(place);
+        let is_changed = |cell: &SubmittedCell| cell.is_typed() && without_line_breaks(now) != cell.text;
+        let Some(cell) = submitted.filter(is_changed) else { return Ok(None) };
+        if cell.shown.is_some_and(|shown| shown != fingerprint(now)) {
+            return Err(RowFault { place: Some(place), why: Why::ChangedTo(now.to_owned()) });
+        }
+        Ok(Some(cell.text))
+    }
+}
+
+impl RowFault {
+    const fn of(place: Option<usize>, why: String) -> Self {
+        Self { place, why: Why::Sentence(why) }
+    }
+}
+
+fn without_line_breaks(text: &str) -> String {
+    text.replace(['\r', '\n'], "")
 }

@@ -4,13 +4,12 @@ use app::pages::{
     self,
     identity::share::{SharePanel, panel},
     import::{
-        correct::{Correct, CorrectRow},
+        correct::{Correct, CorrectRow, Fault, Notice},
         new_import::{Corrects, ImportForm},
         progress::{Actions, ImportContext},
     },
 };
 use domain::{
-    Code, Problem,
     api::ErrorGroup,
     id::Uuid,
     import::{
@@ -279,7 +278,8 @@ fn rows(refused: bool) -> Correct {
         row: Some(line),
         problem: problem.to_owned(),
         cells: cells.map(str::to_owned).to_vec(),
-        fault: fault.map(str::to_owned),
+        fingerprints: String::new(),
+        fault: fault.map(|sentence| Fault::Sentence(sentence.to_owned())),
         bad: fault.map(|_| 2),
     };
     let fault = refused.then_some("Column amount: expected a number, found \"twelve\".");
@@ -302,8 +302,7 @@ fn rows(refused: bool) -> Correct {
             ),
         ],
         is_cut: !refused,
-        problem: refused
-            .then(|| Problem::new(Code::InvalidBody, "One row does not fit yet; what is wrong is said at the row.")),
+        notice: refused.then_some(Notice::Rows { faulty: 1, retried: 0 }),
         ..Correct::default()
     }
 }

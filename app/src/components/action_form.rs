@@ -104,7 +104,11 @@ pub fn problem_notice(problem: &Problem) -> AnyView {
     let (title, detail) = match problem.code {
         Code::InvalidBody => (t!("form-nothing-saved"), in_words(&problem.detail)),
         Code::ReasonRequired => (t!("form-reason-required"), t!("form-reason-required-text").to_owned()),
-        _ => (problem.title.as_str(), problem.detail.clone()),
+        _ => match in_words(&problem.detail) {
+            text if text == problem.detail => (problem.title.as_str(), text),
+            // The title is not translated.
+            text => (t!("form-nothing-saved"), text),
+        },
     };
     // The detail already contains the only error.
     let more = problem.errors.len() > 1;

@@ -17,6 +17,19 @@ pub fn page(problem: &Problem) -> Page {
         Code::Unauthenticated => ("/sign-in", t!("signin-title")),
         _ => ("/", t!("error-open")),
     };
+    // The page script fills and shows it if the page is the answer to a form.
+    let resend = next_url.is_empty().then(|| {
+        view! {
+            <form method="post" id="send-again" hidden=true>
+                <p>{t!("error-still-here")}</p>
+                <div class="actions">
+                    <button class="btn btn-primary" type="submit">
+                        {t!("error-send-again")}
+                    </button>
+                </div>
+            </form>
+        }
+    });
     let jobs = matches!(problem.code, Code::NotFound | Code::JobRemoved)
         .then(|| view! { <a class="btn" href="/jobs">{t!("error-jobs")}</a> });
     let id = problem
@@ -27,6 +40,7 @@ pub fn page(problem: &Problem) -> Page {
         <div class="standalone">
             <h1>{title}</h1>
             <p>{text}</p>
+            {resend}
             <div class="actions">
                 <a class="btn btn-primary" href=next_url>
                     {word}

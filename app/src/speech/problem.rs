@@ -7,7 +7,30 @@ use crate::t;
 
 /// A sentence of the engine in the reader's language; unchanged if it is not known.
 pub(crate) fn in_words(sentence: &str) -> String {
-    translated(sentence).unwrap_or_else(|| sentence.to_owned())
+    translated(sentence).or_else(|| refused_upload(sentence)).unwrap_or_else(|| sentence.to_owned())
+}
+
+/// Beginnings of the server's reasons for not taking a file, with the reader's text for each. Empty in English. The
+/// browser needs them while it uploads, and only there.
+pub(crate) fn upload_refusals() -> Vec<(String, String)> {
+    let known = [
+        ("The file is a ZIP archive", t!("problem-upload-zip")),
+        ("The file is an Excel workbook with another ending.", t!("problem-upload-ending")),
+        ("The file is an old Excel workbook (XLS)", t!("problem-upload-xls")),
+        ("The file is a GZIP archive.", t!("problem-upload-gzip")),
+        ("The file is a PDF", t!("problem-upload-pdf")),
+        ("The file is an image.", t!("problem-upload-image")),
+        ("The file is no Excel workbook", t!("problem-upload-no-workbook")),
+        ("This file would not fit", t!("problem-upload-quota")),
+        ("The disk is nearly full.", t!("problem-upload-disk")),
+    ];
+    let translated = known.into_iter().filter(|(start, text)| !text.starts_with(start));
+    translated.map(|(start, text)| (start.to_owned(), text.to_owned())).collect()
+}
+
+fn refused_upload(sentence: &str) -> Option<String> {
+    let mut known = upload_refusals().into_iter();
+    known.find(|(start, _)| sentence.starts_with(start.as_str())).map(|(_, text)| text)
 }
 
 /// `Line 51, column 2 (Betrag): expected a number, found "51 CHF".`, also without its place.
@@ -23,11 +46,17 @@ fn translated(sentence: &str) -> Option<String> {
     match place {
         None => Some(t!("problem-expected", expected = &expected, found = &found)),
         Some(place) => {
+            let in_line = found.rsplit_once(" in line ").filter(|(_, line)| is_line(line));
+            if place == "The row" && in_line.is_none() {
+                return Some(t!("problem-of-row", expected = &expected, found = &found));
+            }
             if let Some(column) = place.strip_prefix("Column ") {
-                let (found, line) = found.rsplit_once(" in line ").unwrap_or((&found, ""));
-                let found = phrase(found);
-                return (!line.is_empty()).then(|| {
-                    t!("problem-of-column", column = column, expected = &expected, found = &found, line = line)
+                return Some(match in_line {
+                    None => t!("problem-in-column-of-name", column = column, expected = &expected, found = &found),
+                    Some((found, line)) => {
+                        let found = phrase(found);
+                        t!("problem-of-column", column = column, expected = &expected, found = &found, line = line)
+                    }
                 });
             }
             let place = place.strip_prefix("Line ")?;
@@ -55,6 +84,12 @@ fn translated(sentence: &str) -> Option<String> {
             ))
         }
     }
+}
+
+/// Returns true for the number of a line, also with the number of other lines behind it.
+fn is_line(text: &str) -> bool {
+    let number = text.split(',').next().unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Translates what was expected or found; values of the file stay as they are.

@@ -215,6 +215,15 @@ fn an_import_is_described_in_german() {
         assert_eq!(super::in_words(same), same);
     }
     assert_eq!(speaking(german, || super::in_words("Something else.")), "Something else.");
+    let corrected = "Column amount: expected a number, found \"a few in line 5\".";
+    assert_eq!(
+        speaking(german, || super::in_words(corrected)),
+        "Spalte amount: erwartet: eine Zahl; gefunden: \"a few in line 5\"."
+    );
+    let archive = "The file is a ZIP archive that is no Excel workbook. Unpack it, and upload that.";
+    assert!(speaking(german, || super::in_words(archive)).starts_with("Die Datei ist ein ZIP-Archiv"));
+    assert_eq!(super::in_words(archive), archive);
+    assert_eq!(super::upload_refusals(), []);
     assert_eq!(speaking(german, || crate::pace::duration(192.0)), "3 Min. 12 Sek.");
     assert_eq!(speaking(german, || crate::exact_duration::length(192_250)), "3 Min. 12 Sek.");
 }

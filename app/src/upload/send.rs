@@ -31,6 +31,8 @@ thread_local! {
     static GENERATION: Cell<u32> = const { Cell::new(0) };
     /// The import whose rows this file corrects.
     static AGAIN: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Beginnings of the server's reasons for not taking a file, with the reader's text for each.
+    static REFUSALS: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
     /// Files of the queue, by their number.
     static FILES: RefCell<Vec<File>> = const { RefCell::new(Vec::new()) };
     /// True while files of the queue are sent.
@@ -38,8 +40,9 @@ thread_local! {
 }
 
 /// Accepts files that are dropped anywhere on the page, and shows an incomplete earlier upload.
-pub(super) fn wake(desk: Desk, limits: Limits, again: Option<String>) {
+pub(super) fn wake(desk: Desk, limits: Limits, again: Option<String>, refusals: Vec<(String, String)>) {
     AGAIN.set(again);
+    REFUSALS.set(refusals);
     // Warns before the page is left during an upload.
     listen("beforeunload", move |event: Event| {
         if IS_SENDING_QUEUE.get() || desk.phase.with_untracked(|phase| matches!(phase, Phase::Sending { .. })) {
@@ -283,7 +286,7 @@ async fn at_once(sending: &Sending, file: &File) -> Result<Stored, String> {
         .map_err(|_| unreadable_file())?;
     match reply.status {
         200..300 => read(&reply),
-        status if is_temporary_error(status) => in_pieces(sending, file).await,
+        _ if is_temporary_error(&reply) => in_pieces(sending, file).await,
         _ => Err(refusal(&reply)),
     }
 }
@@ -327,15 +330,17 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
                 memory::forget(&key);
                 (upload_url, at) = (None, None);
             }
-            status if is_temporary_error(status) => {
+            _ if is_temporary_error(&reply) => {
                 sending.show_connection_lost();
                 let longest = (SHORTEST * f64::from(1 << failures.min(8))).min(LONGEST);
-                pause(longest * (0.5 + js_sys::Math::random() / 2.0)).await;
+                let asked_for = number(&reply, "Retry-After").unwrap_or(0.0) * 1_000.0;
+                pause((longest * (0.5 + js_sys::Math::random() / 2.0)).max(asked_for)).await;
                 failures += 1;
                 at = None;
             }
             status => {
-                if status != 401 {
+                // What has arrived is still there when somebody has signed in or made room.
+                if !matches!(status, 401 | 429 | 507) {
                     memory::forget(&key);
                 }
                 return Err(refusal(&reply));
@@ -358,9 +363,14 @@ async fn piece(sending: &Sending, file: &File, upload_url: &str, at: f64) -> Res
     exchange("PATCH", upload_url, &headers, Body::Piece(&piece), Some(sending.from(at))).await
 }
 
-/// Returns true for temporary errors: no connection, a body that broke off, or a busy server or proxy.
-const fn is_temporary_error(status: u16) -> bool {
-    matches!(status, 0 | 408 | 422 | 429 | 500..)
+/// Returns true for temporary errors: no connection, a body that broke off, or a busy server or proxy. Only an admin or
+/// the deletion of other files makes room.
+fn is_temporary_error(reply: &Reply) -> bool {
+    match reply.status {
+        507 => false,
+        429 => problem(reply).is_none_or(|problem| problem.code != "quota_exceeded"),
+        status => matches!(status, 0 | 408 | 422 | 500..),
+    }
 }
 
 fn number(reply: &Reply, name: &str) -> Option<f64> {
@@ -380,8 +390,15 @@ fn refusal(reply: &Reply) -> String {
     if reply.status == 401 {
         return t!("live-upload-signed-out").to_owned();
     }
-    serde_json::from_str::<Refusal>(&reply.text)
-        .map_or_else(|_| t!("live-upload-refused").to_owned(), |refusal| refusal.detail)
+    let Some(Refusal { detail, .. }) = problem(reply) else { return t!("live-upload-refused").to_owned() };
+    let known = |refusals: &Vec<(String, String)>| {
+        refusals.iter().find(|(start, _)| detail.starts_with(start.as_str())).map(|(_, text)| text.clone())
+    };
+    REFUSALS.with_borrow(known).unwrap_or(detail)
+}
+
+fn problem(reply: &Reply) -> Option<Refusal> {
+    serde_json::from_str(&reply.text).ok()
 }
 
 /// Needed fields of a stored [`domain::import::upload::Upload`]; parsing all of them costs more.
@@ -404,6 +421,7 @@ impl Stored {
 /// Shown fields of a [`domain::Problem`]; parsing all of them costs two kilobytes of WASM.
 #[derive(serde::Deserialize)]
 struct Refusal {
+    code: String,
     detail: String,
 }
 

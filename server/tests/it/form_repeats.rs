@@ -113,6 +113,58 @@ async fn repeated_form_runs_a_job_an_item_and_a_schedule_again_once() {
 }
 
 #[tokio::test]
+async fn page_of_failed_rows_opened_before_a_correction_overwrites_nothing() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/payroll", json!({})).await.expect(201);
+    let ada = server.person("Ada", "user").await;
+    let file = upload(&ada, "march.csv", "name,amount\nann,1\nbob,2\n").await;
+    let job = import(&ada, "payroll", &file).await;
+    let (first, second) = (fail(&server, "payroll").await, fail(&server, "payroll").await);
+    let path = format!("/imports/{}/correct", id(&job));
+    let page = ada.get(&path).await.text;
+
+    // Somebody else corrects a row, and it fails once more.
+    let name = if page.find(&first) < page.find(&second) { "ann" } else { "bob" };
+    let corrected = json!({"payload": {"name": name, "amount": "11"}});
+    ada.post(&format!("/api/v1/items/{first}/retry"), corrected.clone()).await.expect(200);
+    fail(&server, "payroll").await;
+    let other = if name == "ann" { "bob" } else { "ann" };
+    let fields = |page: &str, amount: &str| {
+        let shown = |item: &str| (format!("shown.{item}"), hidden(page, &format!("shown.{item}")));
+        vec![
+            shown(&first),
+            (format!("c.{first}.0"), name.to_owned()),
+            (format!("c.{first}.1"), amount.to_owned()),
+            shown(&second),
+            (format!("c.{second}.0"), other.to_owned()),
+            (format!("c.{second}.1"), "22".to_owned()),
+        ]
+    };
+    let send = async |fields: Vec<(String, String)>| {
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        ada.form(&path, &fields).await
+    };
+    let payload = async |item: &str| ada.get(&format!("/api/v1/items/{item}")).await.expect(200)["payload"].clone();
+
+    // A cell that both changed is shown as it is now, and nothing is retried.
+    let shown_amount = if name == "ann" { "1" } else { "2" };
+    let refused = send(fields(&page, "5")).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("somebody has changed it to “11” since"), "{}", refused.text);
+    assert_ne!(payload(&second).await["amount"], "22");
+    // A row that the reader did not touch stays as it is now; the other one is retried.
+    assert_eq!(location(&send(fields(&page, shown_amount)).await), format!("/imports/{}", id(&job)));
+    assert_eq!(payload(&first).await, corrected["payload"]);
+    assert_eq!(payload(&second).await["amount"], "22");
+    assert_eq!(ada.get(&format!("/api/v1/items/{first}")).await.expect(200)["state"], "dead");
+    // Whoever has seen the change may replace it.
+    let fields: Vec<_> = fields(&refused.text, "5").into_iter().filter(|(name, _)| name.contains(&first)).collect();
+    assert_eq!(location(&send(fields).await), format!("/imports/{}", id(&job)));
+    assert_eq!(payload(&first).await["amount"], "5");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn form_opened_before_a_change_overwrites_nothing() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

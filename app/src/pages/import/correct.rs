@@ -11,7 +11,7 @@ use crate::{
     components::{
         action_form::{problem_notice, reason},
         breadcrumbs::breadcrumbs,
-        panel::{empty, note},
+        panel::{empty, note, refusal},
         state::icon,
     },
     frame::{NavSection, Page},
@@ -32,7 +32,29 @@ pub struct Correct {
     /// True if it is someone else's work.
     pub needs_reason: bool,
     pub reason: String,
-    pub problem: Option<Problem>,
+    pub notice: Option<Notice>,
+}
+
+/// Reason why the page is shown again.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// Number of rows with a fault, and of those that were retried all the same.
+    Rows {
+        faulty: usize,
+        retried: usize,
+    },
+    /// No row was changed.
+    Unchanged,
+    Problem(Problem),
+}
+
+/// Reason why a correction was refused.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// As a sentence.
+    Sentence(String),
+    /// Somebody else has changed the cell to this text since the page was shown.
+    ChangedTo(String),
 }
 
 /// A failed row.
@@ -45,8 +67,9 @@ pub struct CorrectRow {
     pub problem: String,
     /// As typed, or as imported.
     pub cells: Vec<String>,
-    /// Reason why the input was refused.
-    pub fault: Option<String>,
+    /// Fingerprints of the stored cells: the server tells by them what was typed, and what has changed meanwhile.
+    pub fingerprints: String,
+    pub fault: Option<Fault>,
     /// Index of the invalid cell.
     pub bad: Option<usize>,
 }
@@ -76,10 +99,9 @@ pub fn page(job: &Job, page_data: &Correct) -> Page {
         {content}
     }
     .into_any();
-    let title = if page_data.problem.is_some() {
-        t!("correct-page-refused", name = &name)
-    } else {
-        t!("correct-page", name = &name)
+    let title = match page_data.notice {
+        None | Some(Notice::Rows { retried: 1.., .. }) => t!("correct-page", name = &name),
+        Some(_) => t!("correct-page-refused", name = &name),
     };
     Page { title, nav_section: NavSection::Imports, content, is_live: false, is_translated: true }
 }
@@ -98,7 +120,7 @@ fn form(job: &Job, page_data: &Correct) -> AnyView {
     let width = (page_data.columns.len() + 1).to_string();
     let rows = page_data.rows.iter().map(|row| one(row, &page_data.columns, &width)).collect_view();
     view! {
-        {page_data.problem.as_ref().map(problem_notice)}
+        {page_data.notice.as_ref().map(notice)}
         {cut}
         <form class="card correct-form" method="post" action=format!("/imports/{id}/correct")>
             <div class="table-wrap scroll" tabindex="0" role="region" aria-label=t!("downloads-failed", kind = "row")>
@@ -135,6 +157,17 @@ fn form(job: &Job, page_data: &Correct) -> AnyView {
     .into_any()
 }
 
+fn notice(notice: &Notice) -> AnyView {
+    match notice {
+        Notice::Problem(problem) => problem_notice(problem),
+        Notice::Unchanged => refusal(t!("form-nothing-saved"), t!("correct-unchanged")),
+        Notice::Rows { faulty, retried: 0 } => refusal(t!("form-nothing-saved"), &t!("correct-misfits", n = *faulty)),
+        Notice::Rows { faulty, retried } => {
+            refusal(&t!("correct-retried", n = *retried), &t!("correct-misfits", n = *faulty))
+        }
+    }
+}
+
 /// One row: its cells, and below them the error.
 fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use<> {
     let line = row.row.map_or_else(|| "?".to_owned(), |row| row.to_string());
@@ -165,7 +198,14 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
             }
         })
         .collect_view();
-    let message = row.fault.as_deref().map_or_else(|| in_words(&row.problem), in_words);
+    let message = match &row.fault {
+        None => in_words(&row.problem),
+        Some(Fault::Sentence(sentence)) => in_words(sentence),
+        Some(Fault::ChangedTo(text)) => {
+            let column = bad.and_then(|place| columns.get(place)).map_or("", String::as_str);
+            t!("correct-changed", column = column, text = text)
+        }
+    };
     view! {
         <tbody>
             <tr>
@@ -174,6 +214,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
                         {t!("import-line")} " "
                     </span>
                     {line}
+                    <input type="hidden" name=format!("shown.{}", row.id) value=row.fingerprints.clone() />
                 </th>
                 {cells}
             </tr>

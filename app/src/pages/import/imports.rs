@@ -16,6 +16,7 @@ use crate::{
     job_view::counted,
     meter::Meter,
     pace::duration,
+    speech::upload_refusals,
     t,
     upload::UploadForm,
 };
@@ -41,7 +42,12 @@ pub fn page(imports: &Imports) -> Page {
     let upload = (imports.may_upload && imports.first).then(|| {
         view! {
             {woods()}
-            <UploadForm limit_bytes=imports.limit_bytes xlsx_limit_bytes=imports.xlsx_limit_bytes again=None />
+            <UploadForm
+                limit_bytes=imports.limit_bytes
+                xlsx_limit_bytes=imports.xlsx_limit_bytes
+                again=None
+                refusals=upload_refusals()
+            />
             {sample()}
         }
     });

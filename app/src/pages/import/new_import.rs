@@ -29,7 +29,7 @@ use leptos::prelude::*;
 use crate::{
     components::{breadcrumbs::breadcrumbs, state::icon},
     frame::{NavSection, Page},
-    speech::in_words,
+    speech::{in_words, upload_refusals},
     t, t_view,
     upload::{UploadForm, size},
 };
@@ -219,7 +219,7 @@ fn upload(form: &ImportForm) -> AnyView {
     let again = form.corrects.as_ref().map(|first| first.id.to_string());
     view! {
         {crate::pages::import::progress::woods()}
-        <UploadForm limit_bytes=form.limit_bytes xlsx_limit_bytes=form.xlsx_limit_bytes again />
+        <UploadForm limit_bytes=form.limit_bytes xlsx_limit_bytes=form.xlsx_limit_bytes again refusals=upload_refusals() />
         {form.corrects.is_none().then(sample)}
         {form.corrects.is_none().then(|| templates::section(&form.templates))}
     }

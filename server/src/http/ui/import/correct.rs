@@ -1,13 +1,12 @@
 //! `/imports/{id}/correct`: the failed rows of an import as a table of fields, to submit corrected.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use app::pages::{
     self,
-    import::correct::{Correct, CorrectRow},
+    import::correct::{Correct, CorrectRow, Fault, Notice},
 };
 use axum::{extract::State, http::StatusCode, response::Response};
-use domain::{Code, Problem};
 use uuid::Uuid;
 
 use crate::http::ui::{
@@ -18,7 +17,7 @@ use crate::http::ui::{
 };
 use crate::{
     App,
-    corrections::{self, FailedRow, FailedRows, Outcome, RowFault},
+    corrections::{self, FINGERPRINT, FailedRow, FailedRows, Outcome, RowFault, SubmittedCell, Why},
     http::extract::TriedPath,
 };
 
@@ -47,37 +46,47 @@ pub(crate) async fn retry(
         Ok(failed) => failed,
         Err(error) => return signed.visit.error_page(error),
     };
-    let cells: HashMap<&str, &str> = fields.pairs().filter(|(name, _)| name.starts_with("c.")).collect();
-    let typed = |row: &FailedRow, place: usize| {
-        cells.get(format!("c.{}.{place}", row.item_id).as_str()).map(|text| (*text).to_owned())
+    let cells: HashMap<&str, &str> =
+        fields.pairs().filter(|(name, _)| name.starts_with("c.") || name.starts_with("shown.")).collect();
+    let submitted = |row: &FailedRow, place: usize| {
+        let text = (*cells.get(format!("c.{}.{place}", row.item_id).as_str())?).to_owned();
+        let shown = cells.get(format!("shown.{}", row.item_id).as_str());
+        let shown = shown.and_then(|shown| shown.get(place * FINGERPRINT..(place + 1) * FINGERPRINT));
+        Some(SubmittedCell { text, shown: shown.map(str::to_owned) })
     };
     let others_too = fields.ticked("others");
-    let done = failed.retry(&app, &signed.caller, typed, others_too, fields.given("reason")).await;
-    let (problem, faults) = match done {
-        Ok(Outcome::Done(refused)) if refused.is_empty() => return see_other(&format!("/imports/{}", failed.job.id)),
-        Ok(Outcome::Done(refused)) => {
-            let row_fault = |problem: Problem| RowFault { place: None, why: problem.detail };
-            (None, refused.into_iter().map(|(id, problem)| (id, row_fault(problem))).collect())
+    let done = failed.retry(&app, &signed.caller, submitted, others_too, fields.given("reason")).await;
+    let (notice, retried, faults) = match done {
+        Ok(Outcome::Done { refused, .. }) if refused.is_empty() => {
+            return see_other(&format!("/imports/{}", failed.job.id));
         }
-        Ok(Outcome::RowFaults(faults)) => (None, faults),
+        Ok(Outcome::Done { retried, refused }) => {
+            let fault = |detail: String| RowFault { place: None, why: Why::Sentence(detail) };
+            let faults: HashMap<_, _> = refused.into_iter().map(|(id, problem)| (id, fault(problem.detail))).collect();
+            (Notice::Rows { faulty: faults.len(), retried: retried.len() }, retried, faults)
+        }
+        Ok(Outcome::RowFaults(faults)) => (Notice::Rows { faulty: faults.len(), retried: 0 }, HashSet::new(), faults),
+        Ok(Outcome::Unchanged) => (Notice::Unchanged, HashSet::new(), HashMap::new()),
         Err(error) => match in_the_form(error) {
-            Ok(problem) => (Some(problem), HashMap::new()),
+            Ok(problem) => (Notice::Problem(problem), HashSet::new(), HashMap::new()),
             Err(error) => return signed.visit.error_page(error),
         },
     };
     let others = !is_own_job(&signed.caller, &failed.job);
-    let mut page_data =
-        correction_table(&failed, others, |row, place| typed(row, place).or_else(|| row.cells.get(place).cloned()));
+    let typed = |row: &FailedRow, place: usize| submitted(row, place).filter(SubmittedCell::is_typed);
+    let mut page_data = correction_table(&failed, others, |row, place| {
+        typed(row, place).map(|cell| cell.text).or_else(|| row.cells.get(place).cloned())
+    });
+    page_data.rows.retain(|row| !retried.contains(&row.id));
     for row in &mut page_data.rows {
         let fault = faults.get(&row.id);
-        row.fault = fault.map(|row_fault| row_fault.why.clone());
+        row.fault = fault.map(|row_fault| match &row_fault.why {
+            Why::Sentence(sentence) => Fault::Sentence(sentence.clone()),
+            Why::ChangedTo(text) => Fault::ChangedTo(text.clone()),
+        });
         row.bad = fault.and_then(|row_fault| row_fault.place);
     }
-    let rows_problem = |count: usize| {
-        let rows = if count == 1 { "One row does".to_owned() } else { format!("{count} rows do") };
-        Problem::new(Code::InvalidBody, format!("{rows} not fit yet; what is wrong is said at the row."))
-    };
-    page_data.problem = problem.or_else(|| Some(rows_problem(faults.len())));
+    page_data.notice = Some(notice);
     page_data.others_too = others_too;
     fields.text("reason").clone_into(&mut page_data.reason);
     signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || pages::import::correct::page(&failed.job, &page_data))
@@ -93,6 +102,7 @@ fn correction_table(
         row: row.row,
         problem: row.problem.clone(),
         cells: (0..failed.names.len()).map(|place| cell(row, place).unwrap_or_default()).collect(),
+        fingerprints: failed.fingerprints(row),
         fault: None,
         bad: None,
     };
