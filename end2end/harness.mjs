@@ -266,6 +266,14 @@ export async function signOut(page) {
   await page.locator('#account-menu').getByRole('button', { name: 'Sign out' }).click();
 }
 
+/** Refreshes the sections of the page, and waits until they are as the server has them. */
+export async function refreshed(page) {
+  await page.evaluate(() => new Promise((done) => {
+    document.addEventListener('treeline:refreshed', () => done(), { once: true });
+    document.dispatchEvent(new CustomEvent('treeline:refresh'));
+  }));
+}
+
 /** Waits until the live part of the page has a state: `live`, `finished`, `stale` … */
 export async function whenLive(page, state = 'live') {
   await page.locator(`[data-live="${state}"]`).first().waitFor({ state: 'attached' });

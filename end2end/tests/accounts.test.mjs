@@ -58,7 +58,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await ada.waitForURL(/\/imports\/[0-9a-f-]{36}$/);
   const job = ada.url().split('/').pop();
   await whenLive(ada);
-  await ada.locator('#create-link').click();
+  await ada.locator('#create-link').dblclick();
   const link = await ada.getByLabel('Link', { exact: true }).inputValue();
   assert.ok(link.startsWith(`${server.url}/s/`), link);
   await ada.getByRole('button', { name: 'Copy' }).waitFor();
@@ -66,6 +66,7 @@ test('an admin lets somebody in, who uploads and shares; a stranger watches unti
   await accessible(ada);
   await ada.reload();
   assert.equal(await ada.getByLabel('Link', { exact: true }).count(), 0, 'the link is shown once');
+  assert.equal(await ada.locator('.link-line').count(), 1, 'a double click creates one link');
   await ada.getByText(`${ROWS} rows wait. Nobody has begun to work on files of this kind.`).waitFor();
 
   // Another browser sees the rows counted live.

@@ -226,6 +226,17 @@ test('the search opens on Ctrl-K, finds while one types, and leads there; withou
   await page.keyboard.press('Enter');
   await page.waitForURL(new RegExp(`/jobs/${id}$`));
 
+  // Enter waits for the list of what was typed.
+  await page.goto('/workers');
+  await page.route('**/api/v1/search?*', async (route) => {
+    await page.keyboard.press('Enter');
+    await route.continue();
+  });
+  await page.keyboard.press('Control+k');
+  await palette.getByRole('combobox').fill('parcels');
+  await page.waitForURL(new RegExp(`/jobs/${id}$`));
+  await page.unrouteAll();
+
   // Pages of the sidebar are found, too; Escape closes the palette.
   await page.keyboard.press('Control+k');
   await palette.getByRole('combobox').fill('audit');

@@ -1,7 +1,7 @@
 // A job and its tree, live: bars per job, active items with their own bars; in every size and color scheme.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allHold, openPage, screenshot, startServer, whenLive } from '../harness.mjs';
+import { allHold, openPage, refreshed, screenshot, startServer, whenLive } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
 /** A tree of three jobs with work for the test's worker. */
@@ -80,6 +80,11 @@ test('a confirmation says the numbers of the moment it opens, and what can be do
   await worker.call(`/assignments/${held[0].id}/release`, {});
   await page.locator('#replay > summary').waitFor();
   assert.equal(await verb.count(), 0);
+
+  // A form is one order, whatever is refreshed around it: its Idempotency-Key stays.
+  const key = await page.locator('#replay input[name=key]').getAttribute('value');
+  await refreshed(page);
+  assert.equal(await page.locator('#replay input[name=key]').getAttribute('value'), key);
 });
 
 test('the pages hold on every size and scheme, without a fault that axe can find', async (t) => {

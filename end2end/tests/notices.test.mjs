@@ -56,6 +56,7 @@ for (const [name, viewport] of SIZES) {
     await screenshot(page, `notices-${name}`);
     await bell.getByRole('button', { name: 'Mark all as read' }).click();
     await page.locator('#notices-menu > summary').getByText('Notices', { exact: true }).waitFor({ state: 'attached' });
+    assert.equal(await page.evaluate(() => globalThis.first), true, 'the page stays with what is typed on it');
 
     // Turned on, each notice is one notification.
     await page.goto('/account');

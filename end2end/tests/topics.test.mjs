@@ -2,7 +2,7 @@
 // and a browser holds one stream however many tabs it has.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, iconsAreThere, openPage, startServer } from '../harness.mjs';
+import { accessible, iconsAreThere, openPage, refreshed, startServer } from '../harness.mjs';
 import { Worker } from '../worker.mjs';
 
 /** The promise is one second; a machine that builds and tests in parallel gets three. */
@@ -78,6 +78,17 @@ test('failures come, count and go before one’s eyes, in two tabs, and what is 
   await page.waitForFunction(() => document.querySelectorAll('#rows tbody tr').length === 4);
   await page.getByRole('button', { name: /new$/ }).waitFor({ state: 'hidden' });
 
+  // The sidebar shows the number of the newest message, also if a refreshed page has an older one.
+  await text('[data-dead]', '4')(page);
+  await page.route('**/dead', async (route) => {
+    const response = await route.fetch();
+    const body = (await response.text()).replace(/(data-dead[^>]*>)\d+/, (_, tag) => `${tag}1`);
+    return route.fulfill({ response, body });
+  });
+  await refreshed(page);
+  assert.equal(await page.locator('[data-dead]').first().innerText(), '4');
+  await page.unrouteAll();
+
   const { data } = await made(await server.api('GET', '/items?state=dead'), 200);
   const retry = async () => {
     for (const item of data) await made(await server.api('POST', `/items/${item.id}/retry`, { reason: 'again' }), 200);
@@ -96,8 +107,22 @@ test('an item says how far it is, ends and is retried before one’s eyes', asyn
   assert.equal(await page.locator('#progress').isVisible(), true);
   const step = () => worker.call(`/assignments/${held.id}/step`, { name: 'fetched', data: { page: 7 } });
   await shows(both, step, text('#step', 'fetched'));
+  await worker.call(`/assignments/${held.id}/step`, { name: 'fetched', data: { page: 8 } });
+  await page.waitForFunction(() => /8/.test(document.querySelector('#step .doc').textContent));
+  assert.match(await page.locator('#step textarea').evaluate((source) => source.value), /8/, 'what is copied is what is shown');
+
+  // A refresh that fails is repeated, also after the last change.
+  page.tolerate(/status of 503/);
+  let isRefused = false;
+  await page.route(`**/items/${held.item.id}`, (route) => {
+    if (isRefused) return route.continue();
+    isRefused = true;
+    return route.fulfill({ status: 503 });
+  });
   const end = () => worker.call('/assignments/finish', { endings: [{ assignment_id: held.id, retryable: false, error: { message: 'no account' } }] });
-  await shows(both, end, text('#state', 'failed'));
+  await shows([second], end, text('#state', 'failed'));
+  await text('#state', 'failed')(page);
+  assert.ok(isRefused);
   await text('#attempts', 'no account')(page);
   await shows(both, () => server.api('POST', `/items/${held.item.id}/retry`, { reason: 'again' }), gone('#state .s-dead'));
 });
@@ -227,6 +252,12 @@ test('the log of an item begins at its end and follows while the reader is there
   assert.ok((await rest()) < 4, 'at its end');
   await shows([page], () => add('the newest'), text('.log', 'the newest'));
   assert.ok((await rest()) < 4, 'it follows');
+  // With each new line the oldest one goes; what is selected stays.
+  const selected = () => page.evaluate(() => getSelection().toString());
+  await page.locator('.log > li').nth(50).evaluate((line) => getSelection().selectAllChildren(line));
+  const before = await selected();
+  await shows([page], () => add('the next'), text('.log', 'the next'));
+  assert.ok(before && (await selected()) === before);
   await page.locator('.log').evaluate((log) => (log.scrollTop = 0));
   await shows([page], () => add('one more'), text('.log', 'one more'));
   assert.ok((await rest()) > 100, 'a reader who has scrolled up stays there');

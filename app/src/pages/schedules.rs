@@ -314,7 +314,7 @@ fn actions(page_data: &SchedulePageData) -> AnyView {
         form("pause", "Pause…", pause, "Pause", false)
     };
     view! {
-        <div class="action-forms">
+        <div class="action-forms" id="schedule-actions" data-refresh="">
             {form("run", "Run now…", run, "Run now", false)} {toggle}
             {form("delete", "Delete…", "Deletes the schedule with its history. The jobs that it created stay.", "Delete schedule", true)}
         </div>

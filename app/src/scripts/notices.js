@@ -34,7 +34,13 @@
     for (const { id } of list.data) seen.add(id);
     if (old || !wanted) return;
     for (const notice of fresh) {
-      const shown = new Notification(notice.job_name, { body: what(notice), tag: notice.id });
+      let shown;
+      try {
+        shown = new Notification(notice.job_name, { body: what(notice), tag: notice.id });
+      } catch {
+        // Android has notifications of service workers only.
+        return;
+      }
       shown.onclick = () => {
         window.focus();
         location.assign(`/${notice.is_import ? "imports" : "jobs"}/${notice.job_id}`);
@@ -57,9 +63,27 @@
     const follow = () =>
       new Promise((over) => {
         if (signal.aborted) return over();
-        const stream = new EventSource("/api/v1/events?topics=notices");
-        for (const kind of ["snapshot", "change"]) stream.addEventListener(kind, ({ data }) => receive(JSON.parse(data), false));
+        let stream;
+        let timer;
+        let pause = 1_000;
+        const open = () => {
+          stream = new EventSource("/api/v1/events?topics=notices");
+          for (const kind of ["snapshot", "change"]) {
+            stream.addEventListener(kind, ({ data }) => {
+              pause = 1_000;
+              receive(JSON.parse(data), false);
+            });
+          }
+          // The server refused, as while it restarts: the browser does not come back by itself.
+          stream.onerror = () => {
+            if (stream.readyState !== EventSource.CLOSED) return;
+            timer = setTimeout(open, pause * (0.5 + Math.random()));
+            pause = Math.min(2 * pause, 60_000);
+          };
+        };
+        open();
         signal.addEventListener("abort", () => {
+          clearTimeout(timer);
           stream.close();
           over();
         });

@@ -107,6 +107,76 @@
     for (const key of Object.keys(localStorage)) if (key.startsWith("treeline-upload ")) localStorage.removeItem(key);
   });
 
+  // Forms of the frame are sent beside the page, which stays as it is with what is typed on it.
+  const FRAME = ["/theme", "/sidebar", "/notices/read"];
+  const sendFrame = async (form, submitter) => {
+    const body = new URLSearchParams(new FormData(form));
+    if (submitter?.name) body.set(submitter.name, submitter.value);
+    const answer = await fetch(form.action, { method: "POST", body }).catch(() => undefined);
+    if (!answer?.ok) {
+      // The page that it opens says why.
+      form.dataset.opens = "";
+      return form.requestSubmit(submitter);
+    }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const name of ["theme", "sidebar"]) {
+      const value = fresh.documentElement.dataset[name];
+      if (value) document.documentElement.dataset[name] = value;
+      else delete document.documentElement.dataset[name];
+    }
+    for (const part of ["#notices-menu", 'form[action="/theme"]', 'form[action="/sidebar"]']) {
+      const now = fresh.querySelector(part);
+      for (const old of now ? document.querySelectorAll(part) : []) morph(old, now.cloneNode(true));
+    }
+  };
+
+  // A form of work that the server cannot carry out for the moment is sent again from the error page. Other forms may have
+  // secrets.
+  const SENT = "treeline-sent-form";
+  const remember = (action, fields) => {
+    if (!/^\/(imports|jobs|items|bulk|schedules|views|dead)\b/.test(action)) return;
+    try {
+      sessionStorage.setItem(SENT, JSON.stringify({ action, fields }));
+    } catch {
+      // It is too large, or the browser stores nothing.
+    }
+  };
+  let lost = null;
+  try {
+    lost = JSON.parse(sessionStorage.getItem(SENT));
+    sessionStorage.removeItem(SENT);
+  } catch {
+    // The browser stores nothing.
+  }
+  const resend = document.getElementById("send-again");
+  if (resend && lost?.action === location.pathname) {
+    resend.setAttribute("action", lost.action);
+    resend.hidden = false;
+    for (const [name, value] of new URLSearchParams(lost.fields)) {
+      const field = document.createElement("input");
+      Object.assign(field, { type: "hidden", name, value });
+      resend.append(field);
+    }
+  }
+
+  // The same form is sent once: a second click would find what the first one has done, and call it a mistake. Another
+  // press of a button counts again after a while, because the reader may have stopped the first request.
+  const sent = new WeakMap();
+  addEventListener("submit", (event) => {
+    const { target: form, submitter, timeStamp } = event;
+    if (event.defaultPrevented || form.getAttribute("method") !== "post") return;
+    if (FRAME.includes(form.getAttribute("action")) && !("opens" in form.dataset)) {
+      event.preventDefault();
+      return sendFrame(form, submitter);
+    }
+    const fields = new URLSearchParams(new FormData(form, submitter)).toString();
+    if (!form.hasAttribute("enctype")) remember(form.getAttribute("action"), fields);
+    if (form.matches("[data-review]")) return;
+    const last = sent.get(form);
+    if (last?.fields === fields && timeStamp - last.timeStamp < 10_000) return event.preventDefault();
+    sent.set(form, { fields, timeStamp });
+  });
+
   // A flash message is shown once: not after a reload, not after "Back", and not to whoever receives the URL.
   const here = new URL(location.href);
   if (here.searchParams.has("did")) {
@@ -139,16 +209,25 @@
     }
     for (const { name, value } of fresh.attributes) {
       if (old.getAttribute(name) === value || name === "open") continue;
+      // A second click sends the Idempotency-Key of the first one.
+      if (name === "value" && old.type === "hidden" && old.name === "key") continue;
       old.setAttribute(name, value);
       // The checkbox belongs to another row now.
       if (name === "value" && old.type === "checkbox") old.checked = fresh.checked;
     }
-    if (["textarea", "select"].includes(old.localName)) return;
+    // A read-only text is a source of a copy button.
+    if (old.localName === "select" || (old.localName === "textarea" && !old.readOnly)) return;
     const childByKey = new Map([...old.children].filter(key).map((child) => [key(child), child]));
     if (held && old.querySelector(`:scope > ${ROW}`)) {
       for (const row of fresh.children) if (childByKey.has(key(row))) morph(childByKey.get(key(row)), row);
       return;
     }
+    const remove = (gone) => {
+      if (!held || !gone.querySelector?.(ROW)) gone.remove();
+    };
+    // First, so that what stays is not moved: a moved element loses its focus, selection and scroll position.
+    const staying = new Set([...fresh.children].map(key));
+    for (const [name, child] of childByKey) if (!staying.has(name)) remove(child);
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
       const same = childByKey.get(key(child));
@@ -168,7 +247,7 @@
     while (at) {
       const gone = at;
       at = at.nextSibling;
-      if (!held || !gone.querySelector?.(ROW)) gone.remove();
+      remove(gone);
     }
   };
 
@@ -188,19 +267,30 @@
   };
   let fetching = false;
   let again = "";
+  // Sections of a failed refresh, which may be of the last change: it is repeated after longer and longer pauses.
+  let failedSections = "";
+  let failures = 0;
+  let repeat = 0;
+  const either = (one, other) => (one && one !== other ? ALL : other);
+  const repeatFailed = () => failedSections && !document.hidden && refresh(failedSections);
+  document.addEventListener("visibilitychange", repeatFailed);
   const refresh = async (sections = ALL) => {
     if (fetching) {
-      again = again && again !== sections ? ALL : sections;
+      again = either(again, sections);
       return;
     }
     fetching = true;
+    clearTimeout(repeat);
+    sections = either(failedSections, sections);
+    failedSections = "";
     // A page may have its sections drawn by its form instead.
     const asked = { url: location.href, within: document, init: {} };
     if (sections === ALL) document.dispatchEvent(new CustomEvent("treeline:refreshing", { detail: asked }));
     let failed = true;
+    let gone;
     try {
-      const answer = await fetch(asked.url, { ...asked.init, headers: { Accept: "text/html" } });
-      const gone = new URL(answer.url).pathname === "/sign-in" ? "signed-out" : [404, 410].includes(answer.status) && "removed";
+      const answer = await fetch(asked.url, { signal: AbortSignal.timeout(30_000), ...asked.init, headers: { Accept: "text/html" } });
+      gone = new URL(answer.url).pathname === "/sign-in" ? "signed-out" : [404, 410].includes(answer.status) && "removed";
       if (gone) document.dispatchEvent(new CustomEvent("treeline:gone", { detail: gone }));
       if (gone || !answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -211,8 +301,8 @@
       if (sections === ALL) waiting = false;
       for (const old of asked.within.querySelectorAll(sections)) {
         const replacement = fresh.getElementById(old.id);
-        // A refused form stays with its reason until it is sent again.
-        if (!replacement || old.querySelector("#refusal")) continue;
+        // A refused form stays with its reason until it is sent again, and so does the answer to a form.
+        if (!replacement || "answer" in old.dataset || old.querySelector("#refusal")) continue;
         // Selected rows stay as they are until an action is taken.
         const selected = !wanted && old.querySelector(".pick input:checked");
         held = !wanted && asked.within === document && Boolean(old.querySelector(HELD));
@@ -232,11 +322,19 @@
       writeTimes();
       failed = false;
     } catch {
-      // The next change triggers another refresh.
+      // It is repeated below.
     } finally {
       fetching = false;
       const next = again;
       again = "";
+      // A form that was sent instead says so, and has a button.
+      if (failed && !gone && asked.within === document) {
+        failedSections = sections;
+        repeat = setTimeout(repeatFailed, [1_000, 2_000, 5_000, 10_000][failures] ?? 30_000);
+        failures += 1;
+      } else {
+        failures = 0;
+      }
       if (sections === ALL && next !== ALL) document.dispatchEvent(new CustomEvent("treeline:refreshed", { detail: { failed } }));
       if (next) refresh(next);
     }

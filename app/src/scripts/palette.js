@@ -12,6 +12,9 @@
     path: link.getAttribute("href"),
   }));
   let chosen = 0;
+  // The list is of earlier words; Enter waits for its successor.
+  let isOutdated = false;
+  let isEntered = false;
   let latestRequest = 0;
   const options = () => [...list.querySelectorAll("[role=option]")];
   const element = (name, className, text) => {
@@ -58,6 +61,13 @@
       list.append(noteItem);
     }
     choose(0);
+    isOutdated = false;
+    if (isEntered && palette.open) enter();
+  };
+  const enter = () => {
+    isEntered = isOutdated;
+    const option = options()[chosen];
+    if (option && !isOutdated) go(option.dataset.path);
   };
   const show = async () => {
     const words = input.value.trim();
@@ -81,6 +91,8 @@
   let wait;
   input.addEventListener("input", () => {
     clearTimeout(wait);
+    isOutdated = true;
+    isEntered = false;
     wait = setTimeout(show, 120);
   });
   palette.addEventListener("keydown", (event) => {
@@ -94,8 +106,7 @@
       palette.close();
     } else if (event.key === "Enter") {
       event.preventDefault();
-      const option = options()[chosen];
-      if (option) go(option.dataset.path);
+      enter();
     }
   });
   list.addEventListener("click", (event) => {
@@ -110,6 +121,7 @@
     if (palette.open) return palette.close();
     palette.showModal();
     input.select();
+    isEntered = false;
     show();
   });
   if (/Mac|iPhone|iPad/.test(navigator.platform)) for (const key of document.querySelectorAll("#search .keys kbd")) key.textContent = "\u2318K";

@@ -83,15 +83,24 @@
     time.dateTime = value;
     time.removeAttribute("title");
   };
+  // Number of failed items in the newest message: the sidebar of a refreshed page may have an older one.
+  let dead;
+  const writeDead = () => {
+    for (const count of document.querySelectorAll("[data-dead]")) {
+      count.hidden = !dead;
+      write(count, number(dead));
+    }
+  };
   // Values that can be written without a refresh; returns true if nothing else changed.
   const writers = {
     overview({ stats }, kind) {
       // The page already shows this count.
       return kind === "snapshot" && !refreshed && document.querySelector("#counted time")?.dateTime === stats.counted_at;
     },
-    failures({ groups, dead }) {
-      for (const count of document.querySelectorAll("[data-dead]")) write(count, number(dead));
-      const groupByKey = new Map(groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
+    failures(failures) {
+      dead = failures.dead;
+      writeDead();
+      const groupByKey = new Map(failures.groups.map((group) => [`${group.type} ${group.fingerprint}`, group]));
       for (const line of document.querySelectorAll("[data-group]")) {
         const group = groupByKey.get(line.dataset.group);
         if (!group) continue;
@@ -179,8 +188,12 @@
     for (const source of sources.values()) source.close();
     sources.clear();
   };
-  // A section may have come with a topic.
-  document.addEventListener("treeline:refreshed", ({ detail }) => detail.failed || !sources.size || start());
+  document.addEventListener("treeline:refreshed", ({ detail }) => {
+    if (detail.failed || !sources.size) return;
+    if (dead !== undefined) writeDead();
+    // A section may have come with a topic.
+    start();
+  });
   // The session has ended, or what the page shows is gone.
   document.addEventListener("treeline:gone", ({ detail }) => {
     stop();

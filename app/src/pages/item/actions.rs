@@ -240,7 +240,7 @@ fn cancelled(item: &Item, actions: &Actions) -> AnyView {
     };
     let typed = here.map(|refused| refused.reason.clone()).unwrap_or_default();
     view! {
-        <form class="narrow stack gap-4" method="post" action=format!("/items/{}/cancel", item.id) id="cancel">
+        <form class="narrow stack gap-4" method="post" action=format!("/items/{}/cancel", item.id) id="cancel" data-refresh="">
             {here.map(|refused| problem_notice(&refused.problem))}
             <section class="card" aria-labelledby="do-heading">
                 <div class="card-head">

@@ -116,6 +116,9 @@ async fn list(app: &App, caller: &Caller, topic: Topic) -> Result<String> {
     match topic {
         Topic::Failures => {
             let (groups, dead) = engine.failures_of(caller.visible_owner()).await?;
+            if caller.visible_owner().is_none() {
+                app.dead_item_count.set(dead).await;
+            }
             let items = if dead > 0 { engine.newest_dead(caller.visible_owner()).await? } else { Vec::new() };
             text(&json!({"groups": groups, "dead": dead, "items": items}))
         }

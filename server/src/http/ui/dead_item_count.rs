@@ -22,6 +22,11 @@ impl DeadItemCount {
         timeout(TIMEOUT, from_primary(self.read(engine))).await.ok().flatten()
     }
 
+    /// Stores the number of a newer read, so that a page does not show an older one than the event that refreshed it.
+    pub(crate) async fn set(&self, dead: i64) {
+        *self.0.lock().await = Some((Instant::now(), dead));
+    }
+
     async fn read(&self, engine: &Engine) -> Option<i64> {
         let mut cached = self.0.lock().await;
         if let Some((_, dead)) = cached.filter(|(at, _)| at.elapsed() < MAX_AGE) {

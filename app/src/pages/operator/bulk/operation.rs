@@ -68,6 +68,8 @@ pub fn page(page_data: &OperationPageData) -> Page {
             </a>
         }
     });
+    // What was typed and its effect are not on the page of the address.
+    let is_answer = page_data.edited.is_some() || page_data.before.is_some();
     let stage = if one.dry_run { Stage::Preview } else { Stage::Run };
     breadcrumbs(&[("/bulk", "Operations")], title.as_str());
     let content = view! {
@@ -81,7 +83,7 @@ pub fn page(page_data: &OperationPageData) -> Page {
         {stages(stage)}
         {flash(page_data.flash.as_deref())}
         {(stop_requested && stopping).then(|| stop_form(page_data))}
-        <div class="stack gap-4" id="operation" data-refresh="" data-topics=live.then_some("operations")>
+        <div class="stack gap-4" id="operation" data-refresh="" data-answer=is_answer.then_some("") data-topics=live.then_some("operations")>
             {if one.dry_run { preview(page_data) } else { progress(one) }}
             {(open && !one.dry_run || one.state == BulkState::Counting).then(|| still(one))}
         </div>
@@ -262,7 +264,7 @@ fn stop_form(page_data: &OperationPageData) -> AnyView {
         if left == 1 { "it is" } else { "they are" },
     );
     view! {
-        <form class="narrow" method="post" action=format!("/bulk/{}/cancel", one.id) id="cancel">
+        <form class="narrow" method="post" action=format!("/bulk/{}/cancel", one.id) id="cancel" data-refresh="">
             {here.map(|refused| problem_notice(&refused.problem))}
             <section class="card" aria-labelledby="stop-heading">
                 <div class="card-head"><h2 id="stop-heading">"Stop this operation?"</h2></div>
