@@ -37,11 +37,12 @@ async function work(worker, held, count) {
   return claimed;
 }
 
-/** State in the database: per job succeeded, failed, running, total. */
+/** State in the database: per job succeeded, failed, running, total; and the running items. */
 async function known(server, id) {
   const job = await (await server.api('GET', `/jobs/${id}`)).json();
+  const running = await (await server.api('GET', `/items?root=${id}&state=running&limit=100`)).json();
   const line = ({ id, counts }) => [id, counts.succeeded, counts.dead, counts.running, Object.values(counts).reduce((sum, n) => sum + n, 0)].join(' ');
-  return [line(job), ...job.children.map(line), `active-items ${job.counts.running + job.children.reduce((sum, child) => sum + child.counts.running, 0)}`];
+  return [line(job), ...job.children.map(line), `active-items ${running.data.map((item) => item.id).sort().join(' ')}`];
 }
 
 /** The same state on the page; with an argument, whether the page shows that state. */
@@ -49,13 +50,15 @@ function shown(wanted) {
   const rows = [...document.querySelectorAll('#tree tbody tr')].map((row) =>
     [row.id.replace('job-', ''), ...[...row.querySelectorAll('td.num')].map((cell) => cell.textContent.replaceAll(',', ''))].join(' '),
   );
-  const all = [...rows, `active-items ${document.querySelectorAll('#active-items tbody tr').length}`];
+  const items = [...document.querySelectorAll('#active-items tbody a')].map((link) => link.pathname.replace('/items/', ''));
+  const all = [...rows, `active-items ${items.sort().join(' ')}`];
   return wanted === null ? all : JSON.stringify(all) === JSON.stringify(wanted);
 }
 
-/** The page equals the database within five seconds. */
-async function equals(page, server, id, story) {
+/** The page equals the database within five seconds. While it polls, it lists no items rather than earlier ones. */
+async function equals(page, server, id, story, isPolling = false) {
   const wanted = await known(server, id);
+  if (isPolling) wanted.splice(-1, 1, 'active-items ');
   await page.waitForFunction(shown, wanted, { timeout: 5_000 }).catch(async () => {
     assert.deepEqual(await page.evaluate(shown, null), wanted, story);
   });
@@ -125,13 +128,20 @@ test('whatever happens to the stream, the page comes back by itself and equals t
     } else {
       await proxy.until(() => proxy.passed > before && proxy.streams.size === 1);
     }
-    await equals(page, server, id, story);
+    await equals(page, server, id, story, story === 'busy');
   }
   proxy.mangle = plain;
   // Polling ends when the reader presses resume.
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('button', { name: 'Resume' }).click();
   await whenLive(page);
+  // The last running items end unseen, and the rest waits.
+  proxy.refusals.push(badGateway, badGateway);
+  proxy.cut();
+  await worker.finish(held);
+  held = [];
+  await equals(page, server, id, 'with nothing in progress');
+  held = await work(worker, held, 100);
   while (held.length > 0) held = await work(worker, held, 100);
   await whenLive(page, 'finished');
   await equals(page, server, id, 'at the end');
@@ -308,7 +318,18 @@ test('a pause is of one tab, and what was done is told once', async (t) => {
 
   await page.getByText('Keep forever…').click();
   await page.getByRole('textbox', { name: 'Reason' }).fill('Evidence');
+  // The server is away for a moment: the error page sends again what was typed.
+  page.tolerate(/status of 503/);
+  let isAway = true;
+  await page.route('**/pin', async (route) => {
+    if (!isAway) return route.continue();
+    isAway = false;
+    const form = '<form method="post" id="send-again" hidden><button>Send again</button></form>';
+    const body = (await (await page.request.get('/shortcuts')).text()).replace('<h1', `${form}<h1`);
+    return route.fulfill({ status: 503, contentType: 'text/html', body });
+  });
   await page.getByRole('button', { name: 'Keep forever', exact: true }).click();
+  await page.getByRole('button', { name: 'Send again' }).click();
   await page.getByText('Kept forever, until someone deletes it.').waitFor();
   assert.equal(new URL(page.url()).search, '');
   await page.reload();

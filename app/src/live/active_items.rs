@@ -47,6 +47,12 @@ fn idle_sentence(counts: &Counts, completed: bool) -> String {
     if completed {
         return "Nothing is in progress: every item has ended.".to_owned();
     }
+    // Without a stream, their number is known but not which they are.
+    match counts.running {
+        ..=0 => {}
+        1 => return "1 item is in progress. It is listed as soon as the server sends it.".to_owned(),
+        n => return format!("{} items are in progress. They are listed as soon as the server sends them.", grouped(n)),
+    }
     if counts.available > 0 {
         return "Nothing is in progress right now. Waiting items start as soon as a worker asks for them.".to_owned();
     }
@@ -70,6 +76,8 @@ fn row(entry: KeyedSignal<ActiveItem>) -> impl IntoView {
     let id = entry.id;
     let active_item = RwSignal::from(entry.value_signal);
     let first = active_item.get_untracked();
+    // Of the newest attempt.
+    let started_at = Memo::new(move |_| active_item.with(|f| f.since));
     let progress = move || active_item.with(|f| f.done.filter(|_| f.total.is_some()).map(|done| done.to_string()));
     let words = move || {
         active_item.with(|f| {
@@ -107,9 +115,9 @@ fn row(entry: KeyedSignal<ActiveItem>) -> impl IntoView {
                     " Stopping"
                 </span>
             </td>
-            <td role="cell" class="mono" data-label="Worker">{first.worker}</td>
+            <td role="cell" class="mono" data-label="Worker">{move || active_item.with(|f| f.worker.clone())}</td>
             <td role="cell" class="num" data-label="Attempt">{move || active_item.with(|f| f.attempt.to_string())}</td>
-            <td role="cell" class="num" data-label="Running for">{first.since.map(since)}</td>
+            <td role="cell" class="num" data-label="Running for">{move || started_at.get().map(since)}</td>
         </tr>
     }
 }
@@ -128,6 +136,8 @@ mod tests {
         assert!(
             idle_sentence(&Counts { available: 1, ..counts }, false).ends_with("as soon as a worker asks for them.")
         );
+        let running = Counts { running: 2, ..counts };
+        assert!(idle_sentence(&running, false).starts_with("2 items are in progress."));
         assert_eq!(idle_sentence(&Counts::default(), false), "Nothing is in progress yet.");
         assert!(idle_sentence(&counts, true).ends_with("every item has ended."));
     }

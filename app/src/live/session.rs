@@ -106,6 +106,11 @@ pub(super) fn receive(message: StreamMessage) {
 
 impl Session {
     fn apply(&mut self, message: StreamMessage) {
+        let (message, is_polled) = match message {
+            StreamMessage::Polled(job) => (StreamMessage::Snapshot(job), true),
+            message => (message, false),
+        };
+        let is_snapshot = matches!(message, StreamMessage::Snapshot(_));
         match (message, &mut self.root) {
             (StreamMessage::Snapshot(job), Some(root)) if job.subtree().len() == root.subtree().len() => {
                 // The shape of a tree is fixed, so a snapshot is applied as a change that contains every job. An
@@ -121,9 +126,14 @@ impl Session {
                     self.items = Some(change.items);
                 }
             }
-            (StreamMessage::Change(_), None) | (StreamMessage::Roots(..) | StreamMessage::Rows(..), _) => {}
+            (StreamMessage::Change(_), None)
+            | (StreamMessage::Polled(_) | StreamMessage::Roots(..) | StreamMessage::Rows(..), _) => {}
         }
         if let Some(root) = &self.root {
+            // A snapshot has no items. A message with the running ones follows, if there are any; after a poll, none does.
+            if is_polled || is_snapshot && Head::of(root).meter.counts.running == 0 {
+                self.items = Some(Vec::new());
+            }
             self.pace.note(connection::now(), root.tree.counts.finished());
         }
     }

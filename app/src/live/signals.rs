@@ -68,9 +68,13 @@ impl LiveSignals {
         }
     }
 
-    /// Sets the active items. Returns true if any were added or removed.
+    /// Sets the active items. Returns true if any were added, removed, or started again.
     pub fn set_active_items(&self, active_items: Vec<ActiveItem>) -> bool {
-        update_list(self.active_items, active_items, |active_item| active_item.id)
+        let since = |entry: &KeyedSignal<ActiveItem>| (entry.id, entry.value_signal.with_untracked(|item| item.since));
+        let before: Vec<_> = self.active_items.with_untracked(|entries| entries.iter().map(since).collect());
+        let is_same = before.iter().copied().eq(active_items.iter().map(|item| (item.id, item.since)));
+        update_list(self.active_items, active_items, |active_item| active_item.id);
+        !is_same
     }
 }
 

@@ -40,7 +40,7 @@ impl Subscription {
     /// Parses a response to [`Self::address`].
     fn answer(self, address: String, text: &str) -> Option<StreamMessage> {
         match self {
-            Self::Job(_) => serde_json::from_str(text).ok().map(StreamMessage::Snapshot),
+            Self::Job(_) => serde_json::from_str(text).ok().map(StreamMessage::Polled),
             Self::Roots => serde_json::from_str(text).ok().map(|rows| StreamMessage::Rows(rows, address)),
         }
     }
@@ -59,6 +59,8 @@ impl Subscription {
 /// Message of the stream, or the answer to a separate request.
 pub(super) enum StreamMessage {
     Snapshot(Box<Job>),
+    /// Answer about a job; no message about its running items follows.
+    Polled(Box<Job>),
     Change(Box<Change>),
     /// Summaries of trees; true if they are the newest of all.
     Roots(Roots, bool),
@@ -69,7 +71,9 @@ pub(super) enum StreamMessage {
 /// Passes a message to its consumer.
 pub(super) fn dispatch(message: StreamMessage) {
     match message {
-        StreamMessage::Snapshot(_) | StreamMessage::Change(_) => super::session::receive(message),
+        StreamMessage::Snapshot(_) | StreamMessage::Polled(_) | StreamMessage::Change(_) => {
+            super::session::receive(message)
+        }
         StreamMessage::Roots(roots, newest) => super::job_list_session::receive(roots, newest),
         StreamMessage::Rows(rows, address) => super::job_list_session::receive_rows(rows.jobs, &address),
     }
