@@ -1,8 +1,10 @@
 //! Files of the site (script, WASM, styles, fonts), served from inside the binary.
 //!
 //! Every URL contains the hash of the whole site, so browsers cache a file forever and a new build has a new set of
-//! URLs. A URL with any other hash is 404, because a response there would be cached under the wrong version. Debug
-//! builds read `site/` from disk. Pages are served elsewhere: an unknown name here is a real 404, never a page.
+//! URLs. While servers are upgraded one by one, a page of one version asks a server of another for its files: styles,
+//! fonts, and the page script fit both, and are served uncached. The module and its glue fit only the pages that were
+//! compiled with them, so they are 404 under another hash, and the page says that it is not live. Debug builds read
+//! `site/` from disk. Pages are served elsewhere: an unknown name here is a real 404, never a page.
 
 use std::borrow::Cow;
 
@@ -47,19 +49,26 @@ async fn asset(Path((requested_hash, path)): Path<(String, String)>, headers: He
     let missing = || Error::refuse(Code::NotFound, "The site has no such file.");
     // Files without a known media type are not served: the compressed forms are not files of their own.
     let media_type = media_type(&path).ok_or_else(missing)?;
-    let plain = if requested_hash == hash() { Site::get(&path) } else { None }.ok_or_else(missing)?;
+    let is_own = requested_hash == hash();
+    let plain = if is_own || fits_pages_of_other_versions(&path) { Site::get(&path) } else { None };
+    let plain = plain.ok_or_else(missing)?;
+    let caching = if is_own { "public, max-age=31536000, immutable" } else { "no-store" };
     let (encoding, data) = best_encoding(&path, plain.data, &headers);
 
     let mut response = data.into_response();
     let answer = response.headers_mut();
     answer.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
+    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
     answer.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     answer.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(encoding) = encoding {
         answer.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     Ok(response)
+}
+
+fn fits_pages_of_other_versions(path: &str) -> bool {
+    path == "page.js" || path.ends_with(".css") || path.ends_with(".woff2")
 }
 
 /// Picks the smallest encoding that the client accepts.
@@ -123,9 +132,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn under_another_hash_there_is_nothing() {
-        let path = Path(("0".repeat(16), "treeline.css".to_owned()));
-        let refused = asset(path, HeaderMap::new()).await.err().map(Error::into_problem);
-        assert_eq!(refused.map(|problem| problem.code), Some(Code::NotFound));
+    async fn under_another_hash_there_is_nothing_to_run_with_another_module() {
+        for name in ["treeline.js", "treeline_bg.wasm"] {
+            let path = Path(("0".repeat(16), name.to_owned()));
+            let refused = asset(path, HeaderMap::new()).await.err().map(Error::into_problem);
+            assert_eq!(refused.map(|problem| problem.code), Some(Code::NotFound), "{name}");
+        }
     }
 }
