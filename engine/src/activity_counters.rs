@@ -10,6 +10,8 @@ use std::{
 };
 
 use domain::{Counts, ItemState, api::Activity, item::EndedAs};
+use scopeguard::{ScopeGuard, guard};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -156,41 +158,34 @@ impl ActivityCounters {
             });
         }
     }
+
+    /// Writes all counts. Those that cannot be written stay, also if this future is dropped: a silent database ends it.
+    async fn write(&self, pool: &PgPool) -> Result<usize> {
+        let rows = guard(self.take(), |rows| self.put_back(rows));
+        let n = rows.len();
+        if n > 0 {
+            statistics::add(pool, &rows).await?;
+        }
+        drop(ScopeGuard::into_inner(rows));
+        let jobs = guard(self.jobs.take(), |jobs| self.jobs.put_back(&jobs));
+        if !jobs.is_empty() {
+            let small = job_history::add(pool, &jobs, CHARTED_ITEMS).await?;
+            self.jobs.keep(ScopeGuard::into_inner(jobs), &small);
+        }
+        let workers = guard(self.workers.take(), |workers| self.workers.put_back(workers));
+        if !workers.is_empty() {
+            worker_history::add(pool, &workers).await?;
+        }
+        drop(ScopeGuard::into_inner(workers));
+        Ok(n)
+    }
 }
 
 impl Engine {
     /// Writes the counts of types, jobs and workers. What cannot be written is kept for the next time. Returns the number
     /// of types.
     pub async fn write_activity_counters(&self) -> Result<usize> {
-        let (pool, counters) = (&self.0.core.pools.read, &self.0.core.activity_counters);
-        let rows = counters.take();
-        let n = rows.len();
-        if n > 0
-            && let Err(error) = statistics::add(pool, &rows).await
-        {
-            counters.put_back(rows);
-            return Err(error.into());
-        }
-        let jobs = counters.jobs.take();
-        if !jobs.is_empty() {
-            match job_history::add(pool, &jobs, CHARTED_ITEMS).await {
-                Ok(small) => counters.jobs.keep(jobs, &small),
-                Err(error) => {
-                    for (job_key, activity) in &jobs {
-                        counters.jobs.count(*job_key, activity);
-                    }
-                    return Err(error.into());
-                }
-            }
-        }
-        let workers = counters.workers.take();
-        if !workers.is_empty()
-            && let Err(error) = worker_history::add(pool, &workers).await
-        {
-            counters.workers.put_back(workers);
-            return Err(error.into());
-        }
-        Ok(n)
+        self.0.core.activity_counters.write(&self.0.core.pools.read).await
     }
 
     /// Sums up the items of the next job state rows: one bounded step of an endless scan.
@@ -217,6 +212,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -230,5 +227,17 @@ mod tests {
         let (a, b) = (&rows["a"], &rows["b"]);
         assert_eq!((a.added, a.ended.succeeded, a.ended.dead, b.ended.expired, b.ended.dead), (5, 3, 1, 1, 0));
         assert!(counters.take().is_empty());
+    }
+
+    #[tokio::test]
+    async fn counts_stay_if_their_write_is_dropped() {
+        let pool = PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/nothing").expect("a pool");
+        let counters = ActivityCounters::default();
+        counters.count_new(1, &AddedCounts { type_name: "a".to_owned(), added: 5, ..AddedCounts::default() });
+        assert!(counters.write(&pool).now_or_never().is_none(), "it waits for the database");
+        // Without types, the write goes on to the jobs.
+        assert_eq!(counters.take()["a"].added, 5);
+        assert!(counters.write(&pool).now_or_never().is_none());
+        assert_eq!(counters.jobs.take()[&1].added, 5);
     }
 }

@@ -6,6 +6,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use scopeguard::{ScopeGuard, guard};
+use sqlx::PgPool;
+
 use crate::{error::Result, store::query::error_history};
 
 use super::Engine;
@@ -38,21 +41,28 @@ impl ErrorCounters {
     fn take(&self) -> BTreeMap<(i32, String), i64> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Adds what was taken and could not be written.
+    fn put_back(&self, taken: BTreeMap<(i32, String), i64>) {
+        let counts: Vec<GroupCount> = taken.into_iter().map(|((type_id, print), n)| (type_id, print, n)).collect();
+        self.add(&counts);
+    }
+
+    /// Writes all failures. If they cannot be written, they stay, also if this future is dropped.
+    async fn write(&self, pool: &PgPool) -> Result<()> {
+        let rows = guard(self.take(), |rows| self.put_back(rows));
+        if !rows.is_empty() {
+            error_history::add(pool, &rows).await?;
+        }
+        drop(ScopeGuard::into_inner(rows));
+        Ok(())
+    }
 }
 
 impl Engine {
     /// Writes the failures of all groups since the last write.
     pub async fn write_error_counters(&self) -> Result<()> {
-        let rows = self.0.core.error_counters.take();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = error_history::add(&self.0.core.pools.read, &rows).await;
-        if written.is_err() {
-            let rows: Vec<GroupCount> = rows.into_iter().map(|((type_id, print), n)| (type_id, print, n)).collect();
-            self.0.core.error_counters.add(&rows);
-        }
-        Ok(written?)
+        self.0.core.error_counters.write(&self.0.core.pools.read).await
     }
 
     /// Deletes failures by minute and hour that are too old for every chart.
@@ -63,6 +73,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -73,6 +85,15 @@ mod tests {
         let taken: Vec<_> = counters.take().into_iter().collect();
         assert_eq!(taken, [((1, "a".to_owned()), 7), ((2, "a".to_owned()), 3)]);
         assert!(counters.take().is_empty());
+    }
+
+    #[tokio::test]
+    async fn failures_stay_if_their_write_is_dropped() {
+        let pool = PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/nothing").expect("a pool");
+        let counters = ErrorCounters::default();
+        counters.add(&[(1, "a".to_owned(), 2)]);
+        assert!(counters.write(&pool).now_or_never().is_none(), "it waits for the database");
+        assert_eq!(counters.take()[&(1, "a".to_owned())], 2);
     }
 
     #[test]

@@ -62,6 +62,13 @@ impl JobCounters {
         taken
     }
 
+    /// Adds what was taken and could not be written.
+    pub(crate) fn put_back(&self, taken: &BTreeMap<i64, JobActivity>) {
+        for (job_key, activity) in taken {
+            self.count(*job_key, activity);
+        }
+    }
+
     /// Keeps the activity of the jobs that were too small to be written.
     pub(crate) fn keep(&self, mut taken: BTreeMap<i64, JobActivity>, small: &BTreeSet<i64>) {
         taken.retain(|job_key, _| small.contains(job_key));

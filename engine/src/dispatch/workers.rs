@@ -5,10 +5,12 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use domain::{Item, Problem, Time, api::Worker, item::EndedAs};
+use scopeguard::{ScopeGuard, guard};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::{
@@ -86,6 +88,39 @@ impl Workers {
         }
         last_claims.sort_by(|a, b| a.0.cmp(&b.0));
         (rows, last_claims)
+    }
+
+    /// Records again what was taken at this time and could not be written. What was seen since is newer.
+    fn put_back(&self, (rows, last_claims): (Vec<SeenRow>, Vec<(String, f64)>), taken_at: Instant) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in rows {
+            let at = taken_at.checked_sub(Duration::from_secs_f64(row.age)).unwrap_or(taken_at);
+            if seen.workers.len() < ROOM {
+                seen.workers.entry((row.credential_id, row.worker_id)).or_insert((row.owner_id, row.types, at));
+            }
+        }
+        for (name, _) in last_claims {
+            if let Some((_, written)) = seen.last_claims.get_mut(&name) {
+                *written = false;
+            }
+        }
+    }
+
+    /// Writes all recorded workers. If they cannot be written, they stay, also if this future is dropped.
+    async fn write(&self, pool: &PgPool) -> Result<usize> {
+        let taken_at = Instant::now();
+        let taken = guard(self.take(), |taken| self.put_back(taken, taken_at));
+        let (rows, last_claims) = &*taken;
+        let n = rows.len();
+        if n > 0 {
+            workers::record_seen(pool, rows).await?;
+        }
+        if !last_claims.is_empty() {
+            let (names, ages): (Vec<String>, Vec<f64>) = last_claims.iter().cloned().unzip();
+            workers::record_claims(pool, &names, &ages).await?;
+        }
+        drop(ScopeGuard::into_inner(taken));
+        Ok(n)
     }
 }
 
@@ -189,14 +224,27 @@ fn worker(row: WorkerRow) -> Worker {
 
 impl Core {
     async fn write_seen_workers(&self) -> Result<usize> {
-        let (rows, last_claims) = self.workers.take();
-        if !rows.is_empty() {
-            workers::record_seen(&self.pools.read, &rows).await?;
-        }
-        if !last_claims.is_empty() {
-            let (names, ages): (Vec<String>, Vec<f64>) = last_claims.into_iter().unzip();
-            workers::record_claims(&self.pools.read, &names, &ages).await?;
-        }
-        Ok(rows.len())
+        self.workers.write(&self.pools.read).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn workers_stay_if_their_write_is_dropped() {
+        let pool = PgPool::connect_lazy("postgres://nobody@127.0.0.1:1/nothing").expect("a pool");
+        let workers = Workers::default();
+        workers.seen(Uuid::nil(), Uuid::nil(), "w", &["mail".to_owned()]);
+        assert!(workers.write(&pool).now_or_never().is_none(), "it waits for the database");
+        let (rows, last_claims) = workers.take();
+        assert_eq!(
+            (rows.len(), rows[0].worker_id.as_str(), rows[0].types.as_slice()),
+            (1, "w", ["mail".to_owned()].as_slice())
+        );
+        assert_eq!((last_claims.len(), last_claims[0].0.as_str()), (1, "mail"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A page that is polled every minute is one entry per hour, and a password guesser cannot fill the disk: the first
 //! event of a kind is written at once, later ones are counted and written as one more entry when the window ends. Each
-//! server counts for itself in bounded memory; a crash loses counts, never first entries.
+//! server counts for itself in bounded memory; a crash loses counts, never first entries, and an outage neither.
 
 use std::{
     collections::HashMap,
@@ -84,12 +84,14 @@ const MAX_LOOKUPS: usize = 4;
 #[derive(Debug)]
 pub struct Repeats {
     counted: Mutex<HashMap<Kind, EventCount>>,
+    /// Entries of windows that have ended, which could not be written.
+    unwritten: Mutex<Vec<AuditRow>>,
     lookups: Arc<Semaphore>,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Self { counted: Mutex::default(), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+        Self { counted: Mutex::default(), unwritten: Mutex::default(), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 }
 
@@ -151,7 +153,7 @@ impl Repeats {
         Arc::clone(&self.lookups).try_acquire_owned().ok()
     }
 
-    /// Takes the entries to write for windows that have ended.
+    /// Takes the entries to write for windows that have ended, and those of [`Self::put_back`].
     pub fn take_finished(&self) -> Vec<AuditRow> {
         self.take_finished_at(Instant::now())
     }
@@ -161,9 +163,14 @@ impl Repeats {
         self.take_finished_at(Instant::now() + SHARE_WINDOW)
     }
 
+    /// Adds entries that were taken and could not be written: they are taken again.
+    pub(super) fn put_back(&self, rows: Vec<AuditRow>) {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
+    }
+
     fn take_finished_at(&self, now: Instant) -> Vec<AuditRow> {
+        let mut rows = std::mem::take(&mut *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner));
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rows = Vec::new();
         counted.retain(|kind, existing| {
             if now.duration_since(existing.since) < kind.window() {
                 return true;

@@ -38,7 +38,7 @@ const DELETE_BATCH: i64 = 5_000;
 /// Starts the counts of repeated entries, which each process collects.
 pub(super) fn spawn_counts(tasks: &Tasks<'_>) {
     tasks.every(60.0, "audit counts", |app| async move {
-        audit::record_all(&app.pool, &app.repeats.take_finished()).await?;
+        audit::record_repetitions(&app.pool, &app.repeats).await?;
         Ok(0)
     });
 }
