@@ -7,9 +7,13 @@
 use std::{net::IpAddr, sync::Arc};
 
 use domain::{identity::audit::ActorKind, import::export::ExportOrder};
+use scopeguard::{ScopeGuard, guard};
 use uuid::Uuid;
 
-use super::{record, repeats::Kind};
+use super::{
+    record,
+    repeats::{Kind, Repeats},
+};
 use crate::App;
 use engine::{
     access::caller::Caller,
@@ -56,25 +60,22 @@ pub async fn record_read(app: &App, caller: &Caller, requested: AuditedRead) -> 
         return Ok(());
     }
     let (shared, caller) = (app.clone(), caller.clone());
-    write_first(app, kind, async move { write_read(&shared, &caller, &requested).await }).await
+    write_first(&app.repeats, kind, async move { write_read(&shared, &caller, &requested).await }).await
 }
 
 /// Writes the first entry of a kind, in a task of its own: a client that disconnects must not leave a kind that is
-/// counted without an entry.
+/// counted without an entry. A write that fails, or that a silent database ends, is forgotten.
 async fn write_first(
-    app: &App,
+    repeats: &Arc<Repeats>,
     kind: Kind,
     write: impl Future<Output = Result<Option<AuditRow>>> + Send + 'static,
 ) -> Result<()> {
-    let repeats = Arc::clone(&app.repeats);
+    let unwritten = guard((Arc::clone(repeats), kind), |(repeats, kind)| repeats.forget(&kind));
     in_task("writing an audit entry", async move {
-        match write.await {
-            Ok(Some(row)) => repeats.set_row(&kind, row),
-            Ok(None) => {}
-            Err(error) => {
-                repeats.forget(&kind);
-                return Err(error);
-            }
+        let row = write.await?;
+        let (repeats, kind) = ScopeGuard::into_inner(unwritten);
+        if let Some(row) = row {
+            repeats.set_row(&kind, row);
         }
         Ok(())
     })
@@ -130,7 +131,7 @@ pub async fn record_share_use(
     let row = AuditRow::by_nobody("share.open", address).about(root_id, root_id, None);
     let row = AuditRow { owner_id: Some(owner_id), credential_id: Some(share_id), ..row };
     let pool = app.pool.clone();
-    write_first(app, kind, async move { record(&pool, &row).await.map(|()| Some(row)) }).await
+    write_first(&app.repeats, kind, async move { record(&pool, &row).await.map(|()| Some(row)) }).await
 }
 
 /// Records, off the request path, that an authenticated caller was refused: always if the response is `forbidden`, else
@@ -149,8 +150,10 @@ pub fn record_refusal(app: &App, caller: Caller, object: Option<Object>, what: S
     let Some(lookup_permit) = app.repeats.lookup_permit() else { return app.repeats.forget(&kind) };
     let app = app.clone();
     app.clone().tasks.spawn(async move {
-        let row = AuditRow::by(&caller, ACTION);
-        let found = async {
+        let _lookup_permit = lookup_permit;
+        let repeats = Arc::clone(&app.repeats);
+        let written = write_first(&repeats, kind, async move {
+            let row = AuditRow::by(&caller, ACTION);
             let row = match object {
                 Some(object) => match look_up_owner(&app, object, row.clone()).await? {
                     Some(found) if found.owner_id == caller.owner_id && !forbidden => None,
@@ -161,16 +164,9 @@ pub fn record_refusal(app: &App, caller: Caller, object: Option<Object>, what: S
             };
             let Some(row) = row.map(|row| row.with_detail(what)) else { return Ok(None) };
             record(&app.pool, &row).await.map(|()| Some(row))
-        };
-        let written: Result<Option<AuditRow>> = found.await;
-        drop(lookup_permit);
-        match written {
-            Ok(Some(row)) => app.repeats.set_row(&kind, row),
-            Ok(None) => {}
-            Err(error) => {
-                app.repeats.forget(&kind);
-                tracing::warn!(%error, "audit of a refusal failed");
-            }
+        });
+        if let Err(error) = written.await {
+            tracing::warn!(%error, "audit of a refusal failed");
         }
     });
 }
@@ -184,7 +180,7 @@ pub async fn record_refused_sign_in(app: &App, account: Option<Uuid>, address: O
     }
     let row = AuditRow { owner_id: account, ..AuditRow::by_nobody("session.refuse", address).with_detail(how) };
     let pool = app.pool.clone();
-    let written = write_first(app, kind, async move { record(&pool, &row).await.map(|()| Some(row)) }).await;
+    let written = write_first(&app.repeats, kind, async move { record(&pool, &row).await.map(|()| Some(row)) }).await;
     if let Err(error) = written {
         tracing::warn!(%error, "audit of a refused sign-in failed");
     }
@@ -222,4 +218,25 @@ pub(crate) async fn session_row(
 fn owned(owner_id: Option<Uuid>, row: AuditRow, what: &str, id: Uuid) -> Option<OwnedObject> {
     let row = AuditRow { owner_id, ..row }.with_detail(format!("{what} {id}"));
     Some(OwnedObject { owner_id: owner_id?, row })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_first_entry_that_is_dropped_is_tried_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let repeats = Arc::new(Repeats::default());
+        let kind = Kind::of_share(Uuid::nil(), None);
+        assert!(repeats.is_new(&kind));
+        let written =
+            runtime.block_on(async { write_first(&repeats, kind.clone(), std::future::pending()).now_or_never() });
+        assert!(written.is_none(), "it waits");
+        assert!(!repeats.is_new(&kind), "one event has one entry");
+        drop(runtime);
+        assert!(repeats.is_new(&kind));
+    }
 }
