@@ -265,9 +265,9 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) 
     Ok(app.files.remove(upload.id).await?)
 }
 
-/// Deletes a file that nobody knows of, unless a job uses it after all.
-pub async fn forget(pool: &PgPool, files: &Files, id: Uuid) -> Result<()> {
-    if uploads::delete_unused(pool, id).await? {
+/// Deletes the file of an export whose outcome was refused, unless a job was created from it.
+pub async fn delete_exported(pool: &PgPool, files: &Files, id: Uuid) -> Result<()> {
+    if uploads::delete_exported(pool, id).await? {
         files.remove(id).await?;
     }
     Ok(())

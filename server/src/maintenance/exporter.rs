@@ -118,8 +118,8 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
     };
     let Err(error) = end(&app, &caller, &assignment, &kind).await else { return };
     let removed = match (&error, file) {
-        // The item has another outcome: nobody knows of this file.
-        (Error::Problem(_), Some(id)) => uploads::forget(&app.pool, &app.files, id).await,
+        // The item has another outcome: nothing leads to this file.
+        (Error::Problem(_), Some(id)) => uploads::delete_exported(&app.pool, &app.files, id).await,
         (Error::Problem(_), None) => Ok(()),
         // The item is offered again when the lease expires.
         _ => Err(error),

@@ -59,6 +59,18 @@ async fn results_failures_and_items_are_downloaded_as_files() {
     assert_eq!(mine.get(&file).await.expect(200)["filename"], "import-items.ndjson");
     mine.delete(&file).await.expect_problem(409, "upload_in_use");
     server.service("theirs", &["jobs:read"]).await.get(&file).await.expect_problem(404, "not_found");
+
+    // That of an export whose outcome was refused goes, except if a job was created from it.
+    let app = &server.running.app;
+    let remove = async |item: &Value| {
+        let id = item["result"]["upload_id"].as_str().and_then(|id| id.parse().ok()).expect("an upload");
+        server::uploads::delete_exported(&app.pool, &app.files, id).await.expect("no failure");
+        mine.get(&format!("/api/v1/uploads/{id}/content")).await.status
+    };
+    assert_eq!(remove(&item).await, 404);
+    let item = export(&mine, json!({"job_id": job_id, "what": "items", "format": "csv"})).await;
+    import(&mine, "import", item["result"]["upload_id"].as_str().expect("an upload")).await;
+    assert_eq!(remove(&item).await, 200);
     server.stop().await;
 }
 

@@ -87,6 +87,21 @@ pub async fn delete_unused(on: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sq
     Ok(deleted.rows_affected() == 1)
 }
 
+/// Deletes the file of an export, unless a job was created from it. Returns false if it does not exist or a job uses it. A
+/// job that is created from it at the same moment makes this an error, because its row refers to the file.
+pub async fn delete_exported(pool: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
+    let deleted = sqlx::query!(
+        "delete from upload u
+         where u.id = $1 and u.made_by is not null
+           and not exists (select 1 from job j where j.upload_id = u.id)
+           and not exists (select 1 from import_cursor s where s.upload_id = u.id)",
+        id
+    )
+    .execute(pool)
+    .await?;
+    Ok(deleted.rows_affected() == 1)
+}
+
 /// A file, if this token runs an item of a job that was created from it: a worker may read what it works on.
 pub async fn find_for_worker(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Result<Option<Upload>, sqlx::Error> {
     let row = sqlx::query_as!(
