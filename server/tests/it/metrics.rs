@@ -95,7 +95,9 @@ async fn gauges_of_a_type_are_those_of_the_alert_rules() {
     server.put("/api/v1/job-types/late_mail", limit).await.expect(201);
     server.post("/api/v1/jobs", json!({"type": "late_mail", "items": [{}]})).await.expect(201);
     let gauge = async |name: &str| value(&server.get("/metrics").await.text, name, &[("type", "late_mail")]);
-    let age = "update item set created_at = created_at - interval '1 hour', run_after = null";
+    // An hour, also in fair turns.
+    let age = "with turns as (update ready set fair_turn = fair_turn - 3600 * 100000)
+        update item set created_at = created_at - interval '1 hour', run_after = null";
     sqlx::query(age).execute(&server.running.app.pool).await.expect("older");
     assert!(gauge("treeline_oldest_available_seconds").await.is_some_and(|seconds| seconds >= 3_600.0));
     // It was to start only now.
@@ -113,6 +115,26 @@ async fn gauges_of_a_type_are_those_of_the_alert_rules() {
 }
 
 #[tokio::test]
+async fn retried_item_is_not_as_old_as_its_failure() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/old_mail", json!({})).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "old_mail", "items": [{"payload": 1}]})).await.expect(201);
+    let body = json!({"worker_id": "w", "types": ["old_mail"]});
+    let claimed = server.post("/api/v1/assignments", body).await.expect(200)["assignments"][0].clone();
+    let failure = json!({"error": {"message": "no"}, "retryable": false});
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), failure).await.expect(200);
+    let age = "with attempts as (update attempt set started_at = started_at - interval '7 days',
+          ended_at = ended_at - interval '7 days')
+        update item set created_at = created_at - interval '7 days'";
+    sqlx::query(age).execute(&server.running.app.pool).await.expect("older");
+    server.post(&format!("/api/v1/items/{}/retry", id(&claimed["item"])), json!({})).await.expect(200);
+    let metrics = server.get("/metrics").await.text;
+    let seconds = value(&metrics, "treeline_oldest_available_seconds", &[("type", "old_mail")]);
+    assert!(seconds.is_some_and(|seconds| seconds < 60.0), "{seconds:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn readiness_does_not_wait_for_pages_and_searches() {
     let server = Server::start().await;
     let pool = &server.running.app.pool;
@@ -122,6 +144,8 @@ async fn readiness_does_not_wait_for_pages_and_searches() {
         busy.extend(pool.acquire().await.ok());
     }
     server.stranger().get("/readyz").await.expect(200);
+    // Nor is the database called away. (Servers of all tests share the gauge.)
+    until(async || value(&server.get("/metrics").await.text, "treeline_database_up", &[]) == Some(1.0)).await;
     drop(busy);
     server.stop().await;
 }
@@ -300,4 +324,5 @@ fn alert_rules_are_valid_and_fire_as_their_tests_say() {
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     promtool(&["check", "rules", &path("alerts.yml")], "");
     promtool(&["test", "rules", &path("alerts.test.yml")], "");
+    promtool(&["check", "config", &path("prometheus.yml")], "");
 }

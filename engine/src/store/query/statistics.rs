@@ -113,19 +113,23 @@ pub async fn open_work(pool: &PgPool) -> sqlx::Result<Vec<OpenWork>> {
 }
 
 /// Seconds for which the next item of each type has been available: since it was added, since its start (`run_after`),
-/// or since its last retry became due. Omits types without available items.
+/// or since its last retry became due. When a person or something that it waited for released it, no row says. Its fair
+/// turn is that time if nothing waited then, else the time of an item that waited (`items::current_fair_turn`). Omits
+/// types without available items.
 pub async fn oldest_available(pool: &PgPool) -> sqlx::Result<Vec<(String, f64)>> {
     let rows = sqlx::query!(
         r#"select t.name as job_type,
              extract(epoch from clock_timestamp() - greatest(i.created_at, i.run_after,
+               case when r.fair_turn <= extract(epoch from clock_timestamp()) * 100000
+                    then to_timestamp(r.fair_turn / 100000.0) end,
                (select coalesce(a.retry_at, a.ended_at) from attempt a
                 where a.item_id = i.id order by a.attempt desc limit 1)))::float8 as "seconds!"
            from job_type t
            cross join lateral (
-             (select item_id from ready where type_id = t.id
+             (select item_id, fair_turn from ready where type_id = t.id
               order by type_id, negated_priority, fair_turn, item_id limit 1)
              union all
-             (select item_id from ready where type_id = -t.id
+             (select item_id, fair_turn from ready where type_id = -t.id
               order by type_id, negated_priority, fair_turn, item_id limit 1)
              limit 1) r
            join item i on i.id = r.item_id"#
