@@ -17,6 +17,13 @@ pub(super) fn spawn(tasks: &Tasks<'_>) {
     tasks.every(60.0, "old records", |app| async move { app.engine.delete_expired_records().await });
     let give_up = tasks.app.config.outbound.callback_give_up_seconds;
     tasks.every(60.0, "old messages", move |app| async move {
-        Ok(outbound_posts::forget(&app.pool, give_up).await? as usize)
+        let messages = outbound_posts::forget(&app.pool, give_up).await?;
+        if messages > 0 {
+            tracing::warn!(
+                messages,
+                "removed messages that no server sends: is TREELINE_ALERT_URL set where the role push runs?"
+            );
+        }
+        Ok(messages as usize)
     });
 }

@@ -301,6 +301,24 @@ async fn alert_webhook_is_retried_until_accepted() {
     receiver.abort();
 }
 
+/// A message that nobody sends is deleted, but not because no server ran.
+#[tokio::test]
+async fn unsent_messages_outlive_an_outage() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    let up = "update uptime set resumed_at = clock_timestamp() - $1 * interval '1 day'";
+    sqlx::query(up).bind(0.0).execute(pool).await.expect("back after an outage");
+    let post = "insert into outbound_post (id, purpose, body, next_try_at)
+        values ('a', 'alerts', '{}', clock_timestamp() - interval '2 days')";
+    sqlx::query(post).execute(pool).await.expect("a message");
+    let forget = async || engine::store::notify::outbound_posts::forget(pool, 86_400.0).await.expect("no failure");
+    let left = async || engine::store::notify::outbound_posts::pending(pool).await.expect("a number");
+    assert_eq!((forget().await, left().await), (0, 1));
+    sqlx::query(up).bind(2.0).execute(pool).await.expect("up for two days");
+    until(async || (forget().await, left().await).1 == 0).await;
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn alert_raised_before_crash_is_still_sent() {
     const SECRET: &str = "the-deployment-s-own-secret";

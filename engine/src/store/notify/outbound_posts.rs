@@ -82,11 +82,15 @@ pub async fn put_off(pool: &PgPool, taken: &TakenPost, until: OffsetDateTime, er
 }
 
 /// Deletes messages that no server has tried for so long, because their URL is not configured any more. Returns their
-/// number.
+/// number. Times count only while servers run and the database is up (`uptime::tick`), so an outage or an old dump loses
+/// none.
 pub async fn forget(pool: &PgPool, seconds: f64) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from outbound_post where id = any(array(
            select id from outbound_post where next_try_at < (select clock_timestamp()) - make_interval(secs => $1)
+             and exists (
+               select 1 from uptime where resumed_at < clock_timestamp() - make_interval(secs => $1)
+                 and last_seen_at > clock_timestamp() - interval '5 seconds')
            limit 1000 for update skip locked))",
         seconds
     )
