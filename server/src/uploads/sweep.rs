@@ -51,13 +51,13 @@ pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Resul
     if !owns_store(pool, files, age.min(ARRIVAL)).await? {
         return Ok(0);
     }
-    let mut found = Box::pin(orphans(pool, files, age));
+    let mut looked_up = Box::pin(look_up(pool, files, age));
     let mut count = 0;
-    while let Some(ids) = found.try_next().await? {
-        for &id in &ids {
+    while let Some(LookedUp { unknown, .. }) = looked_up.try_next().await? {
+        for &id in &unknown {
             files.remove(id).await?;
         }
-        count += ids.len();
+        count += unknown.len();
     }
     if count > 0 {
         tracing::warn!(files = count, "removed files that this database does not know");
@@ -65,47 +65,64 @@ pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Resul
     Ok(count)
 }
 
-/// Returns true if the store carries the id of this database. A store without an id gets it, unless it has files that
-/// this database does not know: after a wrong `DATABASE_URL`, all files of another database would seem to be orphans.
-/// Files younger than `arrival` may be uploads whose rows are not written yet.
+/// Returns true if the store carries the id of this database. A store without an id gets it, unless this database does not
+/// know most of its files: after a wrong `DATABASE_URL`, all files of another database would seem to be orphans. Files
+/// younger than `arrival` may be uploads whose rows are not written yet.
 async fn owns_store(pool: &PgPool, files: &Files, arrival: Duration) -> Result<bool> {
     let id = uploads::deployment_id(pool).await?;
-    let own = id.to_string();
-    let owner = match files.owner().await? {
-        Some(owner) => owner,
-        None if holds_orphans(pool, files, arrival).await? => "unknown".to_owned(),
-        None => {
+    let Some(owner) = files.owner().await? else {
+        let (known, unknown) = count(pool, files, arrival).await?;
+        // A crash may have left some.
+        let is_ours = unknown <= known;
+        if is_ours {
             files.set_owner(id).await?;
-            own.clone()
+        } else {
+            tracing::warn!(
+                database = %id,
+                known,
+                unknown,
+                "this database does not know most files of the file store, which has no owner yet, so they stay. Look at \
+                 DATABASE_URL, TREELINE_STORE_URL, and TREELINE_DATA_DIR. If all files are of this database, write its \
+                 id into the file `{OWNER}` of the store"
+            );
         }
+        return Ok(is_ours);
     };
-    if owner != own {
+    let is_ours = owner == id.to_string();
+    if !is_ours {
         tracing::warn!(
-            database = own,
+            database = %id,
             store = owner,
             "the file store belongs to another database, so files that this database does not know stay. Look at \
              DATABASE_URL, TREELINE_STORE_URL, and TREELINE_DATA_DIR. If all files are of this database, write its id \
              into the file `{OWNER}` of the store"
         );
     }
-    Ok(owner == own)
+    Ok(is_ours)
 }
 
-async fn holds_orphans(pool: &PgPool, files: &Files, age: Duration) -> Result<bool> {
-    let mut found = Box::pin(orphans(pool, files, age));
-    while let Some(ids) = found.try_next().await? {
-        if !ids.is_empty() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Numbers of objects older than `age` that this database knows and does not know.
+async fn count(pool: &PgPool, files: &Files, age: Duration) -> Result<(usize, usize)> {
+    let counts = look_up(pool, files, age).try_fold((0, 0), |(known, unknown), found| {
+        std::future::ready(Ok((known + found.known, unknown + found.unknown.len())))
+    });
+    counts.await
 }
 
-/// Objects without a row that are older than `age`, a thousand objects of the store at a time.
-fn orphans<'a>(pool: &'a PgPool, files: &Files, age: Duration) -> impl Stream<Item = Result<Vec<Uuid>>> + use<'a> {
+/// Objects of the store, looked up in the database.
+struct LookedUp {
+    known: usize,
+    /// Those without a row.
+    unknown: Vec<Uuid>,
+}
+
+/// Looks up the objects that are older than `age`, a thousand objects of the store at a time.
+fn look_up<'a>(pool: &'a PgPool, files: &Files, age: Duration) -> impl Stream<Item = Result<LookedUp>> + use<'a> {
     files.list_older(age).chunks(1_000).then(move |ids| async move {
         let ids: Vec<Uuid> = ids.into_iter().collect::<Result<_, _>>()?;
         let known = uploads::known_objects(pool, &ids).await?;
-        Ok(ids.into_iter().filter(|id| !known.contains(id)).collect())
+        let all = ids.len();
+        let unknown: Vec<Uuid> = ids.into_iter().filter(|id| !known.contains(id)).collect();
+        Ok(LookedUp { known: all - unknown.len(), unknown })
     })
 }

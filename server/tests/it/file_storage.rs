@@ -73,6 +73,13 @@ async fn files_of_another_database_stay() {
     assert!(!owner.exists());
     assert_eq!(sweep(&server).await, 0);
     assert!(owner.exists());
+    // One file that a crash has left does not make the store another's.
+    std::fs::remove_file(&owner).expect("removed");
+    let files = &server.running.app.files;
+    let lost = files.receive(futures::stream::iter([Ok::<_, String>(Bytes::from("x"))]), 10).await.expect("arrives");
+    files.keep(&lost).await.expect("kept");
+    until(async || sweep(&server).await == 1).await;
+    assert!(owner.exists());
     assert_eq!(server.get(&format!("/api/v1/uploads/{file}/content")).await.text, "id\n1\n");
     foreign.stop().await;
     server.stop().await;
