@@ -49,7 +49,10 @@ pub use still_valid::{Ongoing, still_valid};
 /// Time for which a caller is cached without asking the database.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 
-/// Maximum number of cached callers; beyond it, the cache is cleared.
+/// Time for which a credential or share link counts as known, so that it is looked up also beside a flood of strangers.
+const KNOWN_LIFETIME: Duration = Duration::from_mins(10);
+
+/// Maximum number of cached callers, and of share links; beyond it, the cache is cleared.
 const CACHE_SIZE: usize = 10_000;
 
 /// Caller as read from the database.
@@ -64,6 +67,8 @@ struct CachedCaller {
 /// In-memory state about credentials.
 pub struct Auth {
     callers: Mutex<HashMap<Hash, CachedCaller>>,
+    /// Share links in use, by the hash of their secret, with the time of the last lookup.
+    shares: Mutex<HashMap<Hash, Instant>>,
     /// Hash of the only accepted bootstrap token: the one this server was started with.
     bootstrap: Option<Hash>,
     cookie: SessionCookie,
@@ -88,6 +93,7 @@ impl Auth {
     pub fn new(bootstrap: Option<Hash>, secure: bool, pool: PgPool) -> Self {
         Self {
             callers: Mutex::default(),
+            shares: Mutex::default(),
             bootstrap,
             cookie: SessionCookie::new(secure),
             attempts: Attempts::default(),
@@ -115,10 +121,22 @@ impl Auth {
         Some((cached.caller.clone(), is_due))
     }
 
-    /// Returns true if the credential was valid recently.
-    pub(crate) fn is_cached(&self, hash: &Hash) -> bool {
+    /// Returns true if the credential or share link was valid recently. Decides nothing but who is looked up at all.
+    pub(crate) fn was_valid_recently(&self, hash: &Hash) -> bool {
         let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.get(hash).is_some_and(|cached| cached.since.elapsed() < CACHE_LIFETIME)
+        let since = callers.get(hash).map(|cached| cached.since);
+        drop(callers);
+        let since = since.or_else(|| self.shares.lock().unwrap_or_else(PoisonError::into_inner).get(hash).copied());
+        since.is_some_and(|since| since.elapsed() < KNOWN_LIFETIME)
+    }
+
+    /// Remembers a share link that is valid.
+    pub(crate) fn note_share(&self, hash: Hash) {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if shares.len() >= CACHE_SIZE && !shares.contains_key(&hash) {
+            shares.clear();
+        }
+        shares.insert(hash, Instant::now());
     }
 
     /// Caches a caller, unless the revocation counter has moved since `seen`, its value before the lookup.

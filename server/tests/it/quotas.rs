@@ -138,6 +138,11 @@ async fn request_rate_limit_exempts_workers() {
         last = reader.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.status.as_u16();
     }
     assert_eq!(last, 429, "no worker");
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let results = format!("/api/v1/jobs/{}/results", job["id"].as_str().expect("an id"));
+    let share = results.replace("/results", "/share");
+    let link = server.post(&share, json!({})).await.expect(201)["url"].as_str().expect("a link").to_owned();
+    let guest = server.with_cookie(&format!("treeline_share={}", link.rsplit('/').next().expect("a secret")));
     // Whoever guesses tokens is not listened to for a while; pages are shown all the same.
     let stranger = server.stranger();
     for _ in 0..5 {
@@ -151,7 +156,9 @@ async fn request_rate_limit_exempts_workers() {
     for _ in 0..2 {
         ada.get("/api/v1/me").await.expect(200);
         worker.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+        assert_eq!(guest.get(&results).await.status, 200, "a shared page's download");
     }
+    server.with_cookie("treeline_share=guessed").get(&results).await.expect_problem(429, "too_many_requests");
     let new = server.service("new", &["jobs:read"]).await;
     new.get("/api/v1/jobs").await.expect(200);
     server.stop().await;

@@ -18,6 +18,7 @@ use axum::{
 use domain::Code;
 use uuid::Uuid;
 
+use super::viewer;
 use crate::{
     App,
     auth::{ClientAddress, lookup, proxy_header::ProxyUser},
@@ -158,21 +159,31 @@ enum Credential {
     None,
 }
 
-/// Returns true if the request carries a valid credential. Used where strangers are refused, so they must not keep the
-/// database busy: credentials in use are cached, and of the others, one is looked up at a time.
+/// Returns true if the request carries a valid credential or share link. Used where strangers are refused, so they must
+/// not keep the database busy: those in use are remembered, and of the others, one is looked up at a time.
 pub async fn is_known(app: &App, headers: &HeaderMap) -> bool {
     let credential = credential(headers, app);
-    let (Credential::Token(hash) | Credential::Session(hash)) = credential else { return false };
-    if app.auth.is_cached(&hash) {
+    // A link beside a session vouches for nothing: that session would be looked up.
+    let hash = match credential {
+        Credential::Token(hash) | Credential::Session(hash) => Some(hash),
+        Credential::None => viewer::share_secret(headers, app).map(hash_of),
+        Credential::Odd => None,
+    };
+    let Some(hash) = hash else { return false };
+    if app.auth.was_valid_recently(&hash) {
         return true;
     }
     let permit = tokio::time::timeout(KNOWN_WAIT, app.auth.stranger_lookups.acquire()).await;
     let Ok(Ok(_permit)) = permit else { return false };
-    let found = match credential {
-        Credential::Token(_) => lookup::by_token(app, hash).await,
-        _ => lookup::by_session(app, hash).await,
+    let caller = match credential {
+        Credential::Token(hash) => lookup::by_token(app, hash).await,
+        Credential::Session(hash) => lookup::by_session(app, hash).await,
+        Credential::Odd | Credential::None => Ok(None),
     };
-    found.is_ok_and(|caller| caller.is_some())
+    match caller {
+        Ok(None) => viewer::share_of(headers, app).await.is_ok_and(|share| share.is_some()),
+        caller => caller.is_ok(),
+    }
 }
 
 fn credential(headers: &HeaderMap, app: &App) -> Credential {

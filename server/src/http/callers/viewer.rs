@@ -14,6 +14,7 @@ use crate::{App, audit, auth::ClientAddress, http::admission::Admission};
 use engine::{
     access::caller::{Caller, Scope},
     error::{Error, Result},
+    secrets::hash_of,
     tree::share_links::SharedTree,
 };
 
@@ -80,14 +81,19 @@ pub async fn record_share_use(app: &App, share: SharedTree, ClientAddress(addres
     audit::record_share_use(app, share.id, share.root_id, share.owner_id, address).await
 }
 
-/// Reads the tree of the request's share cookie, if any. A request with a token ignores the cookie.
-async fn share_of(headers: &HeaderMap, app: &App) -> Result<Option<SharedTree>> {
-    if headers.contains_key(header::AUTHORIZATION) {
-        return Ok(None);
-    }
-    let Some(secret) = app.auth.cookie().read_share(headers) else { return Ok(None) };
+/// Secret of the request's share cookie, if any. A request with a token ignores the cookie.
+pub(super) fn share_secret<'a>(headers: &'a HeaderMap, app: &App) -> Option<&'a str> {
+    if headers.contains_key(header::AUTHORIZATION) { None } else { app.auth.cookie().read_share(headers) }
+}
+
+/// Reads the tree of the request's share cookie, if any.
+pub(super) async fn share_of(headers: &HeaderMap, app: &App) -> Result<Option<SharedTree>> {
+    let Some(secret) = share_secret(headers, app) else { return Ok(None) };
     match app.engine.shared_tree(secret).await {
-        Ok(share) => Ok(Some(share)),
+        Ok(share) => {
+            app.auth.note_share(hash_of(secret));
+            Ok(Some(share))
+        }
         Err(Error::Problem(_)) => Ok(None),
         Err(error) => Err(error),
     }
