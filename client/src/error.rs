@@ -78,6 +78,16 @@ impl Error {
         }
     }
 
+    /// True of a refusal that is not from Treeline, such as the 404 of a proxy that is reloading, and of a response that
+    /// cannot be read. 413 is none, whoever sent it: it is about the body.
+    pub(crate) fn is_foreign(&self) -> bool {
+        match self {
+            Self::Unexpected { status, .. } => *status != 413 && !self.is_transient(),
+            Self::InvalidResponse { .. } => true,
+            _ => false,
+        }
+    }
+
     /// True if the same call may succeed later: there was no response, or it was 429 or 5xx.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -103,4 +113,25 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn attempts_suffix(tries: u32) -> String {
     if tries > 1 { format!(" (tried {tries} times)") } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_problem_of_treeline_or_a_body_that_is_too_large_is_a_refusal() {
+        let of =
+            |status| Error::Unexpected { call: "POST /x".to_owned(), status, body: "404 page not found".to_owned() };
+        for status in [302, 400, 401, 403, 404, 409, 422] {
+            assert!(of(status).is_foreign(), "{status}");
+        }
+        for status in [408, 413, 429, 502, 503] {
+            assert!(!of(status).is_foreign(), "{status}");
+        }
+        let html = serde_json::from_str::<u8>("<html>").expect_err("no JSON");
+        assert!(Error::InvalidResponse { call: "POST /x".to_owned(), cause: html }.is_foreign());
+        let problem = |code| Error::Problem(Box::new(Problem::new(code, "why")));
+        assert!(!problem(Code::NotFound).is_foreign() && !problem(Code::Busy).is_foreign());
+    }
 }

@@ -67,15 +67,24 @@ impl RetryState {
 }
 
 /// Calls until the response is final: a success, or an error that is not transient. It never gives up by itself; to
-/// stop it, drop the future.
-pub(crate) async fn retry_until_answered<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T>
+/// stop it, drop the future. Responses that are not from Treeline are no answer for `foreign_timeout` after the first one.
+pub(crate) async fn retry_until_answered<T, F>(
+    what: &'static str,
+    foreign_timeout: Duration,
+    call: impl Fn() -> F,
+) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let mut tries = 0;
+    let mut first_foreign = None;
+    let mut may_pass = |error: &Error| {
+        error.is_transient()
+            || (error.is_foreign() && first_foreign.get_or_insert_with(Instant::now).elapsed() < foreign_timeout)
+    };
     loop {
         match call().await {
-            Err(error) if error.is_transient() => {
+            Err(error) if may_pass(&error) => {
                 tries += 1;
                 if tries == 1 {
                     tracing::warn!(%error, what, "call failed; retrying until the server answers");

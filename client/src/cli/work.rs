@@ -74,7 +74,12 @@ async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfin
     }
     let logs = Logs::default();
     let handlers = OutputHandlers { progress: |progress| task.progress(progress), line: |line: &str| logs.add(line) };
-    logs.send_during(&task, child::run(&command, environment, item.payload.text(), handlers, task.stopped())).await
+    let command = child::run(&command, environment, item.payload.text(), handlers, task.stopped());
+    let log = |lines| {
+        let task = task.clone();
+        async move { task.log(lines).await.map(drop) }
+    };
+    logs.send_during(log, || task.is_stopped(), command).await
 }
 
 /// A drain on signals that logs its steps.

@@ -63,6 +63,10 @@ pub(super) struct ActiveAssignment {
     last_accepted_at: Instant,
     next_heartbeat: Instant,
     failures: u32,
+    /// Since when something else than Treeline refuses the ending.
+    refused_since: Option<Instant>,
+    /// True if its handler was dropped, which ends at its next `await`.
+    dropped: bool,
     /// True if the server said that the assignment is closed: no more heartbeats.
     closed: bool,
 }
@@ -90,6 +94,8 @@ impl ActiveAssignment {
             last_accepted_at,
             next_heartbeat,
             failures: 0,
+            refused_since: None,
+            dropped: false,
             closed: false,
         }
     }
@@ -142,6 +148,16 @@ impl ActiveAssignment {
         self.next_heartbeat = now + backoff(self.failures).min(self.interval / 4);
     }
 
+    /// True if an ending may be reported again that something else than Treeline has refused: its lease is not over.
+    pub(super) fn may_report_again(&mut self, now: Instant) -> bool {
+        now < *self.refused_since.get_or_insert(now) + self.lease() && !self.closed
+    }
+
+    /// Length of the lease after a heartbeat.
+    pub(super) fn lease(&self) -> Duration {
+        self.interval.mul_f64(MISSED_HEARTBEATS)
+    }
+
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -151,7 +167,7 @@ impl ActiveAssignment {
         let heartbeat_at = (!self.closed && !heartbeat_in_flight).then_some(self.next_heartbeat);
         let phase = match &self.phase {
             Phase::Unconfirmed(_) | Phase::Working(_) => Some(self.lease_at_risk_at()),
-            Phase::Stopping { drop_at, abort, .. } => (!abort.is_finished()).then_some(*drop_at),
+            Phase::Stopping { .. } => self.drop_at(),
             Phase::Ended => None,
         };
         heartbeat_at.into_iter().chain(phase).min()
@@ -165,12 +181,25 @@ impl ActiveAssignment {
     /// Tells the handler to stop; it is dropped after `grace`, or earlier if the lease ends.
     pub(super) fn stop(&mut self, reason: StopReason, now: Instant, grace: Duration) {
         let Phase::Working(abort) = &self.phase else { return };
-        let mut drop_at = now + grace;
-        if reason == StopReason::LeaseAtRisk {
-            drop_at = drop_at.min(self.last_accepted_at + self.interval.mul_f64(DROPPED_AFTER));
-        }
-        self.phase = Phase::Stopping { reason, abort: abort.clone(), drop_at };
+        self.phase = Phase::Stopping { reason, abort: abort.clone(), drop_at: now + grace };
         self.stop.cancel();
+    }
+
+    /// Drops a handler that was told to stop and has not.
+    pub(super) fn drop_handler(&mut self) {
+        if let Phase::Stopping { abort, .. } = &self.phase {
+            abort.abort();
+            self.dropped = true;
+        }
+    }
+
+    /// Time at which a handler that was told to stop is dropped: after its grace, or shortly before the lease ends.
+    pub(super) fn drop_at(&self) -> Option<Instant> {
+        let Phase::Stopping { drop_at, abort, reason } = &self.phase else { return None };
+        let lease_at = self.last_accepted_at + self.interval.mul_f64(DROPPED_AFTER);
+        // The lease of a closed assignment is over already.
+        let at = if *reason == StopReason::Closed { *drop_at } else { (*drop_at).min(lease_at) };
+        (!self.dropped && !abort.is_finished()).then_some(at)
     }
 }
 
@@ -226,9 +255,30 @@ mod tests {
 
         active.phase = Phase::Working(tokio::spawn(async {}).abort_handle());
         active.stop(StopReason::LeaseAtRisk, sent + s(195), s(300));
-        let Phase::Stopping { drop_at, .. } = active.phase else { panic!("stopping") };
-        assert_eq!(drop_at, sent + s(60 + 165), "before the lease ends at 180 s");
         assert!(active.stop.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn the_grace_ends_before_the_lease_whatever_the_reason() {
+        let sent = Instant::now();
+        for reason in [StopReason::LeaseAtRisk, StopReason::Draining, StopReason::Cancelled] {
+            let mut active = active(sent, sent);
+            active.phase = Phase::Working(tokio::spawn(std::future::pending::<()>()).abort_handle());
+            active.stop(reason, sent + s(5), s(300));
+            assert_eq!(active.drop_at(), Some(sent + s(165)), "{reason:?}: before the lease ends at 180 s");
+            active.heartbeat_accepted(sent + s(100));
+            assert_eq!(active.drop_at(), Some(sent + s(265)), "{reason:?}: a lease that was renewed is longer");
+            active.heartbeat_accepted(sent + s(200));
+            assert_eq!(active.drop_at(), Some(sent + s(305)), "{reason:?}: the grace");
+        }
+    }
+
+    #[test]
+    fn an_ending_that_never_reaches_treeline_is_left_to_its_lease() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent);
+        assert!(active.may_report_again(sent + s(10)) && active.may_report_again(sent + s(189)));
+        assert!(!active.may_report_again(sent + s(190)));
     }
 
     #[test]

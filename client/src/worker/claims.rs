@@ -55,10 +55,25 @@ impl Loop {
             self.next_claim_at = now + CLAIM_INTERVAL.mul_f64(rand::random_range(0.8..1.2));
             let wait = if self.wake_ups.is_some() { CLAIM_WAIT_SECONDS_WITH_BROKER } else { CLAIM_WAIT_SECONDS };
             let claim = self.claim_for(slots, (!has_wake_ups).then_some(wait));
-            let client = self.worker.client.with_retry_timeout(Duration::ZERO);
-            let request = claim.clone();
-            let call = self.poll(async move { retry_until_answered("a claim", || client.claim(&request)).await });
-            self.claiming = Some(Claiming::LongPoll { claim, call });
+            self.send_claim(claim, now);
+        }
+    }
+
+    /// Sends a claim, which was first sent at `sent`, until it is answered.
+    fn send_claim(&mut self, claim: Claim, sent: Instant) {
+        let client = self.worker.client.with_retry_timeout(Duration::ZERO);
+        let request = claim.clone();
+        let answer = async move { retry_until_answered("a claim", Duration::MAX, || client.claim(&request)).await };
+        let call = self.poll(sent, answer);
+        self.claiming = Some(Claiming::LongPoll { claim, call });
+    }
+
+    /// Sends a claim again, alone, whose report was not answered by Treeline: it may have taken items.
+    pub(super) fn repeat_claim(&mut self, claim: Claim, sent: Instant) {
+        if self.leaving.is_some() {
+            self.close_claim(claim);
+        } else {
+            self.send_claim(claim, sent);
         }
     }
 
@@ -91,9 +106,8 @@ impl Loop {
         }
     }
 
-    fn poll(&mut self, answer: impl Future<Output = Result<Claimed>> + Send + 'static) -> AbortHandle {
+    fn poll(&mut self, sent: Instant, answer: impl Future<Output = Result<Claimed>> + Send + 'static) -> AbortHandle {
         self.calls.spawn(async move {
-            let sent = Instant::now();
             let answer = answer.await.map(|claimed| claimed.assignments);
             Reply::Claimed { sent, answer }
         })
@@ -163,14 +177,18 @@ impl Loop {
             self.claiming.take_if(|c| matches!(c, Claiming::LongPoll { .. }))
         {
             call.abort();
-            let claim = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
-            let client = self.worker.client.with_retry_timeout(Duration::ZERO);
-            let last = claim.clone();
-            let call = self.poll(async move {
-                let answer = timeout(LAST_CLAIM_TIMEOUT, retry_until_answered("a last claim", || client.claim(&last)));
-                answer.await.unwrap_or_else(|_| Ok(Claimed::default()))
-            });
-            self.claiming = Some(Claiming::LongPoll { claim, call });
+            self.close_claim(claim);
         }
+    }
+
+    fn close_claim(&mut self, claim: Claim) {
+        let claim = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
+        let client = self.worker.client.with_retry_timeout(Duration::ZERO);
+        let last = claim.clone();
+        let call = self.poll(Instant::now(), async move {
+            let answer = retry_until_answered("a last claim", Duration::MAX, || client.claim(&last));
+            timeout(LAST_CLAIM_TIMEOUT, answer).await.unwrap_or_else(|_| Ok(Claimed::default()))
+        });
+        self.claiming = Some(Claiming::LongPoll { claim, call });
     }
 }

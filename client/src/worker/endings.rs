@@ -102,6 +102,17 @@ impl Loop {
                     self.endings.push_back(ending);
                     continue;
                 }
+                ReportOutcome::Foreign(reason) => {
+                    let now = Instant::now();
+                    if self.active.get_mut(&id).is_some_and(|active| active.may_report_again(now)) {
+                        tracing::warn!(reason, "ending not answered by Treeline; reporting it again");
+                        self.report_after = now + REPORT_RETRY_PAUSE;
+                        self.endings.push_back(ending);
+                        continue;
+                    }
+                    tracing::error!(reason, "ending not answered by Treeline until its lease was over");
+                    self.summary.unreported += 1;
+                }
                 ReportOutcome::Refused(reason) => {
                     tracing::error!(item = %label, reason, "ending refused");
                     if let Some(ending) = report::after_refusal(ending, &reason) {
@@ -114,23 +125,27 @@ impl Loop {
             self.active.remove(&id);
         }
         self.accept(reported.assignments, reported.sent);
+        if let Some(claim) = reported.unanswered {
+            self.repeat_claim(claim, reported.sent);
+        }
     }
 
     pub(super) fn release(&mut self, id: Uuid, body: ReleaseBody) {
         let Some(active) = self.active.get_mut(&id) else { return };
         active.phase = Phase::Ended;
-        let client = self.worker.client.clone();
+        let (client, lease) = (self.worker.client.clone(), active.lease());
         self.calls.spawn(async move {
-            let outcome = report::release(client, id, body).await;
+            let outcome = report::release(client, id, body, lease).await;
             Reply::Released { assignment: id, outcome }
         });
     }
 
     /// Ends the attempt to wait for an event.
     fn wait_for_event(&mut self, id: Uuid, body: WaitBody) {
-        let client = self.worker.client.clone();
+        let Some(active) = self.active.get(&id) else { return };
+        let (client, lease) = (self.worker.client.clone(), active.lease());
         self.calls.spawn(async move {
-            let outcome = report::wait(client, id, body).await;
+            let outcome = report::wait(client, id, body, lease).await;
             Reply::Released { assignment: id, outcome }
         });
     }

@@ -72,7 +72,7 @@ impl Loop {
                     tracing::warn!(%error, items = heartbeats.len(), "heartbeat failed; retrying");
                 }
                 // Progress that the server refuses must not cost the lease: it is dropped.
-                let keeps_progress = error.is_transient();
+                let keeps_progress = error.is_transient() || error.is_foreign();
                 let now = Instant::now();
                 for heartbeat in heartbeats {
                     let Some(active) = self.active.get_mut(&heartbeat.assignment_id.id) else { continue };

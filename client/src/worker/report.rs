@@ -33,6 +33,8 @@ pub(super) enum ReportOutcome {
     Closed(Option<Code>),
     /// The server refuses this ending for good.
     Refused(String),
+    /// Something else than Treeline, such as a proxy, refuses it: report it again until its lease is over.
+    Foreign(String),
     /// A temporary error: report the same ending again later.
     RetryLater,
 }
@@ -42,6 +44,8 @@ pub(super) enum ReportOutcome {
 pub(super) struct Reported {
     pub(super) endings: Vec<(Ending, ReportOutcome)>,
     pub(super) assignments: Vec<Assignment>,
+    /// The claim, if Treeline has not answered it: it may have taken items.
+    pub(super) unanswered: Option<Claim>,
     /// Time at which the claim was first sent.
     pub(super) sent: Instant,
 }
@@ -124,7 +128,7 @@ pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> us
     fits.count()
 }
 
-/// Reports endings, with a claim, until there is a final answer. It retries transient errors without limit; the loop
+/// Reports endings, with a claim, until there is an answer. It retries transient errors without limit; the loop
 /// drops the future when it has to stop.
 pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<Claim>) -> Reported {
     let sent = Instant::now();
@@ -132,13 +136,23 @@ pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<C
     match send(&client, &body).await {
         Ok(finished) => {
             let (outcomes, assignments) = read(&body.endings, finished);
-            Reported { endings: body.endings.into_iter().zip(outcomes).collect(), assignments, sent }
+            let endings = body.endings.into_iter().zip(outcomes).collect();
+            Reported { endings, assignments, unanswered: None, sent }
         }
-        Err(error) => Reported {
-            endings: one_by_one(&client, body.endings, body.claim.is_some(), error).await,
-            assignments: Vec::new(),
-            sent,
-        },
+        Err(error) => {
+            let FinishBody { endings, claim } = body;
+            let unanswered = claim.clone().filter(|_| error.is_foreign());
+            let endings = one_by_one(&client, endings, claim.is_some(), error).await;
+            Reported { endings, assignments: Vec::new(), unanswered, sent }
+        }
+    }
+}
+
+fn refused(error: &Error) -> ReportOutcome {
+    if error.is_foreign() {
+        ReportOutcome::Foreign(error.to_string())
+    } else {
+        ReportOutcome::Refused(error.to_string())
     }
 }
 
@@ -154,14 +168,14 @@ async fn one_by_one(
     let mut reported = Vec::with_capacity(endings.len());
     for ending in endings {
         let outcome = if is_only_one && !std::mem::take(&mut had_claim) {
-            ReportOutcome::Refused(error.to_string())
+            refused(&error)
         } else {
             let body = FinishBody { endings: vec![ending.clone()], claim: None };
             match send(client, &body).await {
                 Ok(finished) => read(&body.endings, finished).0.pop().unwrap_or(ReportOutcome::RetryLater),
                 Err(refusal) => {
                     error = refusal;
-                    ReportOutcome::Refused(error.to_string())
+                    refused(&error)
                 }
             }
         };
@@ -172,7 +186,7 @@ async fn one_by_one(
 
 async fn send(client: &Client, body: &FinishBody) -> Result<Finished> {
     let once = client.with_retry_timeout(Duration::ZERO);
-    retry_until_answered("endings", || once.finish(body)).await
+    retry_until_answered("endings", Duration::ZERO, || once.finish(body)).await
 }
 
 fn read(endings: &[Ending], finished: Finished) -> (Vec<ReportOutcome>, Vec<Assignment>) {
@@ -201,9 +215,10 @@ pub(super) enum ReleaseOutcome {
     Refused(String),
 }
 
-/// Releases an item.
-pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody) -> ReleaseOutcome {
-    match client.release(assignment, &body).await {
+/// Releases an item; it retries as [`wait`] does.
+pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody, lease: Duration) -> ReleaseOutcome {
+    let once = client.with_retry_timeout(Duration::ZERO);
+    match retry_until_answered("release", lease, || once.release(assignment, &body)).await {
         Ok(_) => ReleaseOutcome::Accepted,
         Err(error) if error.code() == Some(Code::AlreadyStarted) => ReleaseOutcome::MustFail,
         Err(error) => {
@@ -213,10 +228,11 @@ pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody)
     }
 }
 
-/// Lets an item wait for an event; it retries transient errors without limit, as the report of a result does.
-pub(super) async fn wait(client: Client, assignment: Uuid, body: WaitBody) -> ReleaseOutcome {
+/// Lets an item wait for an event; it retries transient errors without limit, as the report of a result does, and refusals
+/// that are not from Treeline until the lease is over.
+pub(super) async fn wait(client: Client, assignment: Uuid, body: WaitBody, lease: Duration) -> ReleaseOutcome {
     let once = client.with_retry_timeout(Duration::ZERO);
-    match retry_until_answered("wait", || once.wait(assignment, &body)).await {
+    match retry_until_answered("wait", lease, || once.wait(assignment, &body)).await {
         Ok(_) => ReleaseOutcome::Accepted,
         Err(error) if error.code() == Some(Code::InvalidBody) => ReleaseOutcome::Refused(error.to_string()),
         Err(error) => {

@@ -161,16 +161,13 @@ impl Loop {
         let grace = self.worker.stop_grace;
         self.active.retain(|_, active| {
             let is_lease_at_risk = active.lease_at_risk_at() <= now;
-            match &mut active.phase {
+            match &active.phase {
                 Phase::Unconfirmed(_) => return !is_lease_at_risk,
                 Phase::Working(_) if is_lease_at_risk => {
                     tracing::warn!(item = %active.label, "two heartbeats not answered; stopping the handler");
                     active.stop(StopReason::LeaseAtRisk, now, grace);
                 }
-                Phase::Stopping { abort, drop_at, .. } if *drop_at <= now => {
-                    abort.abort();
-                    *drop_at = now + FAR_AHEAD;
-                }
+                Phase::Stopping { .. } if active.drop_at().is_some_and(|at| at <= now) => active.drop_handler(),
                 _ => {}
             }
             true
