@@ -162,11 +162,11 @@ impl Client {
 
     /// Adds items, all or none; at most 10,000. With `seal`, they are the last.
     ///
-    /// Retried only if the server certainly did not process it: give items a `dedupe_key` if your own retry after a
-    /// lost response must not add them twice.
+    /// Safe against lost responses. Give items a `dedupe_key` if your own repetition of the call must not add them twice.
     pub async fn add_items(&self, job: Uuid, items: &[NewItem], seal: bool) -> Result<Added> {
         let call = self.post(&["jobs", &job.to_string(), "items"]).json(&items);
         let call = call.header("idempotency-key", idempotency_header(&Uuid::now_v7().to_string())?);
+        let call = call.retry(RetryPolicy::Always);
         self.fetch(if seal { call.query("seal", "true") } else { call }).await
     }
 

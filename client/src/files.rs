@@ -28,6 +28,7 @@ use tokio_util::io::ReaderStream;
 use crate::{
     client::{Call, Client, read},
     error::{Error, Result},
+    resumable::PIECE_BYTES,
     retry::backoff,
 };
 
@@ -53,11 +54,12 @@ impl RowFormat {
 }
 
 impl Client {
-    /// Stores a file under its own name. Calls `progress` with the number of bytes sent so far, which starts at 0
-    /// again if the upload is restarted.
+    /// Stores a file under its own name. Calls `progress` with the number of bytes sent so far, which falls if some of
+    /// them did not arrive.
     ///
-    /// The upload is restarted if the server did not accept it, or its database was away. That or a lost response leaves
-    /// at most an unused upload, which the server removes after a day.
+    /// A file of more than 8 MiB is sent in pieces, so that an interruption costs one piece at most; without progress for
+    /// two minutes, the upload fails. A smaller one is sent again if the server did not accept it, or its database was
+    /// away. That or a lost response leaves at most an unused upload, which the server removes after a day.
     pub async fn upload(&self, path: &Path, progress: impl Fn(u64) + Send + Sync + 'static) -> Result<Upload> {
         self.upload_as(path, None, progress).await
     }
@@ -82,6 +84,10 @@ impl Client {
             let metadata = file.metadata().await.map_err(unreadable)?;
             if !metadata.is_file() {
                 return Err(unreadable(std::io::Error::other("not a regular file")));
+            }
+            if metadata.len() > PIECE_BYTES {
+                let file = (file, path, metadata.len());
+                return self.upload_in_pieces(file, &filename, format, progress).await;
             }
             let sent = AtomicU64::new(0);
             let on_progress = Arc::clone(&progress);

@@ -45,6 +45,7 @@ mod items;
 mod job_actions;
 mod paging;
 mod people;
+mod resumable;
 mod retry;
 mod schedules;
 mod watch;

@@ -69,11 +69,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Prints the lines of the attempt that are new.
+    /// Prints the lines of the attempt that are new. Without an attempt, the pages are of the newest one that has a log,
+    /// which is the attempt from then on.
     async fn read(&mut self) -> client::Result<()> {
+        let requested = self.attempt;
         loop {
             let query = PageQuery { limit: Some(PAGE), cursor: self.cursor.clone() };
-            let page = self.client.logs(self.item, self.attempt, &query).await?;
+            let page = self.client.logs(self.item, requested, &query).await?;
             for line in &page.data {
                 if line.line > self.line {
                     (self.attempt, self.line) = (Some(line.attempt), line.line);
@@ -82,9 +84,14 @@ impl Reader<'_> {
             }
             match page.next_cursor {
                 Some(cursor) => self.cursor = Some(cursor),
-                None => return Ok(()),
+                None => break,
             }
         }
+        if self.attempt != requested {
+            // A cursor is only valid for the same list.
+            self.cursor = None;
+        }
+        Ok(())
     }
 
     fn print(&self, line: &LogLine) {

@@ -24,7 +24,7 @@ mod work;
 
 use std::{
     ffi::OsString,
-    io::{IsTerminal as _, Write as _},
+    io::IsTerminal as _,
     path::PathBuf,
     process::ExitCode,
     time::Duration,
@@ -287,8 +287,7 @@ async fn perform(command: Command, client: Client, json: bool) -> anyhow::Result
 fn complete(shell: Shell) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "treeline", &mut script);
-    // A reader that has seen enough, such as `head`, is no failure.
-    let _ = std::io::stdout().write_all(&script);
+    show::print(&script);
     Exit::Done
 }
 

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    io::{IsTerminal, Write as _},
+    io::{ErrorKind, IsTerminal, Write as _},
 };
 
 use client::{Client, Watch, WatchEvent};
@@ -43,20 +43,31 @@ fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) {
         let cells = rows.iter().map(|row| row[n].chars().count());
         cells.chain([columns[n].len()]).max().unwrap_or_default()
     });
-    let print = |cells: [&str; N]| {
+    let print_row = |cells: [&str; N]| {
         let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
         print_line(cells.collect::<Vec<_>>().join("  ").trim_end());
     };
-    print(columns);
+    print_row(columns);
     for row in &rows {
-        print(row.each_ref().map(String::as_str));
+        print_row(row.each_ref().map(String::as_str));
     }
 }
 
-/// Prints a line. A closed pipe (`| head`) ends the program without an error.
+/// Prints a line to standard output.
 pub(super) fn print_line(line: &str) {
-    if writeln!(std::io::stdout(), "{line}").is_err() {
-        std::process::exit(0);
+    print(format!("{line}\n").as_bytes());
+}
+
+/// Writes to standard output. A closed pipe (`| head`) ends the program without an error, a full disk with one.
+pub(super) fn print(bytes: &[u8]) {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            eprintln!("treeline: standard output cannot be written: {error}");
+            std::process::exit(1);
+        }
     }
 }
 
@@ -94,12 +105,14 @@ pub(super) fn line(job: &Job) -> String {
 /// Draws the bar of a tree until it is complete. If standard error is not a terminal, it prints a line for each new
 /// percent instead.
 pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
+    // A watch reconnects for ever: without a server, this call fails.
+    client.job(id).await?;
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {msg}") {
         bar.set_style(style);
     }
     let is_terminal = std::io::stderr().is_terminal();
-    let mut last_percent = None;
+    let (mut last_percent, mut is_connected) = (None, true);
     let mut watch = client.watch(id);
     loop {
         let event = watch.next().await?;
@@ -107,7 +120,8 @@ pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Res
             if let WatchEvent::Removed = event {
                 return Ok(removed(&bar));
             }
-            show_disconnected(&bar, &event);
+            show_disconnected(&bar, &event, is_connected && !is_terminal);
+            is_connected = false;
             continue;
         };
         let counts = &job.tree.counts;
@@ -128,18 +142,26 @@ pub(super) async fn bar(client: &Client, id: Uuid, as_json: bool) -> anyhow::Res
                 return Ok(Exit::of(job.tree.outcome));
             }
             WatchEvent::Removed => return Ok(removed(&bar)),
-            WatchEvent::Disconnected(_) => show_disconnected(&bar, &event),
+            WatchEvent::Disconnected(_) => {
+                show_disconnected(&bar, &event, is_connected && !is_terminal);
+                is_connected = false;
+                continue;
+            }
             _ if !is_terminal && last_percent != Some(job.percent) => {
                 last_percent = Some(job.percent);
                 eprintln!("{}", line(job));
             }
             _ => {}
         }
+        is_connected = true;
     }
 }
 
-fn show_disconnected(bar: &ProgressBar, event: &WatchEvent) {
+fn show_disconnected(bar: &ProgressBar, event: &WatchEvent, with_line: bool) {
     if let WatchEvent::Disconnected(error) = event {
+        if with_line {
+            eprintln!("treeline: reconnecting: {error}");
+        }
         tracing::debug!(%error, "reconnecting");
         bar.set_message("reconnecting…");
     }
@@ -160,6 +182,7 @@ struct TailLine<'a> {
 
 /// Prints the changes of a tree, one line each, until it is complete.
 pub(super) async fn tail(client: &Client, id: Uuid, as_json: bool) -> anyhow::Result<Exit> {
+    client.job(id).await?;
     let mut watch = client.watch(id);
     let mut printed = Printed::default();
     loop {

@@ -222,6 +222,49 @@ async fn a_log_is_followed_until_the_item_is_final() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_of_several_pages_is_printed_to_its_end() {
+    let server = Server::start().await;
+    let (client, terminal) = (&server.client, Terminal::new());
+    terminal.login(&server).await;
+    numbers(client, 1).await;
+    let assignment = claim(client, 1).await.remove(0);
+    for first in [0, 750] {
+        let lines: Vec<Value> =
+            (first..first + 750).map(|n| json!({"level": "info", "message": format!("line {n}")})).collect();
+        let body: LogsBody = serde_json::from_value(json!({"lines": lines})).expect("a body");
+        client.log(assignment.id, &body).await.expect("logged");
+    }
+    let result: ResultBody = serde_json::from_value(json!({"result": 1})).expect("a body");
+    client.result(assignment.id, &result).await.expect("done");
+    let item = assignment.item.id.to_string();
+    for arguments in [&["logs", &item][..], &["logs", &item, "--follow"], &["logs", &item, "--attempt", "1"]] {
+        let printed = terminal.run(arguments).await;
+        let lines: Vec<&str> = printed.lines().collect();
+        assert_eq!(lines.len(), 1_500, "{arguments:?}");
+        assert!(lines[1_499].ends_with("line 1499"), "{arguments:?}: {}", lines[1_499]);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_without_a_server_ends_with_its_address() {
+    let terminal = Terminal::new();
+    let (url, job) = ("http://127.0.0.1:1", domain::id::Uuid::nil().to_string());
+    for command in [&["job", &job, "--watch"][..], &["tail", &job]] {
+        let output = terminal.run_with_input(&[&["--url", url], command].concat(), "").await;
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(text(&output.stderr).contains("no server answers at http://127.0.0.1:1"), "{}", text(&output.stderr));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_an_error() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let status = Terminal::new().command(&["completion", "bash"]).stdout(full).stderr(Stdio::null()).status().await;
+    assert_eq!(status.expect("treeline starts").code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn types_tokens_and_schedules_are_managed() {
     let server = Server::start().await;
     let terminal = Terminal::new();
