@@ -31,6 +31,14 @@ pub(crate) use history::History;
 #[path = "../../../server/tests/it/support/invariants.rs"]
 pub(crate) mod invariants;
 
+/// Longest wait for decisions to reach their rows, so that the tables are at rest.
+pub(crate) const AT_REST: Duration = Duration::from_mins(1);
+/// The same if work is left: the tables are then wrong, or correct at once.
+const WITH_WORK_LEFT: Duration = Duration::from_secs(10);
+
+/// Texts that must not appear in a server's log.
+const FORBIDDEN_LOG_TEXTS: [&str; 3] = ["panicked at", "current transaction is aborted", "already a transaction"];
+
 /// Kinds of findings, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
@@ -80,6 +88,9 @@ pub(crate) enum Kind {
     Log,
     /// A check of the scenario itself failed.
     Scenario,
+    /// A check failed that a standstill of the machine can also explain: a wait that ran out, a lease that expired, a
+    /// request that was rejected for now, a disturbance without an effect.
+    NotInTime,
     /// Too slow, which can also be caused by other load on the machine.
     Slow,
 }
@@ -110,6 +121,7 @@ impl Kind {
             Self::Tables => "contradictions between tables",
             Self::Log => "panics or broken sessions in logs",
             Self::Scenario => "failed checks of the scenario",
+            Self::NotInTime => "not in time, or without effect",
             Self::Slow => "too slow",
         }
     }
@@ -187,10 +199,9 @@ impl Verdict {
         !self.is_clean() && self.found.keys().all(|kind| *kind == Kind::Slow)
     }
 
-    /// True if there are findings, and a standstill of the machine could explain all of them: leases expired, or the
-    /// end was not reached in time.
+    /// True if there are findings, and a standstill of the machine could explain all of them.
     pub(crate) fn is_about_time(&self) -> bool {
-        !self.is_clean() && self.found.keys().all(|kind| matches!(kind, Kind::Slow | Kind::Scenario | Kind::Stuck))
+        !self.is_clean() && self.found.keys().all(|kind| matches!(kind, Kind::Slow | Kind::NotInTime | Kind::Stuck))
     }
 
     /// Kinds of findings, each with its number and the first few.
@@ -199,10 +210,29 @@ impl Verdict {
     }
 }
 
-/// Checks a fixture after its workload has ended. `drained` is true if all work ended in time.
+/// Checks a fixture after its workload has ended. `drained` is true if all work ended in time; if not, that is a finding.
 pub(crate) async fn check(fixture: &mut Fixture, drained: bool) -> Result<Verdict> {
     // Check the tables at rest first; then stop everything that writes.
-    let at_rest = invariants::check(&fixture.pool, None, Duration::from_secs(10)).await;
+    let open = if drained { None } else { Some(fixture.open_work().await) };
+    let max_wait = if drained { AT_REST } else { WITH_WORK_LEFT };
+    let at_rest = invariants::check(&fixture.pool, None, max_wait).await;
+    let mut servers = Verdict::default();
+    check_servers(fixture, &mut servers)?;
+    let mut verdict = check_records(fixture).await?;
+    if let Some(open) = open {
+        let (trees, callbacks) = open.context("the database does not answer")?;
+        let what = format!("not all work ended in time: {trees} trees incomplete, {callbacks} callbacks pending");
+        verdict.add_finding(Kind::Stuck, what);
+    }
+    if let Err(what) = at_rest {
+        verdict.add_finding(Kind::Tables, what);
+    }
+    verdict.add(servers);
+    Ok(verdict)
+}
+
+/// Stops everything that writes, and compares the journal, the ledgers, and the tables.
+pub(crate) async fn check_records(fixture: &mut Fixture) -> Result<Verdict> {
     fixture.stop().await?;
     let history = History {
         calls: journal::read(&fixture.path("journal")).context("the journal")?,
@@ -210,23 +240,21 @@ pub(crate) async fn check(fixture: &mut Fixture, drained: bool) -> Result<Verdic
         work_events: ledger::read_all(fixture.folder()).context("the ledgers")?,
         ..history::read(&fixture.pool).await.context("the tables")?
     };
-    let mut verdict = rules::check(&history);
-    if let Err(what) = at_rest
-        && drained
-    {
-        verdict.add_finding(Kind::Tables, what);
-    }
-    for server in &fixture.servers {
+    Ok(rules::check(&history))
+}
+
+/// Checks that no server has ended by itself or written a forbidden line into its log.
+pub(crate) fn check_servers(fixture: &mut Fixture, verdict: &mut Verdict) -> Result<()> {
+    for server in &mut fixture.servers {
+        if let Some(status) = server.process.try_wait()? {
+            verdict.add_finding(Kind::Log, format!("a server ended by itself: {status}"));
+        }
         let log = std::fs::read_to_string(server.process.log()).context("a server's log")?;
-        for line in log.lines().filter(|line| {
-            ["panicked at", "current transaction is aborted", "already a transaction"]
-                .iter()
-                .any(|word| line.contains(word))
-        }) {
+        for line in log.lines().filter(|line| FORBIDDEN_LOG_TEXTS.iter().any(|text| line.contains(text))) {
             verdict.add_finding(Kind::Log, line.chars().take(300).collect::<String>());
         }
     }
-    Ok(verdict)
+    Ok(())
 }
 
 /// Checks only callbacks: of these trees, by name.

@@ -18,14 +18,15 @@ mod upgrade; // the next version
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use futures::{FutureExt as _, future::BoxFuture};
 use tokio::task::JoinHandle;
 
 use crate::{
-    checker,
+    checker::{self, Kind, Verdict},
     findings::ScenarioOutcome,
     fixture::{Fixture, RunContext},
+    inconclusive::Inconclusive,
     report::Row,
 };
 
@@ -78,7 +79,8 @@ pub(crate) fn of_an_upgrade() -> Vec<Fault> {
 
 /// Starts the shared RabbitMQ before other scenarios use the processors, because it needs seconds of CPU to start.
 pub(crate) async fn start_broker() {
-    broker::a_vhost().await;
+    // Without it, the faults that need it fail.
+    let _ = broker::a_vhost().await;
 }
 
 /// Runs one fault.
@@ -93,9 +95,10 @@ pub(crate) fn scaled<T>(context: &RunContext, quick: T, full: T) -> T {
     if context.full { full } else { quick }
 }
 
-/// Longest wait for all work to end after the last disturbance: 90 s, or 50 items a second.
+/// Longest wait for all work to end after the last disturbance: five minutes, or 50 items a second. What is open then is
+/// stuck; a slow machine needs much less.
 pub(crate) fn drain_timeout(context: &RunContext) -> Duration {
-    Duration::from_secs(90).max(Duration::from_millis(20) * context.items as u32)
+    Duration::from_mins(5).max(Duration::from_millis(20) * context.items as u32)
 }
 
 /// Minimum number of repetitions of a disturbance, and the pause before each.
@@ -121,22 +124,42 @@ pub(crate) fn kill_in_turn(fixture: &mut Fixture, n: usize) -> BoxFuture<'_, Res
     fixture.servers[at].restart().boxed()
 }
 
-/// Common end of a scenario: waits, then checks. If there are findings, the files of the fixture stay.
+/// Common end of a scenario: waits, then checks. All work must end. If there are findings, the files of the fixture stay.
 pub(crate) async fn end(
     context: &RunContext,
     mut fixture: Fixture,
     workload: JoinHandle<Result<()>>,
     done: String,
 ) -> Result<ScenarioOutcome> {
-    let drained = fixture.wait_until_drained(workload, drain_timeout(context)).await?;
-    let verdict = checker::check(&mut fixture, drained).await?;
+    let verdict = match fixture.wait_until_drained(workload, drain_timeout(context)).await {
+        Ok(drained) => checker::check(&mut fixture, drained).await?,
+        Err(error) => load_failed(&mut fixture, error)?,
+    };
     if !verdict.is_clean() {
         eprintln!("     its files are in {}", fixture.keep_files().display());
     }
     Ok(ScenarioOutcome { done, verdict })
 }
 
-/// End of a scenario with servers broken on purpose: calls may have failed, and not all work may end.
+/// Verdict after the load has failed: the error itself, unless a server explains it.
+fn load_failed(fixture: &mut Fixture, error: Error) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    checker::check_servers(fixture, &mut verdict)?;
+    if verdict.is_clean() {
+        eprintln!("     its files are in {}", fixture.keep_files().display());
+        return Err(error);
+    }
+    verdict.add_finding(Kind::Scenario, format!("{error:#}"));
+    Ok(verdict)
+}
+
+/// Returns an error if nothing was tested, so that the fault runs once more, unless there are findings.
+pub(crate) fn ensure_tested(outcome: &ScenarioOutcome, tested: bool, otherwise: impl FnOnce() -> String) -> Result<()> {
+    if tested || !outcome.verdict.is_clean() { Ok(()) } else { Err(Inconclusive::Untested.error(otherwise())) }
+}
+
+/// End of a scenario with servers broken on purpose: calls may have failed, and not all work may end. Only one kind of
+/// finding counts.
 pub(crate) async fn end_broken(mut fixture: Fixture, workload: JoinHandle<Result<()>>) -> Result<ScenarioOutcome> {
     let drained = fixture.wait_until_drained(workload, Duration::from_secs(6)).await.unwrap_or(false);
     let verdict = checker::check(&mut fixture, drained).await?;

@@ -1,11 +1,11 @@
 //! Findings of a scenario.
 
-use std::time::Duration;
-
-use anyhow::Result;
+use anyhow::{Error, Result};
+use sqlx::PgPool;
 
 use crate::{
-    checker::{Kind, Verdict, invariants},
+    checker::{self, Kind, Verdict, invariants},
+    inconclusive::is_inconclusive,
     proxy_fixture::{ProxyFixture, RunningServer},
 };
 
@@ -20,10 +20,8 @@ pub(crate) struct Findings {
     pub(crate) stuck: u64,
     /// Notes that are not violations.
     pub(crate) notes: Vec<String>,
-    /// Violations of promises.
-    pub(crate) violations: Vec<String>,
-    /// Operations that were too slow.
-    pub(crate) slow: Vec<String>,
+    /// Violations of promises, and operations that were too slow.
+    violations: Vec<(Kind, String)>,
     /// Findings about callbacks.
     pub(crate) callbacks: Verdict,
 }
@@ -40,14 +38,21 @@ impl Findings {
     /// Records an error as a violation.
     pub(crate) fn expect_ok<T>(&mut self, result: Result<T>) {
         if let Err(error) = result {
-            self.violations.push(format!("{error:#}"));
+            self.add(kind_of(&error), format!("{error:#}"));
         }
     }
 
     /// Records a violation if the condition is false.
     pub(crate) fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
         if !holds {
-            self.violations.push(otherwise());
+            self.add(Kind::Scenario, otherwise());
+        }
+    }
+
+    /// Records a violation that a standstill of the machine can also explain, if the condition is false.
+    pub(crate) fn check_in_time(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.add(Kind::NotInTime, otherwise());
         }
     }
 
@@ -55,8 +60,18 @@ impl Findings {
     /// affects it.
     pub(crate) fn check_fast(&mut self, fast: bool, otherwise: impl FnOnce() -> String) {
         if !fast {
-            self.slow.push(otherwise());
+            self.add(Kind::Slow, otherwise());
         }
+    }
+
+    /// True if nothing was found so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.violations.is_empty() && self.callbacks.is_clean() && self.lost + self.doubled + self.stuck == 0
+    }
+
+    /// Records a violation.
+    pub(crate) fn add(&mut self, kind: Kind, what: impl Into<String>) {
+        self.violations.push((kind, what.into()));
     }
 
     /// Records a violation if the count is not zero.
@@ -72,16 +87,21 @@ impl Findings {
     ) -> Result<()> {
         for server in servers {
             if let Some(line) = server.forbidden_log_line()? {
-                self.violations.push(format!("a server said: {line}"));
+                self.add(Kind::Log, format!("a server said: {line}"));
             }
         }
         let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
         let deadlocks = proxy_fixture.number(deadlocks).await?;
         self.expect_zero("deadlocks", deadlocks as u64);
-        if let Err(fault) = invariants::check(&proxy_fixture.pool, None, Duration::from_secs(10)).await {
-            self.violations.push(fault);
-        }
+        self.check_tables(&proxy_fixture.pool).await;
         Ok(())
+    }
+
+    /// Checks the invariants of the tables.
+    pub(crate) async fn check_tables(&mut self, pool: &PgPool) {
+        if let Err(fault) = invariants::check(pool, None, checker::AT_REST).await {
+            self.add(Kind::Tables, fault);
+        }
     }
 
     /// Converts the findings for the report.
@@ -93,19 +113,46 @@ impl Findings {
                 verdict.add_finding(kind, format!("{} of {times}", n + 1));
             }
         }
-        for violation in self.violations {
-            verdict.add_finding(Kind::Scenario, violation);
-        }
-        for slow in self.slow {
-            verdict.add_finding(Kind::Slow, slow);
+        for (kind, violation) in self.violations {
+            verdict.add_finding(kind, violation);
         }
         let done = [vec![self.summary], self.notes].concat().join("; ");
         ScenarioOutcome { done, verdict }
     }
 }
 
+/// Kind of the finding that an error is.
+pub(crate) fn kind_of(error: &Error) -> Kind {
+    if is_inconclusive(error) { Kind::NotInTime } else { Kind::Scenario }
+}
+
 /// Summary and verdict of a scenario.
 pub(crate) struct ScenarioOutcome {
     pub(crate) done: String,
     pub(crate) verdict: Verdict,
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+    use crate::inconclusive::Inconclusive;
+
+    fn is_about_time(record: impl FnOnce(&mut Findings)) -> bool {
+        let mut findings = Findings::new("a fault");
+        findings.expect_ok::<()>(Err(Inconclusive::Timeout.error("everything has ended: not within 40 s")));
+        record(&mut findings);
+        findings.into_outcome().verdict.is_about_time()
+    }
+
+    #[test]
+    fn a_standstill_explains_waits_that_ran_out_and_nothing_else() {
+        assert!(is_about_time(|findings| findings.check_in_time(false, || "a lease expired".to_owned())));
+        assert!(is_about_time(|findings| findings.check_fast(false, || "a slow claim".to_owned())));
+        assert!(!is_about_time(|findings| findings.add(Kind::Log, "a server said: panicked at")));
+        assert!(!is_about_time(|findings| findings.add(Kind::Tables, "items that stand in none")));
+        assert!(!is_about_time(|findings| findings.expect_zero("deadlocks", 1)));
+        assert!(!is_about_time(|findings| findings.expect_ok::<()>(Err(anyhow!("409: not open")))));
+    }
 }

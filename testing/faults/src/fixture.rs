@@ -26,6 +26,7 @@ use crate::{
         postgres::Postgres,
         process::{Guard, Process, Server},
     },
+    inconclusive::Inconclusive,
     journal::Journal,
     machine::Machine,
     receiver::Receiver,
@@ -111,8 +112,14 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Starts a fresh database, ready servers, and workers, and creates the job types.
+    /// Starts a fresh database, ready servers, and workers, and creates the job types. An error says nothing about the
+    /// promises.
     pub(crate) async fn start(context: &RunContext, options: FixtureOptions) -> Result<Self> {
+        Self::start_under_test(context, options).await.context(Inconclusive::Setup)
+    }
+
+    /// The same as [`Fixture::start`], if the start is what is tested.
+    pub(crate) async fn start_under_test(context: &RunContext, options: FixtureOptions) -> Result<Self> {
         let database = match &options.database {
             Some(url) => url.clone(),
             None => context.postgres.url(&context.postgres.database().await?),
@@ -218,11 +225,15 @@ impl Fixture {
 
     /// True if every tree is complete and no callback is pending. `None` if the database does not answer.
     pub(crate) async fn is_drained(&self) -> Option<bool> {
+        Some(self.open_work().await? == (0, 0))
+    }
+
+    /// Number of trees that are not complete, and of pending callbacks. `None` if the database does not answer.
+    pub(crate) async fn open_work(&self) -> Option<(i64, i64)> {
         let open = "select (select count(*) from job_state g join job j on j.job_key = g.job_key
-              where j.parent_id is null and g.tree_completed_at is null and g.deleted_at is null)
-            + (select count(*) from delivery where state = 1)";
-        let open: i64 = sqlx::query_scalar(open).fetch_one(&self.pool).await.ok()?;
-        Some(open == 0)
+              where j.parent_id is null and g.tree_completed_at is null and g.deleted_at is null),
+            (select count(*) from delivery where state = 1)";
+        sqlx::query_as(open).fetch_one(&self.pool).await.ok()
     }
 
     /// Repeats a disturbance during the workload, at least `min_times` times, and at most twice as often while the
@@ -254,7 +265,7 @@ impl Fixture {
         workload: tokio::task::JoinHandle<Result<()>>,
         max_wait: Duration,
     ) -> Result<bool> {
-        tokio::time::timeout(Duration::from_mins(3), workload).await.context("the load does not end")???;
+        tokio::time::timeout(Duration::from_mins(5), workload).await.context("the load does not end")???;
         let began = Instant::now();
         while self.is_drained().await != Some(true) {
             if began.elapsed() > max_wait {

@@ -43,6 +43,15 @@ impl Machine {
         Ok(machine)
     }
 
+    /// A machine that stood still during everything that ends within the next minute.
+    #[cfg(test)]
+    pub(crate) fn with_standstill() -> Self {
+        let machine = Self::default();
+        let later = Instant::now() + Duration::from_mins(1);
+        machine.0.lock().unwrap_or_else(PoisonError::into_inner).push((later, STANDSTILL));
+        machine
+    }
+
     fn record(&self, length: Duration) {
         if length >= STANDSTILL {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), length));

@@ -9,6 +9,7 @@ mod checker; // checks the promises
 mod faults; // the scenarios
 mod findings; // findings of a scenario
 mod fixture; // a database, servers and workers
+mod inconclusive; // errors after which a fault runs once more
 mod journal; // calls and their outcomes
 mod ledger; // work that workers did
 mod machine; // standstills of the machine

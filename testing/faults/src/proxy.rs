@@ -87,6 +87,7 @@ pub(crate) struct Proxy {
 struct Meter {
     accepted: AtomicU64,
     bytes: [AtomicU64; 2],
+    cuts: AtomicU64,
 }
 
 impl Proxy {
@@ -142,6 +143,11 @@ impl Proxy {
         self.meter.accepted.load(Relaxed)
     }
 
+    /// Number of connections cut by [`Mode::CutAfter`] so far.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.meter.cuts.load(Relaxed)
+    }
+
     /// Number of bytes forwarded in this direction so far.
     pub(crate) fn bytes(&self, way: Way) -> u64 {
         self.meter.bytes[way as usize].load(Relaxed)
@@ -176,8 +182,7 @@ async fn join(mut near: TcpStream, target: SocketAddr, orders: watch::Receiver<O
         let silent = AtomicBool::new(false);
         let (near_reads, near_writes) = near.split();
         let (far_reads, far_writes) = far.split();
-        let pump =
-            |way| Pump { way, begun, orders: orders.clone(), counted: &meter.bytes[way as usize], silent: &silent };
+        let pump = |way| Pump { way, begun, orders: orders.clone(), meter: &meter, silent: &silent };
         let mut ordered = orders.clone();
         let there = pump(Way::There).run(near_reads, far_writes);
         let back = pump(Way::Back).run(far_reads, near_writes);
@@ -207,7 +212,7 @@ struct Pump<'a> {
     way: Way,
     begun: Orders,
     orders: watch::Receiver<Orders>,
-    counted: &'a AtomicU64,
+    meter: &'a Meter,
     /// True if a cut has silenced the connection.
     silent: &'a AtomicBool,
 }
@@ -252,12 +257,13 @@ impl Pump<'_> {
                 }
                 Mode::CutAfter(ends, after, how) if ends == self.way && gone + chunk.len() as u64 > after => {
                     chunk.truncate(after.saturating_sub(gone) as usize);
+                    self.meter.cuts.fetch_add(1, Relaxed);
                     cut = Some(how);
                 }
                 _ => {}
             }
             gone += chunk.len() as u64;
-            self.counted.fetch_add(chunk.len() as u64, Relaxed);
+            self.meter.bytes[way].fetch_add(chunk.len() as u64, Relaxed);
             if to.write_all(&chunk).await.is_err() {
                 return End::Reset;
             }

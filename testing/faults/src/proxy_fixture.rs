@@ -24,6 +24,7 @@ use crate::{
         postgres::free_port,
         process::{Guard, Process, Server},
     },
+    inconclusive::Inconclusive,
     proxy::Proxy,
     raw::{Api, until},
 };
@@ -63,6 +64,10 @@ pub(crate) struct RunningServer {
 impl ProxyFixture {
     /// Creates a database. `more` is appended to the statement, such as `tablespace small`.
     pub(crate) async fn new(context: &RunContext, more: &str) -> Result<Self> {
+        Self::create(context, more).await.context(Inconclusive::Setup)
+    }
+
+    async fn create(context: &RunContext, more: &str) -> Result<Self> {
         let name = format!("scene_{:08x}", rand::random::<u32>());
         let mut connection = PgConnection::connect(&context.postgres.url("postgres")).await?;
         let make = sqlx::AssertSqlSafe(format!("create database {name} {more}"));

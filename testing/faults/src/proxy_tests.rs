@@ -161,6 +161,12 @@ async fn a_cut_comes_after_exactly_so_many_bytes() {
     proxy.set(Mode::CutAfter(Way::There, 3, Cut::HalfClose));
     stream.write_all(b"hello").await.expect("it goes");
     assert_eq!(rest(&mut stream).await, (b"hel".to_vec(), false));
+    // A connection that ends before that byte is not cut.
+    let before = proxy.cuts();
+    proxy.set(Mode::CutAfter(Way::There, 5, Cut::Reset));
+    let mut stream = connect(&proxy).await;
+    assert_eq!(echoed(&mut stream, b"hello").await.expect("an echo"), b"hello");
+    assert_eq!((before, proxy.cuts()), (7, 7));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::{io, net::SocketAddr, sync::Once, time::Duration};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, anyhow, ensure};
 use reqwest::{
     Method,
     header::{COOKIE, HeaderMap, RETRY_AFTER, SET_COOKIE},
@@ -16,6 +16,8 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
+
+use crate::inconclusive::Inconclusive;
 
 /// Client of a server, with a token.
 #[derive(Clone, Debug)]
@@ -131,10 +133,19 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
 
-    /// The body of a successful response; otherwise an error.
+    /// The body of a successful response; otherwise an error, which is inconclusive if the server rejected the request
+    /// for now.
     pub(crate) fn ok(&self) -> Result<Value> {
+        if self.is_rejected_for_now() {
+            return Err(Inconclusive::Timeout.error(format!("{}: {}", self.status, self.text)));
+        }
         ensure!((200..300).contains(&self.status), "{}: {}", self.status, self.text);
         Ok(self.json())
+    }
+
+    /// True if the server is busy and says that the request can be repeated.
+    pub(crate) fn is_rejected_for_now(&self) -> bool {
+        matches!(self.status, 429 | 503)
     }
 }
 
@@ -168,6 +179,25 @@ pub(crate) async fn exchange(to: SocketAddr, bytes: &[u8], max_wait: Duration) -
     received
 }
 
+/// Sends bytes on a separate connection. Returns the body of a complete and successful response.
+pub(crate) async fn exchange_whole(to: SocketAddr, bytes: &[u8], max_wait: Duration) -> Result<Value> {
+    let received = exchange(to, bytes, max_wait).await;
+    whole_body(&received).ok_or_else(|| no_answer(&received))
+}
+
+/// Error for received bytes that are no complete and successful response. It is inconclusive, unless they are a response
+/// after which the request must not be repeated.
+pub(crate) fn no_answer(received: &[u8]) -> Error {
+    let text = String::from_utf8_lossy(received);
+    let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.split_whitespace().next());
+    match status {
+        None | Some("200" | "408" | "429" | "502" | "503" | "504") => {
+            Inconclusive::Timeout.error(format!("no complete response: {text:?}"))
+        }
+        Some(status) => anyhow!("rejected with {status}: {text:?}"),
+    }
+}
+
 /// The body, if these bytes are a complete and successful response.
 pub(crate) fn whole_body(answer: &[u8]) -> Option<Value> {
     let text = std::str::from_utf8(answer).ok()?;
@@ -187,7 +217,7 @@ pub(crate) fn install_crypto() {
     });
 }
 
-/// Polls until the condition is true or the timeout is over. The error names the condition.
+/// Polls until the condition is true or the timeout is over. Then the error names the condition and is inconclusive.
 pub(crate) async fn until(
     what: &str,
     max_wait: Duration,
@@ -195,7 +225,9 @@ pub(crate) async fn until(
 ) -> Result<Duration> {
     let begun = tokio::time::Instant::now();
     while !check().await? {
-        ensure!(begun.elapsed() < max_wait, "{what}: not within {max_wait:?}");
+        if begun.elapsed() >= max_wait {
+            return Err(Inconclusive::Timeout.error(format!("{what}: not within {max_wait:?}")));
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(begun.elapsed())
@@ -206,4 +238,20 @@ pub(crate) fn quantile(sample: &mut [Duration], share: f64) -> Duration {
     sample.sort_unstable();
     let at = ((sample.len() as f64 * share).ceil() as usize).clamp(1, sample.len().max(1)) - 1;
     sample.get(at).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inconclusive::is_inconclusive;
+
+    #[test]
+    fn a_rejection_is_no_missing_answer() {
+        for received in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 503 Service Unavailable\r\n\r\nlater"] {
+            assert!(is_inconclusive(&no_answer(received.as_bytes())), "{received}");
+        }
+        for received in ["HTTP/1.1 409 Conflict\r\n\r\nclosed", "HTTP/1.1 500 Internal Server Error\r\n"] {
+            assert!(!is_inconclusive(&no_answer(received.as_bytes())), "{received}");
+        }
+    }
 }

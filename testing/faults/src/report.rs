@@ -1,8 +1,8 @@
 //! Report: one row per fault, on the terminal and as a table in docs/promises.md.
 
-use std::{fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 
 use crate::checker::{Kind, Verdict};
 
@@ -17,6 +17,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Row of a fault whose scenario did not come to its end.
+    pub(crate) fn of_error(id: &'static str, error: &Error, took: Duration) -> Self {
+        let mut verdict = Verdict::default();
+        verdict.add_finding(Kind::Scenario, format!("{error:#}"));
+        Self { id, done: "ended with an error".to_owned(), verdict, seconds: took.as_secs_f64() }
+    }
+
     /// One line for the terminal.
     pub(crate) fn line(&self) -> String {
         let v = &self.verdict;

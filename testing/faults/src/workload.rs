@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use client::{Client, Document};
 use domain::{
     Code, JobType,
@@ -232,7 +232,7 @@ impl Caller {
             }
             Err(error) => {
                 self.journal.record_outcome(n, outcome(&error), None)?;
-                bail!("creating a tree: {error}")
+                Err(error).context("creating a tree")
             }
         }
     }
@@ -248,7 +248,7 @@ impl Caller {
             }
             Err(error) => {
                 self.journal.record_outcome(n, outcome(&error), None)?;
-                bail!("adding items: {error}")
+                Err(error).context("adding items")
             }
         }
     }
@@ -263,7 +263,7 @@ impl Caller {
             }
             Err(error) => {
                 self.journal.record_outcome(n, outcome(&error), None)?;
-                bail!("cancelling: {error}")
+                Err(error).context("canceling a tree")
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::{
     receiver::{CallbackPayload, ReceivedCallback},
 };
 
+const PENDING: i16 = 1;
 const DELIVERED: i16 = 2;
 const SUPERSEDED: i16 = 5;
 
@@ -26,7 +27,7 @@ fn is_accepted(received: &ReceivedCallback) -> bool {
     received.valid && (200..300).contains(&received.response_status)
 }
 
-/// Each completion of a tree with a callback was delivered, or is recorded as not delivered.
+/// Each completion of a tree with a callback was delivered, or is recorded as not delivered. None is pending at the end.
 fn check_delivered(history: &History, verdict: &mut Verdict) {
     let mut received: HashMap<(Uuid, i32), Vec<&ReceivedCallback>> = HashMap::new();
     for one in history.received.iter().filter(|one| one.valid) {
@@ -75,6 +76,7 @@ fn check_delivered(history: &History, verdict: &mut Verdict) {
                     );
                 }
                 Some(&SUPERSEDED) => {}
+                Some(&PENDING) => verdict.add_finding(Kind::Stuck, format!("{what}: its callback is pending")),
                 Some(_) => verdict.undelivered += 1,
             }
         }

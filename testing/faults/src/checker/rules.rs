@@ -134,13 +134,17 @@ fn files(index: &Index<'_>, verdict: &mut Verdict, outcome: CallOutcome, key: &s
     }
 }
 
-/// All work has ended: items are final, jobs complete, no lease is open.
+/// All work has ended: items are final, jobs and trees complete, no lease is open.
 fn ended(index: &Index<'_>, verdict: &mut Verdict) {
     for item in index.history.items.iter().filter(|item| item.state.is_none()) {
         verdict.add_finding(Kind::Stuck, format!("item {}", item.id));
     }
     for job in index.history.jobs.values().filter(|job| !job.complete) {
         verdict.add_finding(Kind::Stuck, format!("job {} of type {}", job.id, job.of_type));
+    }
+    let roots = index.history.jobs.values().filter(|job| job.parent_id.is_none());
+    for root in roots.filter(|root| root.completed_us.is_none()) {
+        verdict.add_finding(Kind::Stuck, format!("tree {:?}", root.name.as_deref().unwrap_or_default()));
     }
     for one in index.history.assignments.iter().filter(|one| one.ended_us.is_none()) {
         verdict.add_finding(Kind::Stuck, format!("open assignment {}", one.id));

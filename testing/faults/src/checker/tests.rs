@@ -200,6 +200,29 @@ fn what_is_not_over_is_stuck() {
         job.complete = false;
     }
     only(&history, Kind::Stuck);
+    // All jobs are complete, but not their tree.
+    let mut history = clean("plain");
+    for job in history.jobs.values_mut() {
+        (job.completed_us, job.outcome) = (None, None);
+    }
+    assert_eq!(only(&history, Kind::Stuck).count(Kind::Stuck), 1);
+}
+
+#[test]
+fn only_what_a_standstill_explains_is_about_time() {
+    let of = |kinds: &[Kind]| {
+        let mut verdict = Verdict::default();
+        for kind in kinds {
+            verdict.add_finding(*kind, "an example");
+        }
+        (verdict.is_about_time(), verdict.is_only_slow())
+    };
+    assert_eq!(of(&[]), (false, false));
+    assert_eq!(of(&[Kind::Slow]), (true, true));
+    assert_eq!(of(&[Kind::Slow, Kind::NotInTime, Kind::Stuck]), (true, false));
+    for kind in [Kind::Log, Kind::Tables, Kind::Scenario, Kind::Lost, Kind::CallbackMissing] {
+        assert_eq!(of(&[kind, Kind::NotInTime]), (false, false), "{kind:?}");
+    }
 }
 
 /// An item that lost its lease at its first attempt and succeeded at its second.

@@ -8,6 +8,7 @@ mod unhealthy; // memory alarm, consumer timeout, silence
 
 use std::{
     collections::HashSet,
+    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use domain::notify::broker_messages;
 use futures::{FutureExt as _, StreamExt as _};
 use lapin::{
@@ -25,9 +26,10 @@ use lapin::{
 };
 use rand::seq::SliceRandom as _;
 
-use super::{Scenario, ScenarioOutcome, clients::on_this_thread, end, scaled};
+use super::{Scenario, ScenarioOutcome, clients::on_this_thread, end, ensure_tested, scaled};
 use crate::{
     fixture::{Fixture, FixtureOptions, RunContext, postgres::free_port},
+    inconclusive::Inconclusive,
     workload::{TYPES, Workload},
 };
 
@@ -35,7 +37,7 @@ use crate::{
 #[expect(dead_code, reason = "the server's tests use the rest of it")]
 mod rabbit;
 
-use rabbit::Node;
+use rabbit::{Node, Vhost};
 
 pub(super) const FAULTS: &[(&str, Scenario)] = &[
     ("F21", |context| absent_broker(context).boxed()),
@@ -47,11 +49,15 @@ pub(super) const FAULTS: &[(&str, Scenario)] = &[
     ("F27", |context| on_this_thread(context, unhealthy::silent)),
 ];
 
+/// Number of workers, each of which has one consumer of each type.
+const WORKERS: usize = 4;
+
 /// Options for servers and workers that use this broker.
 fn broker_options(url: &str) -> FixtureOptions {
     let environment = [("AMQP_URL", url), ("TREELINE_BROKER_RESEND_SECONDS", "1")];
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    FixtureOptions { environment, amqp: Some(url.to_owned()), work_ms: 10, ..FixtureOptions::default() }
+    let amqp = Some(url.to_owned());
+    FixtureOptions { environment, amqp, workers: WORKERS, work_ms: 10, ..FixtureOptions::default() }
 }
 
 /// Number of items: half as many as elsewhere, because without messages work waits for the next poll.
@@ -60,9 +66,32 @@ fn workload_items(context: &RunContext) -> usize {
 }
 
 /// Creates a virtual host. Returns its address, and the value that keeps it alive.
-pub(super) async fn a_vhost() -> (String, rabbit::Vhost) {
-    let vhost = rabbit::vhost().await;
-    (vhost.url.clone(), vhost)
+pub(super) async fn a_vhost() -> Result<(String, Vhost)> {
+    let vhost = marked(Inconclusive::Setup, rabbit::vhost()).await?;
+    Ok((vhost.url.clone(), vhost))
+}
+
+/// Starts a node, for the first time or again.
+async fn start(node: &mut Node) -> Result<()> {
+    marked(Inconclusive::Setup, node.start()).await
+}
+
+/// Waits until every worker consumes the messages of a type, before the disturbance.
+async fn connected(vhost: &Vhost) -> Result<Duration> {
+    marked(Inconclusive::Setup, vhost.wait_for_consumers(&queue("plain"), WORKERS)).await
+}
+
+/// Waits until every worker consumes the messages of a type again. The limit is 15 s.
+async fn reconnected(vhost: &Vhost) -> Result<Duration> {
+    marked(Inconclusive::Timeout, vhost.wait_for_consumers(&queue("plain"), WORKERS)).await
+}
+
+/// Turns a panic of a helper, which the server's tests use too, into an error with this mark.
+async fn marked<T>(mark: Inconclusive, helper: impl Future<Output = T>) -> Result<T> {
+    AssertUnwindSafe(helper).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        mark.error(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic"))
+    })
 }
 
 fn queue(name: &str) -> String {
@@ -79,9 +108,9 @@ async fn absent_broker(context: &RunContext) -> Result<ScenarioOutcome> {
 /// F22: the broker is killed and started again.
 async fn killed_brokers(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut node = Node::new();
-    node.start().await;
+    start(&mut node).await?;
     let mut fixture = Fixture::start(context, broker_options(&node.url())).await?;
-    node.root().wait_for_consumers(&queue("plain"), 4).await;
+    connected(&node.root()).await?;
     let workload = fixture.start_workload(Workload {
         calls_a_second: Some(4.0),
         ..Workload::of(workload_items(context), context.seed)
@@ -90,9 +119,8 @@ async fn killed_brokers(context: &RunContext) -> Result<ScenarioOutcome> {
     for _ in 0..rounds {
         node.kill();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        node.start().await;
-        // Panics after 15 s, which fails the fault: the consumers did not reconnect.
-        longest = longest.max(node.root().wait_for_consumers(&queue("plain"), 4).await);
+        start(&mut node).await?;
+        longest = longest.max(reconnected(&node.root()).await?);
     }
     let done = format!(
         "RabbitMQ killed and restarted {rounds} times; all 4 consumers were back within {:.1} s",
@@ -104,9 +132,9 @@ async fn killed_brokers(context: &RunContext) -> Result<ScenarioOutcome> {
 
 /// F23: queues are purged and deleted all the time.
 async fn emptied_queues(context: &RunContext) -> Result<ScenarioOutcome> {
-    let vhost = rabbit::vhost().await;
-    let mut fixture = Fixture::start(context, broker_options(&vhost.url)).await?;
-    vhost.wait_for_consumers(&queue("plain"), 4).await;
+    let (url, vhost) = a_vhost().await?;
+    let mut fixture = Fixture::start(context, broker_options(&url)).await?;
+    connected(&vhost).await?;
     let vhost = Arc::new(vhost);
     let mut workload = fixture.start_workload(Workload::of(workload_items(context), context.seed))?;
     let times = fixture
@@ -125,7 +153,7 @@ async fn emptied_queues(context: &RunContext) -> Result<ScenarioOutcome> {
             .boxed()
         })
         .await?;
-    vhost.wait_for_consumers(&queue("plain"), 4).await;
+    reconnected(&vhost).await?;
     let (purged, deleted) = (times - times / 10, times / 10);
     let done = format!("every queue purged {purged} times and deleted {deleted} times; all consumers came back");
     end(context, fixture, workload, done).await
@@ -133,18 +161,18 @@ async fn emptied_queues(context: &RunContext) -> Result<ScenarioOutcome> {
 
 /// F24: every message ten times and in no order, among garbage.
 async fn repeated_messages(context: &RunContext) -> Result<ScenarioOutcome> {
-    let vhost = rabbit::vhost().await;
-    let fixture = Fixture::start(context, broker_options(&vhost.url)).await?;
-    vhost.wait_for_consumers(&queue("plain"), 4).await;
-    let (_connection, channel, copies) = subscribe(&vhost.url).await?;
+    let (url, vhost) = a_vhost().await?;
+    let fixture = Fixture::start(context, broker_options(&url)).await?;
+    connected(&vhost).await?;
+    let (_connection, channel, copies) = subscribe(&url).await.context(Inconclusive::Setup)?;
     let sent = Arc::new(AtomicUsize::new(0));
     let repeating = tokio::spawn(repeat(channel, copies, Arc::clone(&sent)));
     let workload = fixture.start_workload(Workload::of(workload_items(context) / 2, context.seed))?;
     let outcome = end(context, fixture, workload, String::new()).await?;
-    ensure!(!repeating.is_finished(), "the messages were not repeated: {:?}", repeating.await);
+    ensure_tested(&outcome, !repeating.is_finished(), || "the messages were not repeated until the end".to_owned())?;
     repeating.abort();
     let sent = sent.load(Ordering::Relaxed);
-    ensure!(sent > 0, "nothing was repeated");
+    ensure_tested(&outcome, sent > 0, || "no message was repeated".to_owned())?;
     Ok(ScenarioOutcome {
         done: format!(
             "{sent} additional messages: each message repeated nine times in random order, a tenth of them garbage"

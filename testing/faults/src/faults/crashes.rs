@@ -137,7 +137,7 @@ async fn under_actions(context: &RunContext, tally: &Tally, time: Duration) -> R
     let alert_url = format!("http://{}/alerts", messages.addr());
     let identity_provider = IdentityProvider::start().await?;
     let issuer = identity_provider.issuer().to_owned();
-    let (broker, _vhost) = a_vhost().await;
+    let (broker, _vhost) = a_vhost().await?;
     // Short intervals, so that background tasks run all the time.
     let busy = [
         ("AMQP_URL", broker.as_str()),

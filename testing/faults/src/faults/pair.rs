@@ -15,6 +15,7 @@ use crate::{
         pair::{Pair, Replication},
         postgres::new_database,
     },
+    inconclusive::Inconclusive,
     journal::{self, CallOutcome, now_us},
     workload::Workload,
 };
@@ -47,7 +48,7 @@ impl Scene {
     async fn start(context: &RunContext, replication: Replication, losses: u32) -> Result<Self> {
         let patroni = context.patroni.as_ref().context("where Patroni is: --patroni")?;
         let pair = Pair::start(patroni, replication).await?;
-        let database = pair.url(&new_database(&pair.url("postgres")).await?);
+        let database = pair.url(&new_database(&pair.url("postgres")).await.context(Inconclusive::Setup)?);
         let options = FixtureOptions { work_ms: 10, slots: 16, database: Some(database), ..FixtureOptions::default() };
         let fixture = Fixture::start(context, options).await?;
         // Calls of 50 items, and trees of 10.
@@ -64,12 +65,17 @@ impl Scene {
     async fn wait_until_back(&self, primary: usize, lost_us: u64) -> Result<Duration> {
         let begun = Instant::now();
         while self.pair.primary().await.ok() != Some(1 - primary) {
-            ensure!(begun.elapsed() < BACK * 2, "the standby does not take over");
+            if begun.elapsed() > BACK * 2 {
+                return Err(Inconclusive::Setup.error("the standby does not take over"));
+            }
             sleep(Duration::from_millis(50)).await;
         }
         let replaced_us = now_us();
         loop {
-            ensure!(begun.elapsed() < BACK * 4, "no request is acknowledged after the standby took over");
+            if begun.elapsed() > BACK * 4 {
+                let what = "no request is acknowledged after the standby took over";
+                return Err(Inconclusive::Timeout.error(what));
+            }
             sleep(Duration::from_millis(100)).await;
             // The last line may be half written.
             let Ok(calls) = journal::read(&self.fixture.path("journal")) else { continue };
@@ -158,7 +164,7 @@ async fn asynchronous(context: &RunContext) -> Result<ScenarioOutcome> {
     let lost = outcome.verdict.count(Kind::Lost);
     let mut verdict = Verdict::acknowledging(outcome.verdict.acknowledged);
     if lost == 0 {
-        verdict.add_finding(Kind::Scenario, "an asynchronous standby lost nothing: the checker cannot fail");
+        verdict.add_finding(Kind::NotInTime, "an asynchronous standby lost nothing: the checker cannot fail");
     }
     let done = format!(
         "control: primary killed (SIGKILL) with an asynchronous standby {} s behind: {lost} × lost",

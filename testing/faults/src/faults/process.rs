@@ -13,7 +13,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::{Scenario, ScenarioOutcome, drain_timeout, end, run_with_disturbance, scaled};
+use super::{Scenario, ScenarioOutcome, drain_timeout, end, ensure_tested, run_with_disturbance, scaled};
 use crate::{
     checker::Kind,
     fixture::{Fixture, FixtureOptions, LEASE, RunContext, postgres::StopMode, process::Process},
@@ -93,7 +93,9 @@ async fn rolling_restarts(context: &RunContext) -> Result<ScenarioOutcome> {
         )
     })
     .await?;
-    ensure!(streams() > 15, "{} streams were opened: none was closed by a restart", streams());
+    ensure_tested(&outcome, streams() > 15, || {
+        format!("{} streams were opened: none was closed by a restart", streams())
+    })?;
     Ok(outcome)
 }
 
@@ -142,7 +144,7 @@ async fn stopped_workers(context: &RunContext) -> Result<ScenarioOutcome> {
     let repetition = (scaled(context, 4, 30), Duration::from_millis(300));
     let describe = |n| format!("two worker processes frozen for longer than their lease and resumed, {n} times");
     let outcome = run_with_disturbance(context, fixture, workload, repetition, hold_two_workers, describe).await?;
-    ensure!(outcome.verdict.refused_late > 0, "no result came late, so nothing was tested");
+    ensure_tested(&outcome, outcome.verdict.refused_late > 0, || "no result came late".to_owned())?;
     Ok(outcome)
 }
 
@@ -226,10 +228,10 @@ async fn outage_of_everything(context: &RunContext) -> Result<ScenarioOutcome> {
         tokio::time::sleep(AWAY).await;
         tokio::task::block_in_place(|| context.postgres.start_again())?;
     }
-    ensure!(open_count > 0, "no worker held an item, so nothing was tested");
     let done =
         format!("all servers killed for 7 s, then PostgreSQL, {rounds} times each, with {open_count} items assigned");
     let mut outcome = end(context, fixture, workload, done).await?;
+    ensure_tested(&outcome, open_count > 0, || "no worker held an item".to_owned())?;
     let (lost, repeated) = (outcome.verdict.leases_lost, outcome.verdict.repeated);
     if lost + repeated > 0 {
         let what = format!(
@@ -237,7 +239,7 @@ async fn outage_of_everything(context: &RunContext) -> Result<ScenarioOutcome> {
              since 1970; outages from {outages:?}",
             outcome.verdict.lost_between_us
         );
-        outcome.verdict.add_finding(Kind::Scenario, what);
+        outcome.verdict.add_finding(Kind::NotInTime, what);
     }
     Ok(outcome)
 }
@@ -268,17 +270,13 @@ async fn poison(context: &RunContext) -> Result<ScenarioOutcome> {
     for worker in &fixture.workers {
         deaths += worker.starts - 1;
     }
-    ensure!(deaths > count, "{deaths} workers died of {count} items, so nothing was tested");
     let dead = "select count(*) from outcome o join item i on i.id = o.item_id where i.dedupe_key like 'poison-%' and o.state = 2";
     let dead: i64 = sqlx::query_scalar(dead).fetch_one(&fixture.pool).await?;
     ensure!(dead == count as i64, "{dead} of {count} items that kill their worker are dead letters");
-    end(
-        context,
-        fixture,
-        workload,
-        format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters"),
-    )
-    .await
+    let done = format!("{count} items that kill their worker: {deaths} workers died, {dead} dead letters");
+    let outcome = end(context, fixture, workload, done).await?;
+    ensure_tested(&outcome, deaths > count, || format!("{deaths} workers died of {count} items"))?;
+    Ok(outcome)
 }
 
 fn replace_dead(worker: &mut Process) -> Result<()> {

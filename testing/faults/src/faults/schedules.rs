@@ -34,7 +34,7 @@ use self::{
 };
 use super::{Scenario, ScenarioOutcome, clients::on_this_thread, limits, scaled};
 use crate::{
-    checker::{Kind, invariants},
+    checker::Kind,
     findings::Findings,
     fixture::{Fixture, FixtureOptions, RunContext, TOKEN, postgres::Postgres, process::Server},
     raw::Api,
@@ -114,13 +114,11 @@ async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
     findings.stuck = u64::from(!has_ended);
     record(&mut findings, report);
     compare_with_api(&mut findings, &fixture, &history).await?;
-    if let Err(what) = invariants::check(&fixture.pool, None, Duration::from_secs(10)).await {
-        findings.violations.push(what);
-    }
+    findings.check_tables(&fixture.pool).await;
     control(&mut findings, &plan, moments, &fixture.pool).await?;
     fixture.stop().await?;
     let outcome = findings.into_outcome();
-    if outcome.verdict.count(Kind::Scenario) > 0 {
+    if !outcome.verdict.is_clean() {
         eprintln!("     its files are in {}", fixture.keep_files().display());
     }
     Ok(outcome)
@@ -242,10 +240,12 @@ async fn read(pool: &PgPool, moments: Moments, set_back: Vec<i64>) -> Result<His
 fn record(findings: &mut Findings, report: Report) {
     (findings.lost, findings.doubled) = (report.lost.len() as u64, report.doubled.len() as u64);
     for list in [report.lost, report.doubled, report.violations] {
-        findings.violations.extend(list.into_iter().take(5));
+        list.into_iter().take(5).for_each(|violation| findings.add(Kind::Scenario, violation));
     }
-    findings.check(report.started > SCHEDULES, || "few ticks created a tree, so nothing was tested".to_owned());
-    findings.check(report.skipped_by_overlap > 0 && report.missed > SCHEDULES, || "nothing was skipped".to_owned());
+    let has_started = report.started > SCHEDULES;
+    findings.check_in_time(has_started, || "few ticks created a tree, so nothing was tested".to_owned());
+    let has_skipped = report.skipped_by_overlap > 0 && report.missed > SCHEDULES;
+    findings.check_in_time(has_skipped, || "nothing was skipped".to_owned());
 }
 
 /// The history of every twentieth schedule is the same by the API.

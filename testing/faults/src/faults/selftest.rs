@@ -9,10 +9,11 @@ use anyhow::Result;
 use futures::FutureExt as _;
 
 use crate::{
-    checker::{Kind, Verdict},
-    faults::{Scenario, callers, end, end_broken, kill_in_turn, scaled},
+    checker::{self, Kind, Verdict},
+    faults::{Scenario, callers, clients::on_this_thread, end, end_broken, kill_in_turn, scaled},
     findings::ScenarioOutcome,
     fixture::{Fixture, FixtureOptions, LEASE, RunContext},
+    raw::until,
     workload::Workload,
 };
 
@@ -24,6 +25,7 @@ pub(super) const FAULTS: &[(&str, Scenario)] = &[
     ("S4", |context| without_a_unique_key(context).boxed()),
     ("S5", |context| offering_again(context).boxed()),
     ("S6", |context| recording_first(context).boxed()),
+    ("S7", |context| on_this_thread(context, forgetting_trees)),
 ];
 
 /// Items that take half a lease, so that the next holder of an item still works when the previous one returns.
@@ -47,7 +49,7 @@ fn noticed(outcome: &ScenarioOutcome, expected: Kind, broken: &str) -> ScenarioO
     let n = outcome.verdict.count(expected);
     let mut verdict = Verdict::acknowledging(outcome.verdict.acknowledged);
     if n == 0 {
-        verdict.add_finding(Kind::Scenario, format!("the checker did not notice: {broken}"));
+        verdict.add_finding(Kind::NotInTime, format!("the checker did not notice: {broken}"));
     }
     ScenarioOutcome {
         done: format!("deliberately broken servers ({broken}): detected as {n} × {}", expected.label()),
@@ -156,4 +158,22 @@ async fn recording_first(context: &RunContext) -> Result<ScenarioOutcome> {
     fixture.disturb(&mut workload, 4, Duration::from_secs(1), kill_in_turn).await?;
     let outcome = end_broken(fixture, workload).await?;
     Ok(noticed(&outcome, Kind::CallbackMissing, "callbacks are recorded as delivered before they are sent"))
+}
+
+/// S7: a tree is not completed with its last job. On an intact server, nothing would be stuck when all jobs are complete
+/// and no callback is pending.
+async fn forgetting_trees(context: &RunContext) -> Result<ScenarioOutcome> {
+    let environment = vec![("FAILPOINTS".to_owned(), "forget_tree:tree/completion=return".to_owned())];
+    let mut fixture = Fixture::start(context, FixtureOptions { environment, ..FixtureOptions::default() }).await?;
+    fixture.start_workload(few(context, &["stage-1"]))?.await??;
+    let open = "select (select count(*) from job_state where completed_at is null)
+        + (select count(*) from delivery where state = 1)";
+    until("every job is complete", Duration::from_mins(1), async || {
+        let open: i64 = sqlx::query_scalar(open).fetch_one(&fixture.pool).await?;
+        Ok(open == 0)
+    })
+    .await?;
+    let verdict = checker::check_records(&mut fixture).await?;
+    let outcome = ScenarioOutcome { done: String::new(), verdict };
+    Ok(noticed(&outcome, Kind::Stuck, "trees of several jobs are not completed with their last job"))
 }

@@ -8,21 +8,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use client::Client;
 use futures::FutureExt as _;
 use lapin::uri::AMQPUri;
 use tokio::{process::Command, task::JoinSet, time::sleep};
 
 use super::{
-    super::{ScenarioOutcome, callers, drain_timeout, end, scaled},
-    broker_options, queue,
+    super::{ScenarioOutcome, callers, drain_timeout, end, ensure_tested, scaled},
+    a_vhost, broker_options, connected,
     rabbit::{self, Node},
-    workload_items,
+    reconnected, start, workload_items,
 };
 use crate::{
     checker::Kind,
+    findings::kind_of,
     fixture::{Fixture, RunContext, TOKEN},
+    inconclusive::Inconclusive,
     journal::Journal,
     proxy::{Mode, Proxy},
     raw::{quantile, until},
@@ -45,7 +47,10 @@ impl Node {
             .output()
             .await?;
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "rabbitmqctl {words:?}: {errors}{}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stdout);
+            return Err(Inconclusive::Setup.error(format!("rabbitmqctl {words:?}: {errors}{text}")));
+        }
         Ok(())
     }
 
@@ -66,9 +71,9 @@ impl Node {
 pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome> {
     let alarm = Duration::from_secs(scaled(context, 15, 60));
     let mut node = Node::new();
-    node.start().await;
+    start(&mut node).await?;
     let mut fixture = Fixture::start(context, broker_options(&node.url())).await?;
-    node.root().wait_for_consumers(&queue("plain"), 4).await;
+    connected(&node.root()).await?;
     let over = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
     for at in 0..fixture.servers.len() {
@@ -85,7 +90,6 @@ pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome
     let half = published(&fixture).await?;
     sleep(alarm / 2).await;
     let whole = published(&fixture).await?;
-    ensure!(half == whole, "messages were published during the alarm ({half:?}, {whole:?}), so nothing was tested");
     node.control(&["set_vm_memory_high_watermark", "0.8"]).await?;
     let cleared = Instant::now();
     let republished = until("every server publishes again", BACK, async || {
@@ -102,7 +106,7 @@ pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome
     };
     let before = quantile(&mut within(begun, raised), 0.99);
     let during = quantile(&mut within(raised, cleared), 0.99);
-    let attached_after = node.root().wait_for_consumers(&queue("plain"), 4).await;
+    let attached_after = reconnected(&node.root()).await?;
     fixture.keep_alive(Box::new(node));
     let done = format!(
         "RabbitMQ alarm for {} s: p99 of accepting a tree {} ms, {} ms before; publishing resumed after {} ms, \
@@ -114,8 +118,10 @@ pub(super) async fn memory_alarm(context: &RunContext) -> Result<ScenarioOutcome
         attached_after.as_millis()
     );
     let mut outcome = end(context, fixture, tokio::spawn(async { Ok(()) }), done).await?;
+    let published = || format!("messages were published during the alarm ({half:?}, {whole:?})");
+    ensure_tested(&outcome, half == whole, published)?;
     if let Err(error) = republished {
-        outcome.verdict.add_finding(Kind::Scenario, error);
+        outcome.verdict.add_finding(kind_of(&error), format!("{error:#}"));
     }
     if during > before.mul_f64(1.2) + NOISE {
         outcome.verdict.add_finding(
@@ -164,10 +170,10 @@ const BLOCKED_FOR: Duration = Duration::from_secs(6);
 /// F26: workers hold messages for longer than the broker allows, so it closes their channels.
 pub(super) async fn consumer_timeout(context: &RunContext) -> Result<ScenarioOutcome> {
     let mut node = Node::new();
-    node.start().await;
+    start(&mut node).await?;
     node.control(&["eval", CONSUMER_TIMEOUT]).await?;
     let mut fixture = Fixture::start(context, broker_options(&node.url())).await?;
-    node.root().wait_for_consumers(&queue("plain"), 4).await;
+    connected(&node.root()).await?;
     let mut workload = fixture.start_workload(Workload {
         calls_a_second: Some(6.0),
         ..Workload::of(workload_items(context), context.seed)
@@ -179,9 +185,8 @@ pub(super) async fn consumer_timeout(context: &RunContext) -> Result<ScenarioOut
     // A worker at capacity has no consumers: check for them when there is nothing left to do.
     let idle = async || Ok(workload.is_finished() && fixture.is_drained().await == Some(true));
     until("all items have ended", drain_timeout(context), idle).await?;
-    let back = node.root().wait_for_consumers(&queue("plain"), fixture.workers.len()).await;
+    let back = reconnected(&node.root()).await?;
     let ended = node.count_in_log("has timed out waiting for")?;
-    ensure!(ended > 0, "RabbitMQ timed out no consumer, so nothing was tested");
     fixture.keep_alive(Box::new(node));
     let done = format!(
         "a worker with unacknowledged messages frozen for {} s, {times} times; RabbitMQ closed {ended} channels; \
@@ -189,7 +194,9 @@ pub(super) async fn consumer_timeout(context: &RunContext) -> Result<ScenarioOut
         BLOCKED_FOR.as_secs(),
         back.as_millis()
     );
-    end(context, fixture, workload, done).await
+    let outcome = end(context, fixture, workload, done).await?;
+    ensure_tested(&outcome, ended > 0, || "RabbitMQ timed out no consumer".to_owned())?;
+    Ok(outcome)
 }
 
 async fn hold_a_worker(fixture: &mut Fixture, n: usize) -> Result<()> {
@@ -204,12 +211,12 @@ const NOTICED: Duration = Duration::from_secs(2 * 5 + 2);
 
 /// F27: the proxy to the broker drops everything without closing a connection.
 pub(super) async fn silent(context: &RunContext) -> Result<ScenarioOutcome> {
-    let vhost = rabbit::vhost().await;
-    let uri: AMQPUri = vhost.url.parse().map_err(anyhow::Error::msg)?;
+    let (url, vhost) = a_vhost().await?;
+    let uri: AMQPUri = url.parse().map_err(anyhow::Error::msg)?;
     let proxy = Proxy::to(([127, 0, 0, 1], uri.authority.port).into()).await?;
-    let url = vhost.url.replace(&format!(":{}/", uri.authority.port), &format!(":{}/", proxy.port()));
+    let url = url.replace(&format!(":{}/", uri.authority.port), &format!(":{}/", proxy.port()));
     let fixture = Fixture::start(context, broker_options(&url)).await?;
-    vhost.wait_for_consumers(&queue("plain"), 4).await;
+    connected(&vhost).await?;
     let workload = fixture.start_workload(Workload {
         calls_a_second: Some(4.0),
         ..Workload::of(workload_items(context), context.seed)
@@ -222,7 +229,7 @@ pub(super) async fn silent(context: &RunContext) -> Result<ScenarioOutcome> {
     let noticed = until("everybody notices", silent, async || Ok(proxy.accepted() >= before + all)).await;
     sleep(silent.saturating_sub(begun.elapsed())).await;
     proxy.set(Mode::Pass);
-    let back = vhost.wait_for_consumers(&queue("plain"), 4).await;
+    let back = reconnected(&vhost).await?;
     let done = format!(
         "all connections to RabbitMQ silent for {} s: the last of {all} noticed after {:.1} s; all consumers were \
          back after {:.1} s",
@@ -234,7 +241,7 @@ pub(super) async fn silent(context: &RunContext) -> Result<ScenarioOutcome> {
     match noticed {
         Ok(took) if took <= NOTICED => {}
         Ok(took) => outcome.verdict.add_finding(Kind::Slow, format!("the silence was noticed only after {took:?}")),
-        Err(error) => outcome.verdict.add_finding(Kind::Scenario, error),
+        Err(error) => outcome.verdict.add_finding(kind_of(&error), format!("{error:#}")),
     }
     Ok(outcome)
 }

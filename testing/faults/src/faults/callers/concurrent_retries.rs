@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use domain::{Code, api::NewJob, id::Uuid};
 use futures::{StreamExt as _, stream};
 use serde_json::json;
@@ -17,6 +17,7 @@ use super::{items, keys};
 use crate::{
     faults::{ScenarioOutcome, end, scaled},
     fixture::{Fixture, FixtureOptions, RunContext, TOKEN},
+    inconclusive::Inconclusive,
     journal::{CallOutcome, Journal, Request},
     raw::Api,
 };
@@ -69,7 +70,9 @@ async fn all_dead(pool: &PgPool, job: Uuid, count: usize) -> Result<Vec<Uuid>> {
         if all.len() == count {
             return Ok(all);
         }
-        ensure!(began.elapsed() < Duration::from_mins(3), "{} of {count} are dead letters", all.len());
+        if began.elapsed() > Duration::from_mins(3) {
+            return Err(Inconclusive::Timeout.error(format!("{} of {count} are dead letters", all.len())));
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -93,7 +96,7 @@ async fn retry_by_both(people: Arc<[Person]>, journal: Arc<Journal>, item: Uuid)
             409 if answer.json()["code"] == Code::NotRetryable.as_str() => {
                 journal.record_outcome(call, CallOutcome::Fail, None).map(|()| 0)
             }
-            status => bail!("retrying an item: {status} {}", answer.text),
+            _ => answer.ok().context("retrying an item").map(|_| 1),
         }
     };
     let (first, second) = tokio::join!(one(&people[0]), one(&people[1]));

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result};
 use futures::future::{join_all, try_join_all};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, time::sleep};
@@ -14,6 +14,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream, time::sleep};
 use crate::{
     findings::Findings,
     fixture::{RunContext, TOKEN},
+    inconclusive::Inconclusive,
     proxy::Mode,
     proxy_fixture::ProxyFixture,
     raw::{request, until},
@@ -57,14 +58,21 @@ pub(crate) async fn run(context: &RunContext, requests: u64) -> Result<Findings>
     }));
     let made: Vec<Result<String>> = after.await;
     let pages = join_all((0..100).map(|_| running.api.get("/jobs?limit=20"))).await;
-    let bad = pages.iter().filter(|page| !page.as_ref().is_ok_and(|page| page.status == 200)).count();
-    findings.expect_zero("pages rejected afterwards", bad as u64);
-    findings.expect_zero("trees rejected afterwards", made.iter().filter(|made| made.is_err()).count() as u64);
-    findings.acknowledged = made.iter().filter(|made| made.is_ok()).count() as u64;
+    for page in pages {
+        let page = page.map_err(anyhow::Error::from).and_then(|page| page.ok());
+        findings.expect_ok(page.context("a page afterwards"));
+    }
+    let (made, rejected): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
+    for tree in rejected {
+        findings.expect_ok(tree.context("a tree afterwards"));
+    }
+    findings.acknowledged = made.len() as u64;
 
     findings.expect_ok(proxy_fixture.drain(&running.api, &["storm"], Duration::from_secs(30)).await);
     let all = proxy_fixture.number("select count(*) from job").await?;
-    ensure!(all > 100, "no request reached the engine");
+    if all <= 100 && findings.is_clean() {
+        return Err(Inconclusive::Untested.error("no request reached the engine"));
+    }
     findings.note(format!("{} of the requested trees were created", all - 100));
     for id in made.into_iter().flatten() {
         let here = running.api.get(&format!("/jobs/{id}")).await?;

@@ -40,6 +40,7 @@ use sqlx::PgPool;
 
 use crate::{
     fixture::TOKEN,
+    inconclusive::Inconclusive,
     raw::{Answer, Api, id},
     receiver::{Receiver, target},
 };
@@ -191,7 +192,7 @@ impl Caller {
         for at in first.. {
             match self.apis[at % self.apis.len()].send_keyed(method.clone(), path, body, key).await {
                 Ok(answer) if answer.status < 500 && answer.status != 429 => return Ok(answer),
-                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} got no response: {last:?}"),
+                last => ensure_time_left(began, || format!("{method} {path} got no response: {last:?}"))?,
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -249,7 +250,7 @@ impl Caller {
             if let Some(assignment) = claimed["assignments"].get(0) {
                 return Ok(assignment.clone());
             }
-            ensure!(began.elapsed() < TIMEOUT, "no item of the type {job_type} is available");
+            ensure_time_left(began, || format!("no item of the type {job_type} is available"))?;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -315,6 +316,11 @@ impl Caller {
     async fn until(&self, what: &str, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
         crate::raw::until(what, TIMEOUT, so).await.map(drop)
     }
+}
+
+/// Returns an inconclusive error if a request has been retried for too long.
+fn ensure_time_left(began: Instant, what: impl FnOnce() -> String) -> Result<()> {
+    if began.elapsed() < TIMEOUT { Ok(()) } else { Err(Inconclusive::Timeout.error(what())) }
 }
 
 /// Ending of an item: some die, some feed many.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::block_in_place;
 
@@ -60,9 +60,13 @@ pub(crate) async fn sessions(context: &RunContext) -> Result<ScenarioOutcome> {
     with_disturbances(context, min_times, Duration::from_millis(100), async |fixture, _| {
         let one = "select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name = 'treeline' order by random() limit 1";
-        let ended: Option<bool> = sqlx::query_scalar(one).fetch_optional(&fixture.pool).await?;
-        ensure!(ended != Some(false), "a session could not be ended");
-        Ok(())
+        // A session may end by itself before its turn.
+        until("a session is terminated", BACK, async || {
+            let ended: Option<bool> = sqlx::query_scalar(one).fetch_optional(&fixture.pool).await?;
+            Ok(ended != Some(false))
+        })
+        .await
+        .map(drop)
     })
     .await
     .map(|(outcome, times, back)| ScenarioOutcome {
@@ -95,9 +99,13 @@ pub(crate) async fn read_only(context: &RunContext) -> Result<ScenarioOutcome> {
 async fn kill_backend(fixture: &mut Fixture) -> Result<()> {
     let one = "select pid from pg_stat_activity
         where datname = current_database() and application_name = 'treeline' order by random() limit 1";
-    let pid: i32 = sqlx::query_scalar(one).fetch_one(&fixture.pool).await.context("a backend to kill")?;
-    kill_process(Pid::from_raw(pid).context("a process")?, Signal::KILL)?;
-    Ok(())
+    // Servers that have just lost PostgreSQL have none for a moment, and one may end by itself before its turn.
+    until("a backend is killed", BACK, async || {
+        let pid: Option<i32> = sqlx::query_scalar(one).fetch_optional(&fixture.pool).await?;
+        Ok(pid.and_then(Pid::from_raw).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok()))
+    })
+    .await
+    .map(drop)
 }
 
 /// Repeats a disturbance during the workload. Returns the number of repetitions, and a text about the recovery time.

@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &RunContext) -> Result<ScenarioOutcome> {
         heartbeats.lost
     );
     if heartbeats.lost > 0 {
-        outcome.verdict.add_finding(Kind::Scenario, format!("{} leases were lost at {VERY_FAR:?}", heartbeats.lost));
+        outcome.verdict.add_finding(Kind::NotInTime, format!("{} leases were lost at {VERY_FAR:?}", heartbeats.lost));
     }
     Ok(outcome)
 }
@@ -78,7 +78,7 @@ async fn far(context: &RunContext) -> Result<ScenarioOutcome> {
     // Nothing was killed or unreachable here.
     let lost = outcome.verdict.leases_lost;
     if lost > 0 {
-        outcome.verdict.add_finding(Kind::Scenario, format!("{lost} leases of healthy workers were lost at {FAR:?}"));
+        outcome.verdict.add_finding(Kind::NotInTime, format!("{lost} leases of healthy workers were lost at {FAR:?}"));
     }
     let items = outcome.verdict.acknowledged;
     outcome.done = format!("database latency of {} ms for {items} items, {lost} leases lost", FAR.as_millis());

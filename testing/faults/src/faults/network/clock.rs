@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
             .collect();
         let job = api.tree(&json!({"type": "timed", "sealed": true, "items": list})).await?;
         findings.acknowledged += items as u64;
-        until("work begins", Duration::from_secs(10), async || {
+        until("work begins", Duration::from_secs(30), async || {
             Ok(proxy_fixture.number("select count(*) from lease").await? > 0)
         })
         .await?;
@@ -87,7 +87,8 @@ pub(crate) async fn run(context: &RunContext, items: usize) -> Result<Findings> 
         "items expired",
         proxy_fixture.number("select count(*) from outcome where state = 4").await? as u64,
     );
-    findings.expect_zero("attempts lost", proxy_fixture.number("select count(*) from attempt").await? as u64);
+    let lost = proxy_fixture.number("select count(*) from attempt").await?;
+    findings.check_in_time(lost == 0, || format!("{lost} attempts lost"));
     let done = proxy_fixture.number("select count(*) from outcome where state = 1 and attempt = 1").await? as u64;
     findings.lost = findings.acknowledged.saturating_sub(done);
     let stamped = worker_clocks(&proxy_fixture)?;

@@ -11,11 +11,14 @@ use crate::{
     fixture::{RunContext, TOKEN},
     proxy::{Cut, Mode, Proxy, Way},
     proxy_fixture::ProxyFixture,
-    raw::{Api, exchange, id, request, until, whole_body},
+    raw::{Api, exchange, exchange_whole, id, no_answer, request, until, whole_body},
 };
 
 /// Time for which a worker waits on a silent connection.
 const SILENT: Duration = Duration::from_millis(150);
+
+/// Longest wait for an answer over a whole connection.
+const ANSWER: Duration = Duration::from_mins(1);
 
 /// Connection that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,21 +50,24 @@ pub(crate) async fn run(context: &RunContext, connection: CutConnection, step: u
             places.extend((first..=length).step_by(step).map(|at| Mode::CutAfter(way, at as u64, how)));
         }
     }
-    let mut findings = Findings::new(format!(
-        "connections cut {} times (reset, half-close, silence; every {step} bytes of a request of {} and a response \
-         of {}), each in a claim and in a result",
-        2 * places.len(),
-        lengths[0],
-        lengths[1]
-    ));
+    let mut exchanges = Exchanges { proxy: cutting, through, direct, cut: 0, findings: Findings::default() };
     for part in places.chunks(1_000) {
         let items: Vec<Value> = part.iter().map(|_| json!({"payload": "cut me"})).collect();
         running.api.tree(&json!({"type": "cut", "sealed": true, "items": items})).await?;
-        findings.acknowledged += part.len() as u64;
+        exchanges.findings.acknowledged += part.len() as u64;
         for &place in part {
-            one(&mut findings, cutting, through, direct, place).await.with_context(|| format!("at {place:?}"))?;
+            exchanges.claim_and_end(place).await.with_context(|| format!("at {place:?}"))?;
         }
     }
+    let Exchanges { mut findings, cut, .. } = exchanges;
+    let all = 2 * places.len();
+    findings.summary = format!(
+        "{cut} of {all} claims and results cut off (reset, half-close, silence; every {step} bytes of a request of {} \
+         and a response of {})",
+        lengths[0], lengths[1]
+    );
+    // Shorter requests and responses end before the last positions.
+    findings.check_in_time(4 * cut > all, || format!("only {cut} of {all} were cut off, so nothing was tested"));
     findings.lost = findings
         .acknowledged
         .saturating_sub(proxy_fixture.number("select count(*) from outcome where state = 1").await? as u64);
@@ -83,7 +89,7 @@ async fn lengths(proxy_fixture: &ProxyFixture, api: &Api, proxy: &Proxy, through
     for turn in 0..2 {
         let bytes = if turn == 0 { claiming(Uuid::now_v7()) } else { ending(&assignment_id) };
         let before = [proxy.bytes(Way::There), proxy.bytes(Way::Back)];
-        let body = whole_body(&exchange(through, &bytes, Duration::from_secs(10)).await).context("an answer")?;
+        let body = exchange_whole(through, &bytes, ANSWER).await?;
         for (way, most) in [Way::There, Way::Back].into_iter().zip(&mut most) {
             *most = usize::max(*most, (proxy.bytes(way) - before[way as usize]) as usize);
         }
@@ -104,48 +110,54 @@ fn ending(assignment_id: &str) -> Vec<u8> {
     request("POST", &format!("/assignments/{assignment_id}/result"), TOKEN, Some(&json!({"result": {"done": true}})))
 }
 
-/// A claim and a result, each cut and retried.
-async fn one(
-    findings: &mut Findings,
-    proxy: &Proxy,
+/// Claims and results whose connections are cut.
+struct Exchanges<'a> {
+    /// Proxy that cuts.
+    proxy: &'a Proxy,
+    /// Address of the server over which requests are cut, and its own.
     through: SocketAddr,
     direct: SocketAddr,
-    place: Mode,
-) -> Result<()> {
-    let answer = send_cut_then_whole(findings, proxy, through, direct, place, &claiming(Uuid::now_v7())).await?;
-    let assignments = answer["assignments"].as_array().context("assignments")?;
-    ensure!(assignments.len() == 1, "a claim that was cut off returned {} items", assignments.len());
-    send_cut_then_whole(findings, proxy, through, direct, place, &ending(id(&assignments[0])?)).await.map(drop)
+    /// Number of requests during which a connection was cut.
+    cut: usize,
+    findings: Findings,
 }
 
-/// Sends a request through the proxy that will be cut, then repeats it directly until it is answered twice. All
-/// responses must be the same; only a renewed lease may end later.
-async fn send_cut_then_whole(
-    findings: &mut Findings,
-    proxy: &Proxy,
-    through: SocketAddr,
-    direct: SocketAddr,
-    place: Mode,
-    bytes: &[u8],
-) -> Result<Value> {
-    proxy.set(place);
-    let cut = whole_body(&exchange(through, bytes, SILENT).await);
-    proxy.set(Mode::Pass);
-    proxy.reset();
-    let mut answers: Vec<Value> = cut.into_iter().collect();
-    let mut ask = async || {
-        let received = whole_body(&exchange(direct, bytes, Duration::from_secs(5)).await);
-        answers.extend(received.clone());
-        Ok(received.is_some())
-    };
-    until("an answer", Duration::from_secs(20), &mut ask).await?;
-    until("the same answer again", Duration::from_secs(20), &mut ask).await?;
-    for answer in &mut answers {
-        for assignments in answer["assignments"].as_array_mut().into_iter().flatten() {
-            assignments["lease_expires_at"].take();
-        }
+impl Exchanges<'_> {
+    /// Claims an item and ends it, each cut and retried.
+    async fn claim_and_end(&mut self, place: Mode) -> Result<()> {
+        let answer = self.send_cut_then_whole(place, &claiming(Uuid::now_v7())).await?;
+        let assignments = answer["assignments"].as_array().context("assignments")?;
+        ensure!(assignments.len() == 1, "a claim that was cut off returned {} items", assignments.len());
+        self.send_cut_then_whole(place, &ending(id(&assignments[0])?)).await.map(drop)
     }
-    let same = answers.windows(2).all(|two| two[0] == two[1]);
-    findings.check(same, || format!("{place:?}: answers differ: {answers:?}"));
-    answers.pop().context("an answer")
+
+    /// Sends a request through the proxy that will be cut, then repeats it directly until it is answered twice. All
+    /// responses must be the same; only a renewed lease may end later.
+    async fn send_cut_then_whole(&mut self, place: Mode, bytes: &[u8]) -> Result<Value> {
+        let before = self.proxy.cuts();
+        self.proxy.set(place);
+        let cut = whole_body(&exchange(self.through, bytes, SILENT).await);
+        self.proxy.set(Mode::Pass);
+        self.proxy.reset();
+        self.cut += usize::from(self.proxy.cuts() > before);
+        let (mut answers, mut last): (Vec<Value>, _) = (cut.into_iter().collect(), Vec::new());
+        for what in ["an answer", "the same answer again"] {
+            let answered = until(what, ANSWER, async || {
+                last = exchange(self.direct, bytes, Duration::from_secs(5)).await;
+                let received = whole_body(&last);
+                answers.extend(received.clone());
+                Ok(received.is_some())
+            });
+            // The last response shows whether the server was slow or rejected the retry.
+            answered.await.map_err(|_| no_answer(&last).context(what))?;
+        }
+        for answer in &mut answers {
+            for assignments in answer["assignments"].as_array_mut().into_iter().flatten() {
+                assignments["lease_expires_at"].take();
+            }
+        }
+        let same = answers.windows(2).all(|two| two[0] == two[1]);
+        self.findings.check(same, || format!("{place:?}: answers differ: {answers:?}"));
+        answers.pop().context("an answer")
+    }
 }

@@ -13,7 +13,7 @@ use crate::{
     fixture::{RunContext, TOKEN},
     proxy::{Cut, Mode, Proxy, Way},
     proxy_fixture::ProxyFixture,
-    raw::{exchange, id, request, until, whole_body},
+    raw::{exchange, exchange_whole, id, request, until},
 };
 
 const LEASE_AND_SWEEP: Duration = Duration::from_secs(12);
@@ -54,8 +54,7 @@ pub(crate) async fn run(context: &RunContext, claims: usize) -> Result<Findings>
         let bytes = lost("again", Some(Uuid::now_v7())).await?;
         let mut seen: Option<BTreeSet<String>> = None;
         for _ in 0..2 {
-            let body =
-                whole_body(&exchange(running.addr, &bytes, Duration::from_secs(5)).await).context("an answer")?;
+            let body = exchange_whole(running.addr, &bytes, Duration::from_secs(40)).await?;
             let assignments = body["assignments"].as_array().context("assignments")?;
             let assignments: BTreeSet<String> =
                 assignments.iter().map(|one| id(one).map(str::to_owned)).collect::<Result<_>>()?;

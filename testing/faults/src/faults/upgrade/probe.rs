@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use client::Client;
 use domain::id::Uuid;
 use futures::future::join_all;
@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use super::scaled;
 use crate::{
     fixture::{Fixture, LEASE, RunContext, TOKEN},
+    inconclusive::Inconclusive,
     journal::{CallOutcome, Journal, Request},
     ledger::{Ledger, WorkEvent},
     raw::{Answer, Api, id},
@@ -299,7 +300,10 @@ impl ProbeClient {
             if let Some(ended) = lock(&self.load.seen).note(url, begun, sent) {
                 return Ok(ended.map_err(|why| format!("{method} {path}: {why}")));
             }
-            ensure!(begun.elapsed() < GIVE_UP, "{method} {path} got no response within {GIVE_UP:?}");
+            if begun.elapsed() > GIVE_UP {
+                let what = format!("{method} {path} got no response within {GIVE_UP:?}");
+                return Err(Inconclusive::Timeout.error(what));
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Caller, TIMEOUT};
+use super::{Caller, TIMEOUT, ensure_time_left};
 use crate::{fixture::TOKEN, raw::id};
 
 impl Caller {
@@ -48,7 +48,7 @@ impl Caller {
             }
             match request.send().await {
                 Ok(answer) if !answer.status().is_server_error() => return Ok(answer),
-                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} got no response: {last:?}"),
+                last => ensure_time_left(began, || format!("{method} {path} got no response: {last:?}"))?,
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -5,14 +5,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use reqwest::{
     Method, Response,
     header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE},
 };
 use serde_json::{Value, json};
 
-use super::{Caller, TIMEOUT};
+use super::{Caller, ensure_time_left};
 use crate::raw::{Api, id};
 
 const SESSION_COOKIE: &str = "treeline_session";
@@ -84,7 +84,7 @@ impl Caller {
             }
             match request.send().await {
                 Ok(answer) if !answer.status().is_server_error() && answer.status() != 429 => return Ok(answer),
-                last => ensure!(began.elapsed() < TIMEOUT, "{method} {path} got no response: {last:?}"),
+                last => ensure_time_left(began, || format!("{method} {path} got no response: {last:?}"))?,
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
