@@ -17,6 +17,8 @@ enum Work {
     Check(fn(&str) -> Result<()>),
     /// Runs unless it is a dry run.
     Command(&'static [&'static str]),
+    /// The same: the upgrade from the newest released version.
+    Upgrade,
     /// A person does it.
     ByHand,
 }
@@ -29,7 +31,7 @@ const CHECKLIST: [Item; 11] = [
     Item { title: "The tag is free", work: Work::Check(tag_is_free) },
     Item { title: "All tests pass", work: Work::Command(&["xtask", "test"]) },
     Item { title: "Every promise holds under every fault", work: Work::Command(&["xtask", "faults", "full"]) },
-    Item { title: "The upgrade from the previous version works", work: Work::Command(&["xtask", "faults", "upgrade"]) },
+    Item { title: "The upgrade from the previous version works", work: Work::Upgrade },
     Item { title: "The release files install and work", work: Work::Command(&["xtask", "dist", "--verify"]) },
     Item { title: "The release is tagged and pushed", work: Work::ByHand },
     Item { title: "The files and packages are published", work: Work::ByHand },
@@ -50,17 +52,30 @@ pub(crate) fn run(is_dry: bool) -> Result<()> {
                 }
                 Err(error) => return Err(error.context(item.title)),
             },
-            Work::Command(words) if is_dry => println!("  [ ] {}: cargo {}", item.title, words.join(" ")),
-            Work::Command(words) => {
-                let mut command = Command::new("cargo");
-                command.args(*words);
-                step::show(item.title, command)?;
-            }
+            Work::Command(words) => run_cargo(item.title, words, is_dry)?,
+            Work::Upgrade => run_cargo(item.title, &upgrade(newest_tag()?.as_deref()), is_dry)?,
             Work::ByHand => println!("  [ ] {}: by hand, see docs/releasing.md", item.title),
         }
     }
     ensure!(problems == 0, "{problems} of the checks failed; nothing was run or changed");
     Ok(())
+}
+
+fn run_cargo(title: &str, words: &[&str], is_dry: bool) -> Result<()> {
+    if is_dry {
+        println!("  [ ] {title}: cargo {}", words.join(" "));
+        return Ok(());
+    }
+    let mut command = Command::new("cargo");
+    command.args(words);
+    step::show(title, command)
+}
+
+/// Arguments of cargo for the upgrade from this tag; without one, from the revision before the newest migration.
+fn upgrade(tag: Option<&str>) -> Vec<&str> {
+    let mut words = vec!["xtask", "faults", "upgrade"];
+    words.extend(tag.into_iter().flat_map(|tag| ["--from", tag]));
+    words
 }
 
 fn read(file: &str) -> Result<String> {
@@ -117,11 +132,16 @@ fn changelog_has_the_version(version: &str) -> Result<()> {
 
 /// Compares with the newest tag of a release, if there is one.
 fn migrations_are_unchanged(_: &str) -> Result<()> {
-    let tags = git(&["tag", "--list", "v*", "--sort=-version:refname"])?;
-    let Some(last) = tags.lines().next() else { return Ok(()) };
-    let changed = git(&["diff", "--name-only", "--diff-filter=DMR", last, "--", "migrations"])?;
+    let Some(last) = newest_tag()? else { return Ok(()) };
+    let changed = git(&["diff", "--name-only", "--diff-filter=DMR", &last, "--", "migrations"])?;
     ensure!(changed.is_empty(), "changed since {last}: {changed}");
     Ok(())
+}
+
+/// Tag of the newest released version, if there is one.
+fn newest_tag() -> Result<Option<String>> {
+    let tags = git(&["tag", "--list", "v*", "--sort=-version:refname"])?;
+    Ok(tags.lines().next().map(str::to_owned))
 }
 
 fn tag_is_free(version: &str) -> Result<()> {
@@ -138,5 +158,11 @@ mod tests {
     fn version_is_read_from_manifests() {
         assert_eq!(quoted("[package]\nname = \"a\"\nversion = \"1.2.3\" # yes\n", "version ="), Some("1.2.3"));
         assert_eq!(quoted("name = \"a\"\n", "version ="), None);
+    }
+
+    #[test]
+    fn upgrade_begins_with_the_newest_released_version() {
+        assert_eq!(upgrade(Some("v0.1.0")), ["xtask", "faults", "upgrade", "--from", "v0.1.0"]);
+        assert_eq!(upgrade(None), ["xtask", "faults", "upgrade"]);
     }
 }
