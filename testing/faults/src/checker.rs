@@ -247,7 +247,7 @@ pub(crate) async fn check_records(fixture: &mut Fixture) -> Result<Verdict> {
 pub(crate) fn check_servers(fixture: &mut Fixture, verdict: &mut Verdict) -> Result<()> {
     for server in &mut fixture.servers {
         if let Some(status) = server.process.try_wait()? {
-            verdict.add_finding(Kind::Log, format!("a server ended by itself: {status}"));
+            verdict.add_finding(Kind::Scenario, format!("a server ended by itself: {status}"));
         }
         let log = std::fs::read_to_string(server.process.log()).context("a server's log")?;
         for line in log.lines().filter(|line| FORBIDDEN_LOG_TEXTS.iter().any(|text| line.contains(text))) {
