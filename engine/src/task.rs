@@ -25,16 +25,12 @@ pub async fn in_task<T: Send + 'static>(
 /// whether it was done is unknown, as after every lost connection.
 pub async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T> {
     let mut silences = primary::silences();
-    let given_up = async {
+    let silence = async {
         // The sender is static: there is no error.
         let _ = silences.changed().await;
         tokio::time::sleep(SILENCE_TIMEOUT).await;
     };
-    tokio::select! {
-        biased;
-        done = work => Ok(done),
-        () = given_up => Err(Error::Database(sqlx::Error::PoolTimedOut)),
-    }
+    primary::until(silence, work).await.ok_or(Error::Database(sqlx::Error::PoolTimedOut))
 }
 
 /// Runs a long computation in place: other tasks of this thread move to other threads meanwhile.

@@ -35,6 +35,7 @@ use engine::{
         exports,
         results::{self, ListedJob},
     },
+    task::unless_silent,
 };
 pub(crate) use rows::in_file;
 use rows::{Page, Table, Writer};
@@ -110,7 +111,8 @@ impl Export {
             return Ok(self.workbook().await?.boxed());
         }
         let pages = stream::try_unfold(self.cursor, |mut cursor| async move {
-            Ok::<_, Error>(cursor.next_page().await?.map(|page| (page.text.into(), cursor)))
+            let page = unless_silent(cursor.next_page()).await.flatten()?;
+            Ok::<_, Error>(page.map(|page| (page.text.into(), cursor)))
         });
         let mut pages = Box::pin(pages);
         let first: Bytes = pages.try_next().await?.unwrap_or_default();

@@ -53,6 +53,7 @@ use engine::{
         access::{identity, sealing_keys},
         migrations,
     },
+    task::unless_silent,
 };
 
 /// Shared state of a running server. Cheap to clone.
@@ -64,6 +65,16 @@ impl Deref for App {
 
     fn deref(&self) -> &Shared {
         &self.0
+    }
+}
+
+impl App {
+    /// Starts work that waits for the database and outlives its request. Only a silent database ends it early.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = engine::error::Result<T>> + Send + 'static,
+    ) -> JoinHandle<engine::error::Result<T>> {
+        self.tasks.spawn(async move { unless_silent(work).await.flatten() })
     }
 }
 

@@ -7,7 +7,7 @@
 use std::{str::FromStr, time::Duration};
 
 use sqlx::{
-    Connection as _, PgConnection, PgPool,
+    PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
@@ -78,15 +78,12 @@ fn options(size: u32) -> PgPoolOptions {
         .before_acquire(|connection, times| {
             Box::pin(async move {
                 let is_tested = times.idle_for >= TESTED_AFTER;
-                Ok(!primary::is_suspect(times.age) && (!is_tested || answers(connection).await))
+                Ok(!primary::is_suspect(times.age) && (!is_tested || primary::answers(connection, TEST_WAIT).await))
             })
         })
-        // Before the pool tests the connection of dropped work, which would not end if the database is silent.
-        .after_release(|_, times| Box::pin(std::future::ready(Ok(!primary::is_suspect(times.age)))))
-}
-
-async fn answers(connection: &mut PgConnection) -> bool {
-    tokio::time::timeout(TEST_WAIT, connection.ping()).await.is_ok_and(|answer| answer.is_ok())
+        .after_release(|connection, times| {
+            Box::pin(async move { Ok(!primary::is_suspect(times.age) && primary::may_be_used_again(connection).await) })
+        })
 }
 
 /// Rejects a connection to a standby or to a database that was made read-only.
@@ -139,23 +136,30 @@ impl Pools {
         let planned = base.clone().options(PLANNER_SETTINGS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
             hot: options(hot).connect_lazy_with(planned.clone()),
-            // Connections are opened in advance: replacing a lost one takes several round trips.
-            heartbeats: options(heartbeats)
-                .min_connections(heartbeats)
-                .acquire_timeout(HEARTBEATS_WAIT)
-                .connect_lazy_with(planned),
+            heartbeats: options(heartbeats).acquire_timeout(HEARTBEATS_WAIT).connect_lazy_with(planned),
             hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            // Opened in advance, because every request needs it.
             credentials: options(credentials)
-                .min_connections(1)
                 .acquire_timeout(CREDENTIALS_WAIT)
                 .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
-            read: options(read).min_connections(2).connect_lazy_with(
+            read: options(read).connect_lazy_with(
                 // Capacity for every statement of the pages; a dropped statement is parsed and planned again.
                 base.options([("statement_timeout", "10s")]).statement_cache_capacity(600),
             ),
             standby: None,
         })
+    }
+
+    /// Opens connections that requests should find open: replacing a lost one takes several round trips. All heartbeats' and
+    /// one for credentials, because every request needs it. (sqlx's `min_connections` would occupy a place in the pool for minutes
+    /// while the database is away, with pauses of up to a minute.)
+    pub async fn open_in_advance(&self) -> Result<(), sqlx::Error> {
+        let heartbeats = self.heartbeats.options().get_max_connections();
+        for (pool, wanted) in [(&self.heartbeats, heartbeats), (&self.credentials, 1), (&self.read, 2)] {
+            if pool.size() < wanted {
+                futures::future::try_join_all((0..wanted).map(|_| pool.acquire())).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Closes every connection.

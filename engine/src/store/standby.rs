@@ -17,9 +17,12 @@ use sqlx::{
     PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-use crate::read_source::{self, Choice, Miss, Position, ReadSource};
+use crate::{
+    primary::{may_be_used_again, within},
+    read_source::{self, Choice, Miss, Position, ReadSource},
+};
 
 /// Wait for a connection to the standby.
 const WAIT: Duration = Duration::from_millis(250);
@@ -64,6 +67,7 @@ impl Standby {
                     Ok(true)
                 })
             })
+            .after_release(|connection, _| Box::pin(async move { Ok(may_be_used_again(connection).await) }))
             .connect_lazy_with(options);
         Ok(Self { pool, pause: Arc::default() })
     }
@@ -96,7 +100,7 @@ impl Standby {
             let mut connection = self.pool.acquire().await?;
             progress_until(&mut connection, &position, until).await
         };
-        match timeout(LONGEST_ANSWER, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+        match within(LONGEST_ANSWER, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             Ok(Progress::Reached) => Choice::Standby(position, until),
             Ok(Progress::Behind) => Choice::Primary(Miss::Behind),
             Ok(Progress::NotAStandby) => unavailable("the server is not a standby of this database".to_owned()),

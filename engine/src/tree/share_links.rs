@@ -29,7 +29,7 @@ use crate::{
         tree::share_links::{self, NewShare, ShareRow},
     },
     stored_response::ResponseSlot,
-    task::in_task,
+    task::{in_task, unless_silent},
 };
 
 /// Tree that is visible through a share link.
@@ -79,7 +79,8 @@ impl Engine {
         if !share.seen_lately {
             let core = Arc::clone(&self.0.core);
             tokio::spawn(async move {
-                if let Err(error) = share_links::touch(&core.pools.read, share.id).await {
+                let touched = unless_silent(share_links::touch(&core.pools.read, share.id)).await;
+                if let Err(error) = touched.and_then(|touched| Ok(touched?)) {
                     tracing::debug!(%error, "recording a share link's last use failed");
                 }
             });

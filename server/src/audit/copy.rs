@@ -19,6 +19,7 @@ use engine::{
     access::caller::{Caller, Scope},
     error::{Error, Result},
     store::notify::audit::{self as store, AuditQuery},
+    task::unless_silent,
 };
 
 /// Entries per read.
@@ -83,7 +84,7 @@ pub async fn export(
     let (requested_at, _) = store::complete_before(pool).await?;
     let reader = Reader { pool: pool.clone(), query, after, requested_at, waited: Duration::ZERO, done: false };
     Ok(futures::stream::try_unfold(reader, |mut reader| async move {
-        let page = reader.next().await?;
+        let page = unless_silent(reader.next()).await.flatten()?;
         Ok(page.map(|page| (page, reader)))
     }))
 }

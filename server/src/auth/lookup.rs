@@ -10,6 +10,7 @@ use engine::{
     error::Result,
     secrets::Hash,
     store::access::identity,
+    task::unless_silent,
 };
 
 /// Finds the caller of a token, cached.
@@ -19,13 +20,12 @@ pub(crate) async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
     };
     if is_due {
         let again = app.clone();
-        app.tasks.spawn(async move {
+        in_background(app, "token refresh", async move {
             // Uses the heartbeat pool: authenticated callers must get through under any load.
-            match look_up(&again, &again.pools.heartbeats, hash).await {
-                Ok(Some(_)) => {}
-                Ok(None) => again.auth.forget(&hash),
-                Err(error) => tracing::debug!(%error, "token refresh failed"),
+            if look_up(&again, &again.pools.heartbeats, hash).await?.is_none() {
+                again.auth.forget(&hash);
             }
+            Ok(())
         });
     }
     Ok(Some(caller))
@@ -53,11 +53,11 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
     };
     app.auth.cache_caller(hash, caller.clone(), seen);
     let pool = app.pool.clone();
-    app.tasks.spawn(async move {
-        if let Err(error) = identity::touch_token(&pool, token.id).await {
-            tracing::debug!(%error, "recording a token's last use failed");
-        }
-    });
+    in_background(
+        app,
+        "recording a token's last use",
+        async move { Ok(identity::touch_token(&pool, token.id).await?) },
+    );
     Ok(Some(caller))
 }
 
@@ -84,10 +84,18 @@ pub(crate) async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> 
     };
     app.auth.cache_caller(hash, caller.clone(), seen);
     let pool = app.pool.clone();
-    app.tasks.spawn(async move {
-        if let Err(error) = identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await {
-            tracing::debug!(%error, "recording a session's last use failed");
-        }
+    in_background(app, "recording a session's last use", async move {
+        Ok(identity::touch_session(&pool, session.id, sessions::IDLE_DAYS).await?)
     });
     Ok(Some(caller))
+}
+
+/// Starts work that no request waits for, and that may fail.
+fn in_background(app: &App, what: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
+    let work = unless_silent(work);
+    app.tasks.spawn(async move {
+        if let Err(error) = work.await.flatten() {
+            tracing::debug!(%error, "{what} failed");
+        }
+    });
 }

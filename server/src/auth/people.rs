@@ -35,7 +35,7 @@ use engine::{
         page_range::NamedPageRange,
     },
     stored_response::ResponseSlot,
-    task::in_task,
+    task::{in_task, unless_silent},
 };
 
 use crate::{App, audit};
@@ -204,12 +204,13 @@ pub async fn sign_in(
 fn record_wrong_password(app: &App, email: String, address: Option<IpAddr>) {
     let app = app.clone();
     app.clone().tasks.spawn(async move {
-        match find_account(&app, &email).await {
-            Ok(account) => {
-                let account = account.map(|account| account.id);
-                audit::record_refused_sign_in(&app, account, address, "by password: it does not fit").await;
-            }
-            Err(error) => tracing::warn!(%error, "audit of a refused sign-in failed"),
+        let recorded = async {
+            let account = find_account(&app, &email).await?.map(|account| account.id);
+            audit::record_refused_sign_in(&app, account, address, "by password: it does not fit").await;
+            Ok(())
+        };
+        if let Err(error) = unless_silent(recorded).await.flatten() {
+            tracing::warn!(%error, "audit of a refused sign-in failed");
         }
     });
 }

@@ -55,7 +55,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     let client = client_address(&app, &request);
     request.extensions_mut().insert(client);
     request.extensions_mut().insert(BodyTimeout(app.config.http_settings.body_timeout()));
-    let admission = admit(&app, client, request.uri(), request.headers()).await;
+    let admission = unless_silent(admit(&app, client, request.uri(), request.headers())).await;
     // Held until the response begins.
     let body_share = app.body_memory.share();
     request.extensions_mut().insert(body_share.clone());
@@ -75,14 +75,15 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
     let began = Instant::now();
     let under_way = RequestInProgress::count(&app);
     let mut response = match admission {
-        Ok(admission) => {
+        Ok(Ok(admission)) => {
             request.extensions_mut().insert(admission.clone());
             let answered = unless_silent(next.run(request).instrument(span.clone())).await;
             let mut response = answered.unwrap_or_else(|silent| Error::from(silent).into_response());
             admission.end(response.status(), response.headers_mut());
             response
         }
-        Err(problem) => problem_response(&problem),
+        Ok(Err(problem)) => problem_response(&problem),
+        Err(silent) => Error::from(silent).into_response(),
     };
     drop((under_way, body_share));
     engine::failpoints::crash("before_reply", file!());

@@ -31,7 +31,9 @@ use crate::{
 };
 use engine::{
     access::caller::{Caller, Scope},
+    primary::within,
     store::{
+        migrations,
         notify::{alerts, deliveries},
         query::statistics,
     },
@@ -55,6 +57,9 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Time for reading the gauges of the database. Without them, a scrape has all others; Prometheus waits ten seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time for a database that is up to answer.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Installs the recorder, and runs its upkeep until the server stops, so that its memory stays flat.
 pub fn start(app: &App) {
@@ -141,17 +146,15 @@ async fn render(app: &App) -> Result<Response> {
         return Err(Error(engine::error::Error::Broken("the metrics recorder is missing".into())));
     };
     let began = Instant::now();
-    let is_up = match tokio::time::timeout(READ_TIMEOUT, read_gauges(app)).await {
-        Ok(Ok(())) => true,
-        Ok(Err(Error(error))) => {
-            tracing::warn!(%error, "gauges of the database are not read");
-            false
-        }
-        Err(_) => {
-            tracing::warn!("gauges of the database are not read: it does not answer");
-            false
-        }
-    };
+    // Gauges wait behind busy pages, which are no outage.
+    let is_ready = within(READY_TIMEOUT, migrations::is_ready(&app.pools.credentials));
+    let (is_ready, read) = futures::join!(is_ready, within(READ_TIMEOUT, read_gauges(app)));
+    let is_up = matches!(is_ready, Some(Ok(()))) || matches!(read, Some(Ok(())));
+    match read {
+        Some(Ok(())) => {}
+        Some(Err(Error(error))) => tracing::warn!(%error, "gauges of the database are not read"),
+        None => tracing::warn!("gauges of the database are not read: it does not answer"),
+    }
     metrics::gauge!("treeline_database_up").set(f64::from(u8::from(is_up)));
     metrics::histogram!("treeline_metrics_read_seconds").record(began.elapsed().as_secs_f64());
     let under_way = app.under_way.load(std::sync::atomic::Ordering::Relaxed);
@@ -166,13 +169,12 @@ async fn render(app: &App) -> Result<Response> {
 }
 
 async fn read_gauges(app: &App) -> Result<()> {
-    for open in statistics::open_work(&app.pool).await? {
+    let work = statistics::open_work(&app.pool).await?;
+    for open in &work {
         for state in ItemState::ALL {
             let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
             metrics::gauge!("treeline_items", &labels).set(open.counts.get(state) as f64);
         }
-        // Types without available items are missing from the next read.
-        metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(0.0);
     }
     for info in app.engine.types().all() {
         let is_paused = info.paused || info.concurrency == Some(0);
@@ -185,8 +187,10 @@ async fn read_gauges(app: &App) -> Result<()> {
             metrics::counter!("treeline_endings_total", &labels).increment(0);
         }
     }
-    for (job_type, seconds) in statistics::oldest_available(&app.pool).await? {
-        metrics::gauge!("treeline_oldest_available_seconds", "type" => job_type).set(seconds);
+    let oldest: HashMap<String, f64> = statistics::oldest_available(&app.pool).await?.into_iter().collect();
+    for open in work {
+        let seconds = oldest.get(&open.job_type).copied().unwrap_or(0.0);
+        metrics::gauge!("treeline_oldest_available_seconds", "type" => open.job_type).set(seconds);
     }
     for (job_type, open) in statistics::open_assignments(&app.pool).await? {
         metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);

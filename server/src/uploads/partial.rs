@@ -186,7 +186,7 @@ fn early(app: &App, partial: &PartialUpload, first: &Arrived) -> Option<Error> {
 /// too, and the first commit wins.
 async fn finish(app: &App, partial: &PartialUpload) -> Result<()> {
     let (app, partial) = (app.clone(), partial.clone());
-    let task = app.tasks.clone().spawn(async move {
+    let task = app.clone().spawn(async move {
         let turn = KeyName { owner_id: partial.owner_id, scope: "upload".to_owned(), key: partial.id.to_string() };
         let _turn = app.engine.lock_key(&turn).await;
         match partial_uploads::find(&app.pool, partial.id, partial.owner_id).await? {

@@ -1,11 +1,13 @@
 //! A database that stops accepting writes: a primary that became a standby, or that was made read-only. Requests get 503
 //! meanwhile, and the server recovers without a restart.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::Executor as _;
 
-use crate::support::{Answer, Database, Server, run, until};
+use crate::support::{Answer, Database, Server, moment, run, until};
 
 /// Sends a sealed tree with one item under its Idempotency-Key.
 async fn create(server: &Server, key: &str) -> Answer {
@@ -113,19 +115,79 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     let assignment = format!("/api/v1/assignments/{}", claimed["id"].as_str().expect("an id"));
     // Opens the connection that is lost.
     api.post(&format!("{assignment}/heartbeat"), json!({})).await.expect(200);
+    // Whose tokens are looked up again every few seconds, more at once than there are connections for it.
+    let mut others = Vec::new();
+    for name in ["one", "two", "three"] {
+        let token = server.service(name, &["jobs:read"]).await;
+        others.push(api.clone().with_token(token.token()));
+    }
+    let use_all = async || {
+        for other in &others {
+            other.get("/api/v1/job-types").await;
+        }
+    };
+    use_all().await;
 
     proxy.vanish();
-    let lost = api.post(&format!("{assignment}/heartbeat"), json!({})).await;
-    // Unless background tasks had every connection that was open: then it has opened one to the successor.
-    if lost.status != 200 {
-        expect_unavailable(&lost);
-    }
-    until(async || api.get("/api/v1/jobs").await.status == 200).await;
-    until(async || api.post(&format!("{assignment}/heartbeat"), json!({})).await.status == 200).await;
-    // Its retry is due in a second, which a background task must find.
-    let failure = json!({"error": {"message": "once more"}});
-    until(async || api.post(&format!("{assignment}/failure"), failure.clone()).await.status != 503).await;
-    until(async || claim().await.json()["assignments"][0]["attempt"] == 2).await;
+    let done = AtomicBool::new(false);
+    let in_use = async {
+        while !done.load(Ordering::Relaxed) {
+            use_all().await;
+            moment().await;
+        }
+    };
+    // A client that gives up leaves a connection that waits.
+    let upload = async || {
+        let request = api.request(Method::POST, "/api/v1/uploads?filename=a.csv").header("idempotency-key", "the file");
+        Answer::of(request.header("content-type", "text/csv").body("a,b\n1,2\n")).await.status
+    };
+    let repeated = async {
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(500), upload()).await;
+        // A server that is not asked again for a minute may hold the key, but it answers.
+        until(async || [201, 409].contains(&upload().await.as_u16())).await;
+        done.store(true, Ordering::Relaxed);
+    };
+    let recovered = async {
+        let lost = api.post(&format!("{assignment}/heartbeat"), json!({})).await;
+        // Unless background tasks had every connection that was open: then it has opened one to the successor.
+        if lost.status != 200 {
+            expect_unavailable(&lost);
+        }
+        until(async || api.get("/api/v1/jobs").await.status == 200).await;
+        until(async || api.post(&format!("{assignment}/heartbeat"), json!({})).await.status == 200).await;
+        // Its retry is due in a second, which a background task must find.
+        let failure = json!({"error": {"message": "once more"}});
+        until(async || api.post(&format!("{assignment}/failure"), failure.clone()).await.status != 503).await;
+        until(async || claim().await.json()["assignments"][0]["attempt"] == 2).await;
+    };
+    tokio::join!(in_use, repeated, recovered);
+    program.kill().await;
+    server.stop().await;
+}
+
+/// P19: after a database that was not running for eleven seconds, sign-ins and heartbeats work within five. What opens
+/// connections in advance must not hold the only one of a pool while it waits for longer and longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_opened_soon_after_an_outage() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    create(&server, "first").await.expect(201);
+    let unknown = server.service("unknown to the caches", &["jobs:read"]).await;
+    let (program, proxy) = server.spawn_program_behind_proxy().await;
+    let api = &program.api;
+    let claimed = api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);
+    let id = claimed["assignments"][0]["id"].as_str().expect("an id").to_owned();
+    let heartbeat = async || api.post(&format!("/api/v1/assignments/{id}/heartbeat"), json!({})).await.status;
+    assert_eq!(heartbeat().await, 200);
+
+    let port = proxy.close_port().await;
+    tokio::time::sleep(std::time::Duration::from_secs(11)).await;
+    proxy.open_port(port);
+    let returned = std::time::Instant::now();
+    until(async || api.get("/readyz").await.status == 200).await;
+    until(async || api.clone().with_token(unknown.token()).get("/api/v1/jobs").await.status == 200).await;
+    until(async || heartbeat().await == 200).await;
+    assert!(returned.elapsed().as_secs() < 5, "it took {:?}", returned.elapsed());
     program.kill().await;
     server.stop().await;
 }

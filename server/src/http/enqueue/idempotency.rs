@@ -120,7 +120,7 @@ where
     };
     let stored_response = StoredResponse::of(name, storage);
     let (engine, call) = (app.engine.clone(), call.to_owned());
-    let task = app.tasks.spawn(async move {
+    let task = app.spawn(async move {
         let _turn = engine.lock_key(&stored_response.name).await;
         if let Some((status, text)) = engine.begin_call(&stored_response.name, &call, &fingerprint).await? {
             return Ok((StatusCode::from_u16(status).unwrap_or(StatusCode::OK), stored_response.open(&text)?));

@@ -29,7 +29,7 @@ use Kind::{Counter, Gauge, Histogram};
 /// Metrics of the recorder. `process_*` are in `process.rs`.
 pub const METRICS: [Metric; 37] = [
     metric(Gauge, "treeline_build_info", "version", "Always 1; the label is the version of this server."),
-    metric(Gauge, "treeline_database_up", "", "1 while this server can read its gauges from PostgreSQL."),
+    metric(Gauge, "treeline_database_up", "", "1 while PostgreSQL answers this server."),
     metric(Gauge, "treeline_items", "type, state", "Items of open trees. The same on every server."),
     metric(
         Gauge,

@@ -278,6 +278,11 @@ impl Api {
         Self { token: Some(token.to_owned()), ..self }
     }
 
+    /// The bearer token.
+    pub(crate) fn token(&self) -> &str {
+        self.token.as_deref().expect("a token")
+    }
+
     /// The same browser, with requests caused by a page of another site.
     pub(crate) fn cross_site(self) -> Self {
         Self { forged: true, ..self }

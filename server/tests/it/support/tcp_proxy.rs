@@ -4,24 +4,27 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
+    task::JoinHandle,
 };
 
 /// Port that forwards to another while it is not cut.
 pub(crate) struct TcpProxy {
     pub(crate) port: u16,
-    connected: Arc<watch::Sender<bool>>,
+    target: SocketAddr,
+    connected: watch::Sender<bool>,
     /// Changes when the far end vanishes.
-    vanished: Arc<watch::Sender<()>>,
+    vanished: watch::Sender<()>,
     loses_commits: Arc<AtomicBool>,
+    accepting: Mutex<JoinHandle<()>>,
 }
 
 impl TcpProxy {
@@ -29,34 +32,30 @@ impl TcpProxy {
     pub(crate) async fn forward_to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
-        let connected = Arc::new(watch::channel(true).0);
-        let vanished = Arc::new(watch::channel(()).0);
-        let (state, vanishes) = (Arc::clone(&connected), Arc::clone(&vanished));
+        let (connected, vanished) = (watch::channel(true).0, watch::channel(()).0);
         let loses_commits = Arc::new(AtomicBool::new(false));
-        let loses = Arc::clone(&loses_commits);
-        tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (mut state, mut vanishes, loses) = (state.subscribe(), vanishes.subscribe(), Arc::clone(&loses));
-                tokio::spawn(async move {
-                    if !*state.borrow() {
-                        return;
-                    }
-                    let Ok(mut far) = TcpStream::connect(target).await else { return };
-                    let is_gone = tokio::select! {
-                        // Nothing that was sent after the change may still arrive.
-                        biased;
-                        _ = vanishes.changed() => true,
-                        _ = state.wait_for(|connected| !connected) => false,
-                        () = forward(&mut near, &mut far, &loses) => false,
-                    };
-                    drop(far);
-                    if is_gone {
-                        let _ = tokio::io::copy(&mut near, &mut tokio::io::sink()).await;
-                    }
-                });
-            }
-        });
-        Self { port, connected, vanished, loses_commits }
+        let accepting = accept(listener, target, &connected, &vanished, &loses_commits);
+        Self { port, target, connected, vanished, loses_commits, accepting: Mutex::new(accepting) }
+    }
+
+    /// Closes all connections and the port, as a database that is not running. Returns what holds the port meanwhile.
+    pub(crate) async fn close_port(&self) -> TcpSocket {
+        self.cut();
+        let accepting = std::mem::replace(&mut *self.accepting.lock().expect("a lock"), tokio::spawn(async {}));
+        accepting.abort();
+        let _ = accepting.await;
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_reuseaddr(true).expect("an option");
+        socket.bind(([127, 0, 0, 1], self.port).into()).expect("the port is still free");
+        socket
+    }
+
+    /// Opens the port again.
+    pub(crate) fn open_port(&self, socket: TcpSocket) {
+        self.restore();
+        let listener = socket.listen(1_024).expect("it listens");
+        let accepting = accept(listener, self.target, &self.connected, &self.vanished, &self.loses_commits);
+        *self.accepting.lock().expect("a lock") = accepting;
     }
 
     /// Closes all connections, and refuses new ones.
@@ -77,6 +76,39 @@ impl TcpProxy {
     pub(crate) fn restore(&self) {
         self.connected.send_replace(true);
     }
+}
+
+/// Forwards every connection until the proxy is cut or the far end vanishes.
+fn accept(
+    listener: TcpListener,
+    target: SocketAddr,
+    connected: &watch::Sender<bool>,
+    vanished: &watch::Sender<()>,
+    loses_commits: &Arc<AtomicBool>,
+) -> JoinHandle<()> {
+    let (state, vanishes, loses) = (connected.clone(), vanished.clone(), Arc::clone(loses_commits));
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let (mut state, mut vanishes, loses) = (state.subscribe(), vanishes.subscribe(), Arc::clone(&loses));
+            tokio::spawn(async move {
+                if !*state.borrow() {
+                    return;
+                }
+                let Ok(mut far) = TcpStream::connect(target).await else { return };
+                let is_gone = tokio::select! {
+                    // Nothing that was sent after the change may still arrive.
+                    biased;
+                    _ = vanishes.changed() => true,
+                    _ = state.wait_for(|connected| !connected) => false,
+                    () = forward(&mut near, &mut far, &loses) => false,
+                };
+                drop(far);
+                if is_gone {
+                    let _ = tokio::io::copy(&mut near, &mut tokio::io::sink()).await;
+                }
+            });
+        }
+    })
 }
 
 /// Forwards in both directions until one side closes, or a commit was sent whose answer is to be lost.
