@@ -152,8 +152,11 @@ pub(crate) struct Core {
     /// True if messages for the broker (claimable, dead, complete) are stored.
     has_broker: bool,
     quotas: Quotas,
-    /// Queue of requests with the same Idempotency-Key; they wait here before they take a connection.
+    /// Queue of requests with the same Idempotency-Key, and of edits of the same job; they wait here before they take a
+    /// connection.
     key_locks: enqueue::key_locks::KeyLocks,
+    /// Slots for batches of items that follow edits of their jobs.
+    edit_slots: tokio::sync::Semaphore,
     /// Seals callback receivers.
     sealer: Sealer,
     /// Signs and verifies the capabilities of pushed assignments.
@@ -225,6 +228,7 @@ impl Engine {
             has_broker: limits.has_broker,
             quotas: limits.quotas,
             key_locks: enqueue::key_locks::KeyLocks::default(),
+            edit_slots: tokio::sync::Semaphore::new(operator::patch::CONCURRENT_BATCHES),
             sealer: limits.sealer,
             assignment_key: limits.assignment_key,
             ended_attempts: limits.ended_attempts,

@@ -40,6 +40,7 @@ use crate::{
     task::in_task,
 };
 
+pub(crate) use inheriting_items::CONCURRENT_BATCHES;
 use requeue::Requeued;
 
 /// Number of items of a job edited in one transaction.

@@ -77,6 +77,7 @@ pub async fn write_counts(app: &App) {
 /// Tasks of every process: its caches, its counters, and its connection to the other servers.
 fn every_process(tasks: &Tasks<'_>) {
     let Tasks { app, tracker } = tasks;
+    tasks.every(5.0, "connections", |app| async move { Ok(app.pools.open_in_advance().await.map(|()| 0)?) });
     tasks.every(2.0, "waiting claims", |app| async move { app.engine.sweep_waiters().await.map(|_| 0) });
     tasks.every(1.0, "job types", |app| async move { app.engine.refresh_types().await.map(|()| 0) });
     tasks.every(1.0, "job edits", |app| async move { app.engine.refresh_jobs().await.map(|_| 0) });
@@ -105,6 +106,7 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(60.0, "fair groups", |app| async move { app.engine.delete_idle_fair_groups().await });
     tasks.every(60.0, "serialize queues", |app| async move { app.engine.sweep_serialize_queues().await });
     tasks.on_wake("propagation", propagate, |app| async move { app.engine.propagation_requested().await });
+    tasks.on_wake("interrupted edits", continue_edits, |_| std::future::pending());
     bulk::spawn(tasks);
     tasks.every(60.0, "claim ids", |app| async move { Ok(app.engine.delete_old_claim_ids().await? as usize) });
     tasks.every(60.0, "idempotency keys", |app| async move { app.engine.sweep_idempotency().await });
@@ -128,9 +130,18 @@ fn maintenance(tasks: &Tasks<'_>) {
     tasks.every(60.0, "old statistics", |app| async move { Ok(app.engine.delete_old_activity().await? as usize) });
 }
 
-/// Propagates decisions and interrupted edits to the rows of their jobs: at once for decisions of this process, and by
-/// polling for those of other servers and of crashes.
+/// Propagates decisions to the rows of their jobs: at once for those of this process, and by polling for those of other
+/// servers and of crashes.
 async fn propagate(app: App) -> engine::error::Result<Duration> {
-    let open = app.engine.sweep_propagations().await? + app.engine.sweep_job_edits().await?;
-    Ok(if open > 0 { Duration::ZERO } else { IDLE })
+    Ok(pause_after(app.engine.sweep_propagations().await?))
+}
+
+/// Continues edits of jobs that were interrupted.
+async fn continue_edits(app: App) -> engine::error::Result<Duration> {
+    Ok(pause_after(app.engine.sweep_job_edits().await?))
+}
+
+/// None while there may be more to do.
+fn pause_after(open: usize) -> Duration {
+    if open > 0 { Duration::ZERO } else { IDLE }
 }

@@ -338,6 +338,34 @@ async fn interrupted_job_edit_reaches_all_items() {
     server.stop().await;
 }
 
+/// Many edits of one job that wait for each other leave connections to claims.
+#[tokio::test]
+async fn waiting_edits_of_a_job_do_not_delay_claims() {
+    let (server, path, items) = with_items(2).await;
+    server.put("/api/v1/job-types/b", json!({})).await.expect(201);
+    let pool = &server.running.app.pool;
+    // The items of the first edit take long.
+    let mut tx = pool.begin().await.expect("a transaction");
+    sqlx::query("select id from item for update").execute(&mut *tx).await.expect("the locks of the items");
+    let edits = futures::future::join_all((1..=12).map(|priority| server.patch(&path, json!({"priority": priority}))));
+    let claims = async {
+        let edits = async || sqlx::query_scalar::<_, i64>("select count(*) from job_edit").fetch_one(pool).await;
+        crate::support::until(async || edits().await.expect("a count") == 12).await;
+        for _ in 0..10 {
+            let claim = json!({"worker_id": "w", "types": ["b"]});
+            server.post("/api/v1/assignments", claim).await.expect(200);
+        }
+        tx.rollback().await.expect("the end of the lock");
+    };
+    let (edited, ()) = futures::join!(edits, claims);
+    for edited in edited {
+        edited.expect(200);
+    }
+    let priority = server.get(&path).await.expect(200)["priority"].clone();
+    crate::support::until(async || server.get(&items[1]).await.expect(200)["priority"] == priority).await;
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn edited_retry_budget_applies_on_every_server() {
     let (server, job, items) = with_items(2).await;

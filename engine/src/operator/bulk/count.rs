@@ -22,7 +22,10 @@ use crate::{
     },
 };
 
-use super::{BulkSelection, Engine, json, requester::requester};
+use super::{
+    BulkSelection, Engine, json,
+    requester::{self, requester},
+};
 
 /// Number of members per step.
 const PAGE: i64 = 200;
@@ -55,9 +58,13 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     let page = match page(engine, &caller, &row).await {
         Ok(page) => page,
         // The object of the filter is gone: the list ends here.
-        Err(Error::Problem(problem)) => {
+        Err(Error::Problem(problem)) if problem.code == Code::NotFound => {
             tracing::info!(%id, %problem, "bulk operation list ended");
             Page { found: Vec::new(), foreseen: BTreeMap::new(), next: None }
+        }
+        Err(Error::Problem(problem)) => {
+            requester::stop(core, id, &problem).await?;
+            return Ok(false);
         }
         Err(error) => return Err(error),
     };

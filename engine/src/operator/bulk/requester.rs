@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::Code;
+use domain::{Code, Problem};
+use uuid::Uuid;
 
 use crate::{
     Core,
@@ -50,12 +51,18 @@ pub(super) async fn requester(core: &Arc<Core>, row: &BulkRow) -> Result<Option<
     match caller {
         Ok(caller) => Ok(Some(caller)),
         Err(Error::Problem(why)) => {
-            tracing::warn!(bulk_id = %row.id, why = why.detail, "bulk operation stopped");
-            if bulk::stop(pool, row.id, &why.detail).await? {
-                release_trees(core, row.id).await?;
-            }
+            stop(core, row.id, &why).await?;
             Ok(None)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Stops an operation that cannot go on; its page says why.
+pub(super) async fn stop(core: &Arc<Core>, bulk_id: Uuid, why: &Problem) -> Result<()> {
+    tracing::warn!(%bulk_id, why = why.detail, "bulk operation stopped");
+    if bulk::stop(&core.pools.read, bulk_id, &why.detail).await? {
+        release_trees(core, bulk_id).await?;
+    }
+    Ok(())
 }

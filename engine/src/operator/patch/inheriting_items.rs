@@ -4,32 +4,43 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::{BATCH, inherited};
 use crate::{
     Core, Engine,
     error::Result,
-    store::operator::{
-        job_edits,
-        patch::{self, EditableItem, Settings},
+    store::{
+        enqueue::idempotency::KeyName,
+        operator::{
+            job_edits,
+            patch::{self, EditableItem, Settings},
+        },
     },
     task::in_task,
 };
 
 /// Number of jobs that are continued in turn.
 const JOBS: i64 = 20;
+/// Number of batches at once on this server.
+pub(crate) const CONCURRENT_BATCHES: usize = 2;
 /// Maximum number of attempts for a batch that collides with others.
 const TRIES: usize = 20;
 
 impl Engine {
-    /// Takes one batch of every edit that was interrupted. Returns their number.
+    /// Takes one batch of every edit that was interrupted. Returns their number. A job that fails does not stop the
+    /// others: the last error is returned after all.
     pub async fn sweep_job_edits(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
             let open = job_edits::open(&core.pools.read, JOBS).await?;
+            let mut all = Ok(open.len());
             for &job_key in &open {
-                core.edit_batch(job_key).await?;
+                if let Err(error) = core.edit_batch(job_key).await {
+                    all = Err(error);
+                }
             }
-            Ok(open.len())
+            all
         };
         in_task("editing items", run).await
     }
@@ -53,7 +64,14 @@ impl Core {
     }
 
     /// Updates one batch of a job's waiting items; returns true if there may be more.
+    ///
+    /// Edits of one job wait for each other before they take a connection, and those of all jobs take few: otherwise many
+    /// edits of large jobs would keep the others from the hot pool.
     async fn edit_batch(&self, job_key: i64) -> Result<bool> {
+        let name = KeyName { owner_id: Uuid::nil(), scope: "job edit".to_owned(), key: job_key.to_string() };
+        let _turn = self.key_locks.take(&name).await;
+        // It is never closed.
+        let _slot = self.edit_slots.acquire().await.ok();
         let mut tries = 0;
         loop {
             tries += 1;
