@@ -20,20 +20,29 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "gates whose counters are not what their rows are",
-        "select g.job_key || ': ' || c.shown || ' but ' || c.counted from job_state g cross join lateral (select
-             array[n_available, n_running, n_retryable, n_scheduled, n_blocked, n_succeeded, n_dead, n_cancelled,
-               n_expired, n_waiting_for_event]::text as shown,
-             array[(select count(*) from ready r where r.job_key = g.job_key),
-               (select count(*) from lease l where l.job_key = g.job_key),
-               (select count(*) from deferred d where d.job_key = g.job_key and d.retryable),
-               (select count(*) from deferred d where d.job_key = g.job_key and not d.retryable and not d.for_event),
-               (select count(*) from blocked b where b.job_key = g.job_key),
-               (select count(*) from outcome o where o.job_key = g.job_key and o.state = 1),
-               (select count(*) from outcome o where o.job_key = g.job_key and o.state = 2),
-               (select count(*) from outcome o where o.job_key = g.job_key and o.state = 3),
-               (select count(*) from outcome o where o.job_key = g.job_key and o.state = 4),
-               (select count(*) from deferred d where d.job_key = g.job_key and d.for_event)]::text as counted) c
-         where c.shown <> c.counted and g.deleted_at is null and ($1::text[] is null or g.root_id::text = any($1))",
+        "with counted as (
+           select job_key, array[sum(ready), sum(lease), sum(retryable), sum(scheduled), sum(blocked), sum(succeeded), sum(dead),
+               sum(cancelled), sum(expired), sum(for_event)]::bigint[] as n
+           from (
+             select job_key, count(*) as ready, 0 as lease, 0 as retryable, 0 as scheduled, 0 as blocked, 0 as succeeded, 0 as dead,
+               0 as cancelled, 0 as expired, 0 as for_event from ready group by job_key
+             union all
+             select job_key, 0, count(*), 0, 0, 0, 0, 0, 0, 0, 0 from lease group by job_key
+             union all
+             select job_key, 0, 0, count(*) filter (where retryable), count(*) filter (where not retryable and not for_event), 0, 0, 0,
+               0, 0, count(*) filter (where for_event) from deferred group by job_key
+             union all
+             select job_key, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0 from blocked group by job_key
+             union all
+             select job_key, 0, 0, 0, 0, 0, count(*) filter (where state = 1), count(*) filter (where state = 2),
+               count(*) filter (where state = 3), count(*) filter (where state = 4), 0 from outcome group by job_key) each
+           group by job_key)
+         select g.job_key || ': ' || s.n::text || ' but ' || coalesce(c.n::text, 'none') from job_state g
+         cross join lateral (select array[n_available, n_running, n_retryable, n_scheduled, n_blocked, n_succeeded, n_dead,
+           n_cancelled, n_expired, n_waiting_for_event]::bigint[] as n) s
+         left join counted c on c.job_key = g.job_key
+         where s.n <> coalesce(c.n, array_fill(0::bigint, array[10])) and g.deleted_at is null
+           and ($1::text[] is null or g.root_id::text = any($1))",
     ),
     (
         "items of cancelled jobs that may still be had",

@@ -259,7 +259,8 @@ const FEW: usize = 20;
 
 /// Starts a server that crashes at the first of the points that it reaches: while many are open, at some of them, and a
 /// point that is passed all the time must be passed `busy` times before. So servers live long enough for the requests
-/// that lead to the others. For the same reason, every second start has only points that were reached least often.
+/// that lead to the others. For the same reason, every second start has only points that were reached least often. A point
+/// that is wanted often lets every second request pass, so that the action behind it ends.
 fn arm(server: &mut Server, tally: &Tally, busy: Range<usize>) -> Result<()> {
     let mut points = if rand::random() { tally.open() } else { tally.rarest() };
     let many = points.len() > FEW;
@@ -271,7 +272,8 @@ fn arm(server: &mut Server, tally: &Tally, busy: Range<usize>) -> Result<()> {
         let passed = match (many, always) {
             (true, true) => rand::random_range(busy.clone()),
             (true, false) => rand::random_range(0..2),
-            (false, _) => 0,
+            (false, _) if tally.wanted == 1 => 0,
+            (false, _) => rand::random_range(0..2),
         };
         format!("{point}={passed}*off->return")
     });

@@ -131,6 +131,7 @@ impl Caller {
             repeat("tokens", over, async || self.tokens(self.name()).await),
             repeat("a pinned and shared tree", over, async || self.pinned_and_shared(self.name()).await),
             repeat("what is repaired", over, async || self.repaired(self.name()).await),
+            repeat("an edited job", over, async || self.edited(self.name()).await),
             repeat("a replay", over, async || self.replayed(self.name()).await),
             repeat("a cancel", over, async || self.cancelled(self.name()).await),
             repeat("many items", over, async || self.many(self.name()).await),

@@ -88,6 +88,26 @@ impl Caller {
         self.confirm(gone.status == 410, "a tree that was deleted")
     }
 
+    /// Edits the priority of a job, which its scheduled items follow, and cancels it.
+    pub(super) async fn edited(&self, n: usize) -> Result<()> {
+        let name = format!("edited-{n}");
+        let items = [json!({"payload": {"n": n}}), json!({"payload": {"n": n}, "priority": 7})];
+        let tree = json!({"type": "action", "name": name, "run_after": "2100-01-01T00:00:00Z", "sealed": true, "items": items});
+        let job = id(&self.post("/jobs", &tree, &name).await?)?.to_owned();
+        let path = format!("/jobs/{job}");
+        self.send_idempotent(Method::PATCH, &path, Some(&json!({"priority": -3})), &[]).await?;
+        self.until("items of an edited job", async || {
+            let items = self.get(&format!("/items?job={job}")).await?;
+            let items = items["data"].as_array().context("items")?.clone();
+            let mut priorities: Vec<_> = items.iter().filter_map(|item| item["priority"].as_i64()).collect();
+            priorities.sort_unstable();
+            Ok(priorities == [-3, 7])
+        })
+        .await?;
+        self.send_idempotent(Method::POST, &format!("{path}/cancel"), Some(&json!({})), &[409]).await?;
+        self.until("an edited job that is canceled", async || self.ended(&job).await).await
+    }
+
     /// Creates and processes a tree of five items with a callback; `dies` of them die at the first attempt.
     async fn small(&self, what: &str, n: usize, dies: usize) -> Result<String> {
         let name = format!("{what}-{n}");
