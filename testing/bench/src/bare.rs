@@ -152,6 +152,18 @@ impl Bare {
         Ok(times)
     }
 
+    /// Opens 64 connections, each with its statement prepared. No measurement includes that.
+    pub(crate) async fn open_all(&self, payload: &str) -> Result<()> {
+        let mut connections = try_join_all((0..SINGLES).map(|_| self.pool.acquire())).await?;
+        for connection in &mut connections {
+            sqlx::query("insert into bare.single (payload) values ($1)")
+                .bind(payload)
+                .execute(&mut **connection)
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Commits one row at a time from 64 connections: the limit of a system with one commit per item.
     pub(crate) async fn singles(&self, n: u64, payload: &str) -> Result<u64> {
         let each = n / u64::from(SINGLES);

@@ -25,13 +25,16 @@ pub(crate) const fn hundred(workers: usize, fused: bool) -> DrainMode {
 impl Bench {
     /// Limits of HTTP, and of commits of one row.
     pub(crate) async fn limits(&mut self) -> Result<()> {
-        let (bare, n) = (&self.bare, self.sizes.items / 5);
-        bare.reset().await?;
-        let cost = self.meter.measure(bare.singles(n, PAYLOAD)).await?;
-        self.report.add("limit: one row a commit, 64 connections", cost);
+        let (bare, n) = (&self.bare, self.sizes.items);
         let body = serde_json::json!({"endings": [{"assignment_id": Uuid::nil(), "result": {"shipped": true}}]});
-        let cost = self.meter.measure(bare::http(n, body)).await?;
-        self.report.add("limit: HTTP with an empty handler, 64 connections", cost);
+        for _ in 0..self.sizes.rounds {
+            bare.reset().await?;
+            bare.open_all(PAYLOAD).await?;
+            let cost = self.meter.measure(bare.singles(n / 2, PAYLOAD)).await?;
+            self.report.add("limit: one row a commit, 64 connections", cost);
+            let cost = self.meter.measure(bare::http(n, body.clone())).await?;
+            self.report.add("limit: HTTP with an empty handler, 64 connections", cost);
+        }
         Ok(())
     }
 

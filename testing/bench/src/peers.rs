@@ -31,7 +31,7 @@ pub(crate) struct Peer {
     pub(crate) drained: &'static str,
     /// History of a finished item, stored result, detection of a dead worker, HTTP, and fetching of work.
     pub(crate) contract: [&'static str; 5],
-    /// Number of items relative to the engine's run, so that a run takes seconds.
+    /// Number of items relative to the engine's run, so that a run takes at least three seconds.
     share: f64,
     program: fn(&Programs) -> Command,
     /// Statement that counts items that have ended exactly once.
@@ -57,7 +57,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         added: "graphile-worker: add",
         drained: "graphile-worker: drain",
         contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "500 held in memory per process"],
-        share: 1.0,
+        share: 4.0,
         program: |programs| node(&programs.folder.join("graphile-worker")),
         ended: "select $1::bigint - count(*) from graphile_worker._private_jobs",
     },
@@ -66,7 +66,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         added: "pg-boss: add",
         drained: "pg-boss: drain",
         contract: ["yes", "yes", "expiry, 15 minutes", "no", "only in the worker's memory"],
-        share: 1.0,
+        share: 3.0,
         program: |programs| node(&programs.folder.join("pg-boss")),
         ended: "select count(*) from pgboss.job where name = 'pay' and state = 'completed' and retry_count = 0 and $1 > 0",
     },
@@ -84,7 +84,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         added: "graphile_worker (Rust): add",
         drained: "graphile_worker (Rust): drain",
         contract: ["**no**: deleted", "no", "lock, 4 hours", "no", "5,000 held in memory per process"],
-        share: 1.0,
+        share: 4.0,
         program: |programs| Command::new(programs.built.join("release").join("peer-graphile-worker-rs")),
         ended: "select $1::bigint - count(*) from graphile_worker._private_jobs",
     },

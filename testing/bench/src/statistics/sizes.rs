@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Length {
-    /// Within five minutes.
+    /// Within ten minutes.
     Quick,
     /// As long as it needs.
     Full,
@@ -37,7 +37,7 @@ pub(crate) struct Sizes {
 pub(crate) const QUICK: Sizes = Sizes {
     name: "quick",
     items: 50_000,
-    rounds: 2,
+    rounds: 3,
     backlog: 1_000_000,
     pages: 150,
     idle: 300,
