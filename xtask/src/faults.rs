@@ -94,7 +94,8 @@ pub(crate) fn run(length: &Length) -> Result<()> {
 
 /// Faults of every build, with fewer items than those of ten minutes: killed processes, PostgreSQL and RabbitMQ outages, a full disk, cut
 /// connections, forged requests, an aborted upload, and deliberately broken servers, which test the checker itself.
-const IN_EVERY_BUILD: &str = "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6,S7";
+const IN_EVERY_BUILD: &str =
+    "F01,F05,F07,F08,F10,F16,F17a,F19,F22,F24,F28a,F29,F34,F36,F37,F40,S0,S1,S2,S3,S4,S5,S6,S7";
 
 /// Runs the faults of every build with the programs that the tests use; the table stays unchanged. Build machines are
 /// shared: being too slow twice is only reported; a broken promise fails the build.

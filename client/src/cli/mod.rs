@@ -22,13 +22,7 @@ mod types;
 mod upload;
 mod work;
 
-use std::{
-    ffi::OsString,
-    io::IsTerminal as _,
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args as Options, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
