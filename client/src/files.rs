@@ -3,6 +3,8 @@
 //! Nothing here holds a whole file in memory. A download that breaks off is an error, never an end of file: the server
 //! aborts a stream that it cannot finish, and `after` resumes it.
 
+mod resumable; // uploads in pieces
+
 use std::{
     marker::PhantomData,
     path::Path,
@@ -28,9 +30,9 @@ use tokio_util::io::ReaderStream;
 use crate::{
     client::{Call, Client, read},
     error::{Error, Result},
-    resumable::PIECE_BYTES,
     retry::backoff,
 };
+use resumable::PIECE_BYTES;
 
 /// Number of times that an upload is restarted if the server did not accept it.
 const UPLOAD_TRIES: u32 = 4;

@@ -45,7 +45,6 @@ mod items;
 mod job_actions;
 mod paging;
 mod people;
-mod resumable;
 mod retry;
 mod schedules;
 mod watch;
