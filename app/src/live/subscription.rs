@@ -72,7 +72,7 @@ pub(super) enum StreamMessage {
 pub(super) fn dispatch(message: StreamMessage) {
     match message {
         StreamMessage::Snapshot(_) | StreamMessage::Polled(_) | StreamMessage::Change(_) => {
-            super::session::receive(message)
+            super::session::receive(message);
         }
         StreamMessage::Roots(roots, newest) => super::job_list_session::receive(roots, newest),
         StreamMessage::Rows(rows, address) => super::job_list_session::receive_rows(rows.jobs, &address),

@@ -68,7 +68,7 @@ async fn asset(Path((requested_hash, path)): Path<(String, String)>, headers: He
 }
 
 fn fits_pages_of_other_versions(path: &str) -> bool {
-    path == "page.js" || path.ends_with(".css") || path.ends_with(".woff2")
+    path == "page.js" || path.rsplit_once('.').is_some_and(|(_, ending)| ["css", "woff2"].contains(&ending))
 }
 
 /// Picks the smallest encoding that the client accepts.

@@ -108,6 +108,12 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     create(&server, "first").await.expect(201);
     let (program, proxy) = server.spawn_program_behind_proxy().await;
     let api = &program.api;
+    // Whose tokens are looked up again every few seconds, more at once than there are connections for it.
+    let mut others = Vec::new();
+    for name in ["one", "two", "three"] {
+        let token = server.service(name, &["jobs:read"]).await;
+        others.push(api.clone().with_token(token.token()));
+    }
     // From now on, the program alone runs all background tasks.
     server.running.app.shutdown.cancel();
     let claim = async || api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await;
@@ -115,12 +121,6 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     let assignment = format!("/api/v1/assignments/{}", claimed["id"].as_str().expect("an id"));
     // Opens the connection that is lost.
     api.post(&format!("{assignment}/heartbeat"), json!({})).await.expect(200);
-    // Whose tokens are looked up again every few seconds, more at once than there are connections for it.
-    let mut others = Vec::new();
-    for name in ["one", "two", "three"] {
-        let token = server.service(name, &["jobs:read"]).await;
-        others.push(api.clone().with_token(token.token()));
-    }
     let use_all = async || {
         for other in &others {
             other.get("/api/v1/job-types").await;
@@ -172,7 +172,7 @@ async fn connections_are_opened_soon_after_an_outage() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);
     create(&server, "first").await.expect(201);
-    let unknown = server.service("unknown to the caches", &["jobs:read"]).await;
+    let unknown = server.service("uncached", &["jobs:read"]).await;
     let (program, proxy) = server.spawn_program_behind_proxy().await;
     let api = &program.api;
     let claimed = api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await.expect(200);

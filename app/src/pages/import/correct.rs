@@ -45,7 +45,7 @@ pub enum Notice {
     },
     /// No row was changed.
     Unchanged,
-    Problem(Problem),
+    Problem(Box<Problem>),
 }
 
 /// Reason why a correction was refused.

@@ -271,9 +271,8 @@ fn arm(server: &mut Server, tally: &Tally, busy: Range<usize>) -> Result<()> {
         let always = PASSED_ALL_THE_TIME.iter().any(|part| point.contains(part));
         let passed = match (many, always) {
             (true, true) => rand::random_range(busy.clone()),
-            (true, false) => rand::random_range(0..2),
             (false, _) if tally.wanted == 1 => 0,
-            (false, _) => rand::random_range(0..2),
+            _ => rand::random_range(0..2),
         };
         format!("{point}={passed}*off->return")
     });

@@ -68,7 +68,7 @@ pub(crate) async fn retry(
         Ok(Outcome::RowFaults(faults)) => (Notice::Rows { faulty: faults.len(), retried: 0 }, HashSet::new(), faults),
         Ok(Outcome::Unchanged) => (Notice::Unchanged, HashSet::new(), HashMap::new()),
         Err(error) => match in_the_form(error) {
-            Ok(problem) => (Notice::Problem(problem), HashSet::new(), HashMap::new()),
+            Ok(problem) => (Notice::Problem(Box::new(problem)), HashSet::new(), HashMap::new()),
             Err(error) => return signed.visit.error_page(error),
         },
     };
