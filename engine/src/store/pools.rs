@@ -149,14 +149,13 @@ impl Pools {
         })
     }
 
-    /// Opens connections that requests should find open: replacing a lost one takes several round trips. All heartbeats' and
-    /// one for credentials, because every request needs it. (sqlx's `min_connections` would occupy a place in the pool for minutes
-    /// while the database is away, with pauses of up to a minute.)
+    /// Opens a connection of each pool without one in which requests should find it open: a lost one takes several round trips
+    /// to replace. (sqlx's `min_connections` would occupy a place in the pool for minutes while the database is away, with
+    /// pauses of up to a minute.)
     pub async fn open_in_advance(&self) -> Result<(), sqlx::Error> {
-        let heartbeats = self.heartbeats.options().get_max_connections();
-        for (pool, wanted) in [(&self.heartbeats, heartbeats), (&self.credentials, 1), (&self.read, 2)] {
-            if pool.size() < wanted {
-                futures::future::try_join_all((0..wanted).map(|_| pool.acquire())).await?;
+        for pool in [&self.heartbeats, &self.credentials, &self.read] {
+            if pool.size() == 0 {
+                pool.acquire().await?;
             }
         }
         Ok(())
