@@ -16,7 +16,7 @@ const made = async (answer, status = 201) => {
 /** A server with a job type and a worker. */
 async function story(t) {
   const server = await startServer(t);
-  await server.api('PUT', '/job-types/story', { executor: { kind: 'pull' }, steps: ['fetched'] });
+  await server.api('PUT', '/job-types/story', { executor: { kind: 'pull' }, steps: ['fetched', 'checked'] });
   return { server, worker: new Worker(server, 'story') };
 }
 
@@ -107,7 +107,7 @@ test('an item says how far it is, ends and is retried before one’s eyes', asyn
   assert.equal(await page.locator('#progress').isVisible(), true);
   const step = () => worker.call(`/assignments/${held.id}/step`, { name: 'fetched', data: { page: 7 } });
   await shows(both, step, text('#step', 'fetched'));
-  await worker.call(`/assignments/${held.id}/step`, { name: 'fetched', data: { page: 8 } });
+  await worker.call(`/assignments/${held.id}/step`, { name: 'checked', data: { page: 8 } });
   await page.waitForFunction(() => /8/.test(document.querySelector('#step .doc').textContent));
   assert.match(await page.locator('#step textarea').evaluate((source) => source.value), /8/, 'what is copied is what is shown');
 
