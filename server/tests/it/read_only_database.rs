@@ -122,13 +122,14 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     // Opens the connection that is lost.
     api.post(&format!("{assignment}/heartbeat"), json!({})).await.expect(200);
     let use_all = async || {
-        for other in &others {
-            other.get("/api/v1/job-types").await;
-        }
+        futures::future::join_all(others.iter().map(|other| other.get("/api/v1/job-types"))).await;
     };
     use_all().await;
+    // Until they are due to be looked up.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
 
     proxy.vanish();
+    let _ = tokio::time::timeout(std::time::Duration::from_millis(500), use_all()).await;
     let done = AtomicBool::new(false);
     let in_use = async {
         while !done.load(Ordering::Relaxed) {
