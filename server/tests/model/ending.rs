@@ -148,6 +148,8 @@ impl Model {
             refusals.push(Some("job_cancelled"));
         }
         match item.phase {
+            // What it would have been made from was no list, so no worker ever got it: only a payload helps (`feeding`).
+            Phase::Final(End::Dead) if item.attempts == 0 => refusals.push(Some("not_retryable")),
             // Cancelled with its job, or singly: the first refuses already.
             Phase::Final(End::Dead | End::Expired | End::Cancelled) | Phase::Retryable | Phase::Scheduled => {
                 if item.stale && !renew {
