@@ -322,21 +322,21 @@ impl Quotas {
         Ok((begun, status))
     }
 
-    /// Counts a request that was refused for lack of a valid credential.
-    pub fn refused(&self, address: IpAddr) {
+    /// Counts a request that was refused for lack of a valid credential. Returns the state of the address's limit.
+    pub fn refused(&self, address: IpAddr) -> RateStatus {
         let mut callers = self.callers();
         drop_idle(&mut callers);
         let busy = callers.entry(Caller::Address(network_of(address))).or_default();
         let policy = Policy { name: "address", requests: self.0.settings.refusals_per_minute };
-        let _ = busy.requests.count(policy);
+        busy.requests.count(policy).unwrap_or_else(|exceeded| exceeded)
     }
 
     /// Refuses an address with too many recent refusals, so that its requests are not read for a while.
-    pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
+    pub fn check_address(&self, address: IpAddr) -> Result<(), RateStatus> {
         let callers = self.callers();
         let Some(busy) = callers.get(&Caller::Address(network_of(address))) else { return Ok(()) };
         let policy = Policy { name: "address", requests: self.0.settings.refusals_per_minute };
-        busy.requests.check(policy).map_err(|exceeded| exceeded.refusal())
+        busy.requests.check(policy)
     }
 
     /// Counts an event stream while it is open. A service may have ten times as many as a person, because it shows its

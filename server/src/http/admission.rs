@@ -10,7 +10,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri},
+    response::Response,
+};
 use domain::Problem;
 use uuid::Uuid;
 
@@ -18,6 +21,8 @@ use engine::{
     access::caller::{Caller, Scope},
     quotas::{CountedRequest, Kind, Quotas, RateStatus},
 };
+
+use super::error::problem_response;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -59,9 +64,9 @@ impl Admission {
         }))
     }
 
-    /// Fails with 429 if too many recent requests of the address were refused. Many callers may share an address, so
-    /// this is only for requests without a valid credential.
-    pub fn check_address(&self) -> Result<(), Problem> {
+    /// Fails if too many recent requests of the address were refused. Many callers may share an address, so this is only
+    /// for requests without a valid credential.
+    pub fn check_address(&self) -> Result<(), RateStatus> {
         self.0.address.filter(|_| self.0.is_api).map_or(Ok(()), |address| self.0.quotas.check_address(address))
     }
 
@@ -93,20 +98,34 @@ impl Admission {
         Ok(())
     }
 
-    /// Ends the count when the response begins, and adds the caller's quota headers.
+    /// Ends the count when the response begins, and adds the headers of the caller's or the address's limit.
     pub fn end(&self, status: StatusCode, headers: &mut HeaderMap) {
         let counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Counted { rate, .. }) = counted else {
-            if let Some(address) = self.0.address.filter(|_| self.0.is_api && status == StatusCode::UNAUTHORIZED) {
-                self.0.quotas.refused(address);
-            }
+        if !self.0.is_api {
             return;
+        }
+        let rate = match (counted, self.0.address) {
+            (Some(counted), _) => counted.rate,
+            (None, Some(address)) if status == StatusCode::UNAUTHORIZED => Some(self.0.quotas.refused(address)),
+            (None, _) => None,
         };
-        let Some(rate) = rate.filter(|_| self.0.is_api) else { return };
-        for (name, value) in [(RATE_LIMIT_POLICY, rate.policy()), (RATE_LIMIT, rate.status())] {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(name, value);
-            }
+        if let Some(rate) = rate {
+            add_headers(&rate, headers);
+        }
+    }
+}
+
+/// 429 of a request that exceeds a limit, with its headers.
+pub fn too_many(rate: &RateStatus) -> Response {
+    let mut response = problem_response(&rate.refusal());
+    add_headers(rate, response.headers_mut());
+    response
+}
+
+fn add_headers(rate: &RateStatus, headers: &mut HeaderMap) {
+    for (name, value) in [(RATE_LIMIT_POLICY, rate.policy()), (RATE_LIMIT, rate.status())] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
         }
     }
 }

@@ -21,7 +21,12 @@ use domain::{Code, Problem};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::{admission::Admission, callers::is_known, extract::BodyTimeout, trace};
+use super::{
+    admission::{self, Admission},
+    callers::is_known,
+    extract::BodyTimeout,
+    trace,
+};
 use crate::http::{
     connection::{body_log, refused_body},
     metrics,
@@ -32,7 +37,7 @@ use crate::{
     config::log_http::LogHttp,
     http::error::{Error, problem_response},
 };
-use engine::task::unless_silent;
+use engine::{quotas::RateStatus, task::unless_silent};
 
 /// Header with a request's id, in both directions.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -82,7 +87,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
             admission.end(response.status(), response.headers_mut());
             response
         }
-        Ok(Err(problem)) => problem_response(&problem),
+        Ok(Err(exceeded)) => admission::too_many(&exceeded),
         Err(silent) => Error::from(silent).into_response(),
     };
     drop((under_way, body_share));
@@ -109,7 +114,7 @@ pub async fn identify(State(app): State<App>, request: Request, next: Next) -> R
 
 /// Begins to count a request. If too many recent requests of the address were refused, only one with a valid credential
 /// passes.
-async fn admit(app: &App, client: ClientAddress, uri: &Uri, headers: &HeaderMap) -> Result<Admission, Problem> {
+async fn admit(app: &App, client: ClientAddress, uri: &Uri, headers: &HeaderMap) -> Result<Admission, RateStatus> {
     let admission = Admission::begin(&app.quotas, client.0, uri);
     match admission.check_address() {
         Err(refused) if !is_known(app, headers).await => Err(refused),

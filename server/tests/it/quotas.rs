@@ -145,10 +145,18 @@ async fn request_rate_limit_exempts_workers() {
     let guest = server.with_cookie(&format!("treeline_share={}", link.rsplit('/').next().expect("a secret")));
     // Whoever guesses tokens is not listened to for a while; pages are shown all the same.
     let stranger = server.stranger();
-    for _ in 0..5 {
-        stranger.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+    for left in (0..5).rev() {
+        let refused = stranger.get("/api/v1/me").await;
+        assert_eq!(refused.headers["ratelimit-policy"], "\"address\";q=5;w=60");
+        let status = refused.headers["ratelimit"].to_str().expect("text");
+        assert!(status.starts_with(&format!("\"address\";r={left};t=")), "{refused:?}");
+        refused.expect_problem(401, "unauthenticated");
     }
-    stranger.get("/api/v1/me").await.expect_problem(429, "too_many_requests");
+    let refused = stranger.get("/api/v1/me").await;
+    assert_eq!(refused.headers["ratelimit-policy"], "\"address\";q=5;w=60");
+    assert!(refused.headers["ratelimit"].to_str().expect("text").starts_with("\"address\";r=0;t="), "{refused:?}");
+    assert!(refused.headers["retry-after"].to_str().is_ok_and(|text| text.parse::<u32>().is_ok()));
+    refused.expect_problem(429, "too_many_requests");
     assert_eq!(stranger.get("/sign-in").await.status, 200);
     let guess = server.stranger().with_token("tl_guessed");
     guess.get("/api/v1/me").await.expect_problem(429, "too_many_requests");
