@@ -106,6 +106,26 @@ async fn job_list_sort_orders() {
 }
 
 #[tokio::test]
+async fn cursor_of_another_object_is_refused() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let mut lists = Vec::new();
+    for name in ["job 1", "job 2"] {
+        let path = format!("/api/v1/jobs/{}", id(&job(&server, json!({"type": "a", "name": name})).await));
+        for _ in 0..2 {
+            server.post(&format!("{path}/share"), json!({})).await.expect(201);
+        }
+        lists.push(format!("{path}/shares?limit=1"));
+    }
+    let first = server.get(&lists[0]).await.expect(200);
+    let cursor = first["next_cursor"].as_str().expect("a next page");
+    let second = server.get(&format!("{}&cursor={cursor}", lists[0])).await.expect(200);
+    assert_ne!(second["data"][0]["id"], first["data"][0]["id"], "{second}");
+    server.get(&format!("{}&cursor={cursor}", lists[1])).await.expect_problem(400, "cursor_mismatch");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn cursor_of_another_sort_order_is_refused() {
     let server = Server::start().await;
     nine(&server).await;

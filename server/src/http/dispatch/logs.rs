@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::http::{
     extract::{Json, Path, Query},
     query::{
-        cursor::{Paged as _, paged},
+        cursor::{Of, Paged as _, paged},
         sort::OfLogs,
     },
 };
@@ -76,10 +76,11 @@ pub async fn list_logs(
     if query.attempt.is_some_and(|attempt| attempt < 1) {
         return Err(Problem::parameter("attempt", "expected a whole number from 1").into());
     }
-    let after = query.place::<(i32, i64)>()?;
+    let list = Of(id, &query);
+    let after = list.place::<(i32, i64)>()?;
     // A page continues in its attempt, even if later attempts have started.
     let (attempt, behind) = after.map_or((query.attempt, None), |(attempt, line)| (Some(attempt), Some(line)));
     let newest_first = query.sort == OfLogs::Newest;
-    let found = app.engine.logs_behind(&caller, id, attempt, newest_first, behind, query.rows_to_read()?).await?;
-    Ok(Answer(query.page_of(found, |line| (line.attempt, line.line))?))
+    let found = app.engine.logs_behind(&caller, id, attempt, newest_first, behind, list.rows_to_read()?).await?;
+    Ok(Answer(list.page_of(found, |line| (line.attempt, line.line))?))
 }

@@ -16,7 +16,7 @@ use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Json, JsonOrDefault, Path, Query},
     query::{
-        cursor::Paged as _,
+        cursor::{Of, Paged as _},
         plain_list::{NamedList, PlainList, plain_list},
     },
 };
@@ -158,7 +158,8 @@ pub(crate) async fn page_of_sessions(
     id: Uuid,
     query: &PlainList,
 ) -> Result<Answer<Page<Session>>> {
-    let list = Sessions(query);
-    let found = sessions::list(app, caller, id, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    let query = Sessions(query);
+    let list = Of(id, &query);
+    let found = sessions::list(app, caller, id, query.0.sort.part(list.place()?, list.rows_to_read()?)).await?;
     Ok(Answer(list.page_of(found, |session| session.id)?))
 }

@@ -14,7 +14,8 @@ use crate::http::{
     callers::{Reader, Writer},
     extract::{JsonOrDefault, Path, Query},
     query::{
-        cursor::{Paged as _, paged},
+        cursor::{Of, Paged as _, paged},
+        plain_list::{PlainList, plain_list},
         sort::ByAge,
     },
 };
@@ -98,43 +99,28 @@ pub async fn list_deliveries(
     Ok(Answer(list.page_of(found, |delivery| delivery.id)?))
 }
 
-/// Query parameters of the list of a tree's deliveries.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct JobDeliveryList {
-    /// `-created_at` (default): newest first; `created_at`: oldest first
-    #[serde(default)]
-    #[param(value_type = Option<String>)]
-    sort: ByAge,
-    /// Maximum number of rows on the page, 1 to 1,000; default 50
-    #[serde(skip_serializing)]
-    limit: Option<i64>,
-    /// `next_cursor` of the previous page
-    #[serde(skip_serializing)]
-    cursor: Option<String>,
-}
-
-paged!(JobDeliveryList, "deliveries of a job");
+plain_list!(JobDeliveries, PlainList, "deliveries of a job");
 
 /// List the callbacks of a job's tree
 ///
 /// Newest first, one for each completion of the tree with a receiver. They outlive the tree by 30 days.
-#[utoipa::path(get, path = "/jobs/{id}/deliveries", tag = "deliveries", params(("id" = Uuid, Path), JobDeliveryList),
+#[utoipa::path(get, path = "/jobs/{id}/deliveries", tag = "deliveries", params(("id" = Uuid, Path), PlainList),
     responses((status = 200, body = Page<CallbackDelivery>)))]
 pub async fn list_job_deliveries(
     State(app): State<App>,
     Reader(caller): Reader,
     Path(id): Path<Uuid>,
-    Query(list): Query<JobDeliveryList>,
+    Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<CallbackDelivery>>> {
-    let query = DeliveryQuery {
-        oldest_first: list.sort.oldest_first(),
+    let query = JobDeliveries(&query);
+    let list = Of(id, &query);
+    let wanted = DeliveryQuery {
+        oldest_first: query.0.sort.oldest_first(),
         behind: list.place::<Uuid>()?,
         limit: list.rows_to_read()?,
         ..DeliveryQuery::default()
     };
-    let found = app.engine.job_deliveries(&caller, id, query).await?;
+    let found = app.engine.job_deliveries(&caller, id, wanted).await?;
     Ok(Answer(list.page_of(found, |delivery| delivery.id)?))
 }
 

@@ -12,6 +12,7 @@ use domain::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use crate::http::error::{Error, Result};
 
@@ -80,6 +81,20 @@ pub trait Paged: Serialize {
         let mut head = [0; FINGERPRINT];
         head.copy_from_slice(&whole[..FINGERPRINT]);
         head
+    }
+}
+
+/// List below an object, such as the attempts of an item: its cursors belong to that object.
+#[derive(Serialize)]
+pub struct Of<'a, L>(pub Uuid, pub &'a L);
+
+impl<L: Paged> Paged for Of<'_, L> {
+    const LIST: &'static str = L::LIST;
+    fn cursor(&self) -> Option<&str> {
+        self.1.cursor()
+    }
+    fn limit(&self) -> Option<i64> {
+        self.1.limit()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
     extract::{Path, Query, Reason, ReasonParameter},
     query::{
-        cursor::Paged as _,
+        cursor::{Of, Paged as _},
         plain_list::{PlainList, plain_list},
     },
     trace::Trace,
@@ -128,8 +128,9 @@ pub async fn list_schedule_runs(
     Path(id): Path<Uuid>,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<ScheduleRun>>> {
-    let list = Runs(&query);
-    let found = app.engine.schedule_runs(&caller, id, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    let query = Runs(&query);
+    let list = Of(id, &query);
+    let found = app.engine.schedule_runs(&caller, id, query.0.sort.part(list.place()?, list.rows_to_read()?)).await?;
     Ok(Answer(list.page_of(found, |run| run.seq)?))
 }
 

@@ -14,7 +14,7 @@ use crate::http::{
     enqueue::idempotency::{self, Key, ResponseStorage, once},
     extract::{JsonOrDefault, Path, Query, Reason, ReasonParameter},
     query::{
-        cursor::Paged as _,
+        cursor::{Of, Paged as _},
         plain_list::{PlainList, plain_list},
     },
 };
@@ -59,8 +59,9 @@ pub async fn list_shares(
     Path(id): Path<Uuid>,
     Query(query): Query<PlainList>,
 ) -> Result<Answer<Page<Share>>> {
-    let list = Shares(&query);
-    let found = app.engine.shares(&caller, id, query.sort.part(list.place()?, list.rows_to_read()?)).await?;
+    let query = Shares(&query);
+    let list = Of(id, &query);
+    let found = app.engine.shares(&caller, id, query.0.sort.part(list.place()?, list.rows_to_read()?)).await?;
     Ok(Answer(list.page_of(found, |share| share.id)?))
 }
 
