@@ -25,11 +25,11 @@ use engine::{
     access::caller::Caller,
     error::Result,
     import::{
-        sheet,
         split::{CellKind, Head, convert, json_of},
+        table_cells,
     },
     schema::{Schema, compiled, display_value},
-    store::{import::results, query::item_list_scan::ItemOrder, tree::definitions},
+    store::{import::results, query::item_list_jobs::ItemOrder, tree::definitions},
 };
 
 /// Maximum number of rows corrected on a page; more rows need a file.
@@ -166,7 +166,7 @@ fn row(item: Item, is_table: bool, columns: Option<&[String]>, conversions: &[Co
     let payload = item.payload.unwrap_or_else(Document::null);
     let cells = if is_table {
         let conversions = conversions.iter().copied().chain(std::iter::repeat(Conversion::Text));
-        sheet::cells(&payload, columns)
+        table_cells::cells(&payload, columns)
             .into_iter()
             .zip(conversions)
             .map(|(cell, as_)| in_file(cell, as_).text)

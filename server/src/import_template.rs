@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use engine::{
     error::{Error, Result},
-    import::sheet,
+    import::table_cells,
     schema::{Schema, compiled},
 };
 
@@ -73,10 +73,12 @@ impl ImportTemplate {
         let mut text = "\u{FEFF}".as_bytes().to_vec();
         let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut text);
         let broken = |error: csv::Error| Error::Broken(error.to_string());
-        let names = self.columns.iter().map(|column| sheet::escape(&column.name).into_owned());
+        let names = self.columns.iter().map(|column| table_cells::escape(&column.name).into_owned());
         writer.write_record(names).map_err(broken)?;
         for row in &self.rows {
-            writer.write_record(row.iter().map(|value| sheet::escape(&shown(value)).into_owned())).map_err(broken)?;
+            writer
+                .write_record(row.iter().map(|value| table_cells::escape(&shown(value)).into_owned()))
+                .map_err(broken)?;
         }
         writer.flush().map_err(|error| Error::Broken(error.to_string()))?;
         drop(writer);

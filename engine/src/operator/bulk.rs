@@ -31,7 +31,7 @@ use crate::{
         notify::audit as audit_log,
         operator::bulk::{self, BulkRow, NewRow, members},
         page_range::PageRange,
-        query::item_list_scan::ItemOrder,
+        query::item_list_jobs::ItemOrder,
         tree::completion as tree_states,
     },
     task::in_task,

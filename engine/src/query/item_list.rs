@@ -17,8 +17,8 @@ use crate::{
     store::{
         operator::item_changes,
         query::{
+            item_list_jobs::{self, ItemOrder, ListedJobState, Position},
             item_list_keys::{self, ItemKey, KeyFilter, KeyScan},
-            item_list_scan::{self, ItemOrder, ListedJobState, Position},
             job_list::MAX_SCANNED,
         },
     },
@@ -147,7 +147,7 @@ impl Engine {
         let source = if let Some(id) = filter.job.or(filter.root) {
             Source::Rows(core.listed_job_states(filter, id).await?)
         } else if !filter.ids.is_empty() {
-            Source::Rows(item_list_scan::job_states_of_items(core.pools.reads().await, &filter.ids).await?)
+            Source::Rows(item_list_jobs::job_states_of_items(core.pools.reads().await, &filter.ids).await?)
         } else if let Some(owner_id) = owner_id {
             Source::Owner(owner_id)
         } else if let Some(type_id) = type_id {
@@ -271,9 +271,9 @@ impl Core {
         let mut job_states = match (filter.job, filter.root) {
             (Some(job), None) => {
                 let job_key = self.jobs.by_id(&self.pools.read, job).await?.map(|job| job.job_key);
-                item_list_scan::job_states(pool, job_key.as_slice()).await?
+                item_list_jobs::job_states(pool, job_key.as_slice()).await?
             }
-            (_, Some(root)) => item_list_scan::job_states_of_tree(pool, root).await?,
+            (_, Some(root)) => item_list_jobs::job_states_of_tree(pool, root).await?,
             (None, None) => Vec::new(),
         };
         if job_states.iter().all(|job_state| job_state.deleted) {
@@ -311,36 +311,36 @@ impl Core {
                 return Ok((sorted(ahead), None));
             }
             (Source::Owner(owner_id), _) => {
-                item_list_scan::scan_jobs_of_owner(pool, *owner_id, back, from, JOB_STATES).await?
+                item_list_jobs::scan_jobs_of_owner(pool, *owner_id, back, from, JOB_STATES).await?
             }
             (Source::Type(type_id), _) => {
-                item_list_scan::scan_jobs_of_type(pool, *type_id, back, from, JOB_STATES).await?
+                item_list_jobs::scan_jobs_of_type(pool, *type_id, back, from, JOB_STATES).await?
             }
             (Source::AllOwners, ListIndex::Error(print)) => {
-                item_list_scan::jobs_with_error(pool, print, back, from, JOB_STATES).await?
+                item_list_jobs::jobs_with_error(pool, print, back, from, JOB_STATES).await?
             }
             (Source::AllOwners, ListIndex::Unsuccessful(states)) => {
-                let mut found = item_list_scan::jobs_propagating(pool, back, from, JOB_STATES).await?;
+                let mut found = item_list_jobs::jobs_propagating(pool, back, from, JOB_STATES).await?;
                 for &state in states {
-                    found.extend(item_list_scan::jobs_with_state(pool, state, back, from, JOB_STATES).await?);
+                    found.extend(item_list_jobs::jobs_with_state(pool, state, back, from, JOB_STATES).await?);
                 }
                 found
             }
             (Source::AllOwners, ListIndex::PendingTables(held)) => {
-                let mut found = item_list_scan::jobs_propagating(pool, back, from, JOB_STATES).await?;
+                let mut found = item_list_jobs::jobs_propagating(pool, back, from, JOB_STATES).await?;
                 if held.running {
-                    found.extend(item_list_scan::jobs_with_leases(pool, worker, back, from, JOB_STATES).await?);
+                    found.extend(item_list_jobs::jobs_with_leases(pool, worker, back, from, JOB_STATES).await?);
                 }
                 if held.deferred {
-                    found.extend(item_list_scan::jobs_with_deferred(pool, back, from, JOB_STATES).await?);
+                    found.extend(item_list_jobs::jobs_with_deferred(pool, back, from, JOB_STATES).await?);
                 }
                 if held.blocked {
-                    found.extend(item_list_scan::jobs_with_blocked(pool, back, from, JOB_STATES).await?);
+                    found.extend(item_list_jobs::jobs_with_blocked(pool, back, from, JOB_STATES).await?);
                 }
                 found
             }
             (Source::AllOwners, ListIndex::All | ListIndex::Ids(_) | ListIndex::Row(_) | ListIndex::Dedupe(_)) => {
-                item_list_scan::scan_jobs(pool, back, from, JOB_STATES).await?
+                item_list_jobs::scan_jobs(pool, back, from, JOB_STATES).await?
             }
         };
         // The first rows of each source include the first rows of all.
@@ -351,6 +351,6 @@ impl Core {
         ids.dedup();
         ids.truncate(JOB_STATES as usize);
         let last = if ids.len() as i64 == JOB_STATES { ids.last().copied() } else { None };
-        Ok((sorted(item_list_scan::job_states(pool, &ids).await?), last))
+        Ok((sorted(item_list_jobs::job_states(pool, &ids).await?), last))
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     store::{
         page_range::{NamedOrder, NamedPageRange},
         query::{
-            item_list_scan::ItemOrder,
+            item_list_jobs::ItemOrder,
             search,
             search_keys::{self, KeyRange},
         },

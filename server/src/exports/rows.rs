@@ -15,10 +15,10 @@ use domain::{
 use engine::{
     error::{Error, Result},
     import::{
-        sheet::{self, Cell},
         split::{
             Encoding, FAILURE_COLUMNS, FaultKind, Head, in_file_notation, nameless_columns, payload_cell, surplus_cells,
         },
+        table_cells::{self, Cell},
     },
     store::import::{
         exports::ExportedItem,
@@ -99,7 +99,7 @@ impl Table {
         if self.columns.is_none() && self.width == 0 {
             return vec![payload.text().to_owned().into()];
         }
-        let mut cells = sheet::cells(payload, self.columns.as_deref());
+        let mut cells = table_cells::cells(payload, self.columns.as_deref());
         cells.resize(self.columns.as_ref().map_or(self.width, Vec::len), Cell::default());
         cells
     }
@@ -225,7 +225,7 @@ impl Writer {
     fn record(&self, page: &mut Page, cells: Vec<Cell>) -> Result<()> {
         if self.format == ExportFormat::Xlsx {
             let comes_back = self.what == ExportWhat::Failures;
-            let cell = |cell: Cell| match sheet::escape_in_workbook(&cell.text) {
+            let cell = |cell: Cell| match table_cells::escape_in_workbook(&cell.text) {
                 Cow::Owned(text) if comes_back => Cell { text, ..cell },
                 _ => cell,
             };
@@ -234,7 +234,7 @@ impl Writer {
         }
         let mut writer = csv::WriterBuilder::new().delimiter(self.table.delimiter).from_writer(&mut page.text);
         writer
-            .write_record(cells.iter().map(|cell| sheet::escape(&cell.text).into_owned()))
+            .write_record(cells.iter().map(|cell| table_cells::escape(&cell.text).into_owned()))
             .and_then(|()| Ok(writer.flush()?))
             .map_err(|e| Error::Broken(e.to_string()))
     }

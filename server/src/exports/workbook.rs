@@ -7,7 +7,7 @@ use std::{
 
 use engine::{
     error::{Error, Result},
-    import::sheet::Cell,
+    import::table_cells::Cell,
 };
 use rust_xlsxwriter::{Format, Worksheet, XlsxError};
 

@@ -19,9 +19,9 @@ use engine::{
     access::caller::Caller,
     error::{Error, Result},
     import::{
-        sheet,
         split::{self, Reader, Row, Rules, Want},
         stage::stage,
+        table_cells,
         upload_head::{Reading, inspect, want},
     },
     schema::{Schema, compiled},
@@ -148,7 +148,7 @@ async fn below_title(app: &App, reading: Reading<'_>, want: Want) -> Result<Opti
 
 /// Cells of a table row; surplus cells come last.
 fn cells(row: &Row, columns: Option<&[String]>) -> Vec<String> {
-    let mut cells = sheet::texts(&row.payload, columns);
+    let mut cells = table_cells::texts(&row.payload, columns);
     if let Some(fault) = &row.fault {
         cells.extend(fault.extra.iter().cloned());
     }

@@ -11,8 +11,8 @@ use engine::{
     access::caller::Caller,
     error::{Error, Result},
     import::{
-        sheet,
         split::{FAILURE_COLUMNS, Fault, Row, nameless_columns, payload_cell, surplus_cells},
+        table_cells,
     },
 };
 
@@ -85,7 +85,7 @@ impl List {
         let mut writer = csv::WriterBuilder::new().delimiter(self.delimiter).from_writer(text);
         let broken = |error: String| Error::Broken(error);
         writer
-            .write_record(cells.iter().map(|cell| sheet::escape(cell).into_owned()))
+            .write_record(cells.iter().map(|cell| table_cells::escape(cell).into_owned()))
             .map_err(|error| broken(error.to_string()))?;
         writer.flush().map_err(|error| broken(error.to_string()))
     }

@@ -16,7 +16,7 @@ use super::{
     format_cutters::FormatCutter,
     record_cutter::{Cut, Cutter, Grammar, Step, Whole},
     returned::without_padding,
-    row::sheet,
+    row::workbook_row,
     units::{Unit as _, Utf8, Utf16Be, Utf16Le},
 };
 
@@ -113,7 +113,7 @@ where
     if want.format.is_table() && want.header {
         let header = find_header(&mut records, want).await?;
         let columns = match want.format {
-            UploadFormat::Xlsx => sheet::header(&header.raw),
+            UploadFormat::Xlsx => workbook_row::header(&header.raw),
             _ => without_padding(read_header(&header, encoding, delimiter)?),
         };
         let line = line_of(&header, want);
@@ -121,7 +121,7 @@ where
         head.width = columns.len();
         head.columns = Some(columns);
         if head.is_returned() {
-            head.columns.iter_mut().flatten().for_each(crate::import::sheet::unescape);
+            head.columns.iter_mut().flatten().for_each(crate::import::table_cells::unescape);
         }
         head.first = header.end;
         records.cutter.expect_width(head.width);
@@ -138,7 +138,7 @@ where
         _ => head.first = first.begin,
     }
     if head.columns.is_none() && want.format.is_table() {
-        let fields = if is_csv { first.fields } else { sheet::fields(&first.raw) };
+        let fields = if is_csv { first.fields } else { workbook_row::fields(&first.raw) };
         head.width = fields.min(MOST_COLUMNS);
         records.cutter.expect_width(head.width);
     }
@@ -148,7 +148,7 @@ where
 
 /// Line of a record; in a workbook, the row number of its sheet.
 fn line_of(cut: &Cut, want: Want) -> u64 {
-    if want.format == UploadFormat::Csv { cut.begin.line } else { sheet::number(&cut.raw) }
+    if want.format == UploadFormat::Csv { cut.begin.line } else { workbook_row::number(&cut.raw) }
 }
 
 /// Reads up to the record that names the columns.

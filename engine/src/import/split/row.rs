@@ -6,8 +6,8 @@
 mod edited; // rows that a person changed
 mod mapped; // payloads by a column mapping
 mod returned; // rows of a list of failures that came back
-pub(super) mod sheet; // rows of a workbook
-mod value; // JSON values and lines
+mod value;
+pub(super) mod workbook_row; // rows of a workbook // JSON values and lines
 
 use std::fmt::Write as _;
 
@@ -326,7 +326,7 @@ impl RowMaker {
         }
         let returned = Returned::of(&cells.split_off(cells.len().min(self.head.data_width())));
         for cell in cells {
-            crate::import::sheet::unescape(cell);
+            crate::import::table_cells::unescape(cell);
         }
         returned
     }

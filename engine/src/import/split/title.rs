@@ -11,7 +11,7 @@ use super::{
     format_cutters::FormatCutter,
     head::{DELIMITERS, SAMPLE, Want, find_encoding},
     record_cutter::Step,
-    row::sheet,
+    row::workbook_row,
 };
 
 /// Rows that are looked at.
@@ -63,7 +63,7 @@ fn first_rows(sample: &[u8], want: Want, delimiter: u8) -> Vec<(i64, Vec<String>
             Step::Starved | Step::End => break,
         };
         rows.push(match want.format {
-            UploadFormat::Xlsx => (sheet::number(&cut.raw) as i64, sheet::header(&cut.raw)),
+            UploadFormat::Xlsx => (workbook_row::number(&cut.raw) as i64, workbook_row::header(&cut.raw)),
             _ => (cut.begin.line as i64, read_cells(&cut.raw, encoding, delimiter, CELLS).texts),
         });
     }

@@ -4,7 +4,7 @@ use domain::{Counts, ItemState};
 use uuid::Uuid;
 
 use super::{ItemFilter, STEP};
-use crate::store::query::{item_list_keys::PendingTables, item_list_scan::ListedJobState};
+use crate::store::query::{item_list_jobs::ListedJobState, item_list_keys::PendingTables};
 
 /// Maximum number of pending items of a job that are sorted for one page; with more, all its items are scanned.
 const SORTED: i64 = 10_000;

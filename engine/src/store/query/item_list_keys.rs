@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::item_list_scan::{ItemOrder, Position};
+use super::item_list_jobs::{ItemOrder, Position};
 
 /// An item's id and position.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ pub mod daily_totals; // daily totals of deleted trees
 pub mod error_groups; // one error group with its jobs and owners
 pub mod error_history; // failures of error groups over time
 pub mod history; // activity of job types over time
+pub mod item_list_jobs; // scans of jobs for lists of items
 pub mod item_list_keys; // keys of items in the order of lists
-pub mod item_list_scan; // scans of jobs for lists of items
 pub mod item_views; // views of items
 pub mod job_history; // activity of jobs over time
 pub mod job_list; // lists of jobs

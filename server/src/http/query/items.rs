@@ -12,13 +12,13 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::{
-    cursor::{Paged as _, paged},
+    cursor::{Of, Paged as _, paged},
     sort::{OfAttempts, OfGroups, OfItems},
 };
 use crate::http::callers::{Reader, Staff};
 use crate::http::extract::{Json, Path, Query, ids, read_query};
 use crate::{App, http::error::Result};
-use engine::{GroupFilter, ItemFilter, store::query::item_list_scan::ItemOrder};
+use engine::{GroupFilter, ItemFilter, store::query::item_list_jobs::ItemOrder};
 
 /// Filters of the item list; all given filters must match.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -175,9 +175,10 @@ pub async fn list_attempts(
     Path(id): Path<Uuid>,
     Query(query): Query<AttemptList>,
 ) -> Result<Answer<Page<Attempt>>> {
-    let (newest_first, rows) = (query.sort == OfAttempts::Newest, query.rows_to_read()?);
-    let found = app.engine.attempts_behind(&caller, id, newest_first, query.place()?, rows).await?;
-    Ok(Answer(query.page_of(found, |attempt| attempt.attempt)?))
+    let list = Of(id, &query);
+    let (newest_first, rows) = (query.sort == OfAttempts::Newest, list.rows_to_read()?);
+    let found = app.engine.attempts_behind(&caller, id, newest_first, list.place()?, rows).await?;
+    Ok(Answer(list.page_of(found, |attempt| attempt.attempt)?))
 }
 
 /// List dead letters

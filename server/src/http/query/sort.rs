@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use engine::store::{
     page_range::{NamedOrder, NamedPageRange, PageRange},
-    query::{item_list_scan::ItemOrder, job_views::GroupOrder},
+    query::{item_list_jobs::ItemOrder, job_views::GroupOrder},
 };
 
 macro_rules! orders {

@@ -19,7 +19,7 @@ use engine::{
     access::caller::Caller,
     activity_counters::CHARTED_ITEMS,
     error::Result,
-    store::{notify::audit::AuditQuery, query::item_list_scan::ItemOrder},
+    store::{notify::audit::AuditQuery, query::item_list_jobs::ItemOrder},
 };
 
 /// Number of rows on a page of results or entries.

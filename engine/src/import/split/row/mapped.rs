@@ -6,7 +6,7 @@ use domain::{Document, import::mapping::Conversion};
 
 use super::{
     super::{convert, record_cutter::Cut},
-    CellKind, Fault, FaultKind, Head, RowMaker, sheet, shorten,
+    CellKind, Fault, FaultKind, Head, RowMaker, shorten, workbook_row,
 };
 
 /// Mapped column of a row.
@@ -94,7 +94,7 @@ impl RowMaker {
             // Text that was refused stays as it is.
             if converted.is_some() || !json.starts_with('"') {
                 let value = converted.as_ref().unwrap_or(json);
-                let value = sheet::text_of(value);
+                let value = workbook_row::text_of(value);
                 *text = convert::in_file_notation(&value, cell.conversion).into_owned();
             }
         }

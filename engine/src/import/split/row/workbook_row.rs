@@ -187,7 +187,7 @@ fn unescape(json: &mut String) {
     if json.starts_with('"')
         && let Ok(mut text) = serde_json::from_str::<String>(json)
     {
-        crate::import::sheet::unescape(&mut text);
+        crate::import::table_cells::unescape(&mut text);
         Document::of(&text).text().clone_into(json);
     }
 }
