@@ -26,6 +26,9 @@ use crate::import::split::CellKind;
 
 pub use compiled::compiled;
 
+/// Longest description of a pattern that is shown in place of it, in bytes.
+const LONGEST_DESCRIPTION: usize = 100;
+
 /// Maximum number of reported faults per payload.
 pub(crate) const MOST_FAULTS: usize = 10;
 
@@ -132,7 +135,7 @@ impl Schema {
             return Vec::new();
         }
         let mut faults: Vec<_> = if work <= ALL_FAULTS {
-            self.validator.iter_errors(value).take(MOST_FAULTS).map(|e| fault(&e)).collect()
+            self.validator.iter_errors(value).take(MOST_FAULTS).map(|e| fault(&e, Some(&self.source))).collect()
         } else {
             faults::first(&self.source, &self.parts, value)
         };
@@ -334,7 +337,8 @@ fn tame(text: &str) -> String {
     tamed
 }
 
-fn fault(error: &ValidationError) -> (String, String) {
+/// Place and expectation of an error, given the schema that its path begins in.
+fn fault(error: &ValidationError, schema: Option<&Value>) -> (String, String) {
     let mut pointer = error.instance_path().as_str().to_owned();
     let below = |pointer: &mut String, name: &str| {
         pointer.push('/');
@@ -366,13 +370,28 @@ fn fault(error: &ValidationError) -> (String, String) {
         ValidationErrorKind::MinLength { limit: 1 } => "text that is not empty".to_owned(),
         ValidationErrorKind::MinLength { limit } => format!("text of at least {limit} characters"),
         ValidationErrorKind::MaxLength { limit } => format!("text of at most {limit} characters"),
-        ValidationErrorKind::Pattern { pattern } => format!("text that matches {pattern}"),
+        ValidationErrorKind::Pattern { pattern } => {
+            described(error, schema).unwrap_or_else(|| format!("text that matches {pattern}"))
+        }
         ValidationErrorKind::Format { format } => format!("text in the format {format}"),
         ValidationErrorKind::MinItems { limit } => format!("at least {limit} elements"),
         ValidationErrorKind::MaxItems { limit } => format!("at most {limit} elements"),
         _ => return (pointer, format!("expected what the schema says: {}", error.masked())),
     };
     (pointer, format!("expected {expected}"))
+}
+
+/// Words of the schema's author for a text with a pattern, as people who upload files cannot read patterns: the short
+/// description or the title beside it, and its first example.
+fn described(error: &ValidationError, schema: Option<&Value>) -> Option<String> {
+    let parent = schema?.pointer(error.schema_path().as_str().strip_suffix("/pattern")?)?;
+    let texts = ["description", "title"].into_iter().filter_map(|name| parent[name].as_str());
+    let is_short = |text: &&str| (1..=LONGEST_DESCRIPTION).contains(&text.len()) && !text.contains('\n');
+    let words = texts.map(|text| text.trim().trim_end_matches('.')).find(is_short)?;
+    Some(match parent["examples"][0].as_str().filter(is_short) {
+        Some(example) => format!("{words}, such as {example}"),
+        None => words.to_owned(),
+    })
 }
 
 fn with_article(kind: JsonType) -> &'static str {

@@ -195,9 +195,9 @@ impl<'a> Walk<'a> {
             return;
         }
         let remaining = MOST_FAULTS - self.faults.len();
-        let place = &self.place;
+        let (place, schema) = (&self.place, self.source.pointer(at));
         self.faults.extend(part_schema.iter_errors(value).take(remaining).map(|error| {
-            let (pointer, detail) = fault(&error);
+            let (pointer, detail) = fault(&error, schema);
             (format!("{place}{pointer}"), detail)
         }));
     }

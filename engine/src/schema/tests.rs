@@ -26,6 +26,20 @@ fn a_fault_says_where_and_what_was_expected() {
 }
 
 #[test]
+fn a_pattern_is_described_in_the_words_of_its_author() {
+    let schema = r##"{"properties":{"iban":{"$ref":"#/$defs/iban"},"code":{"title":"a code","pattern":"^[A-Z]$"},
+        "other":{"description":"","pattern":"^[0-9]$"}},
+        "$defs":{"iban":{"description":"an IBAN.","examples":["DE89"],"pattern":"^[A-Z]{2}[0-9]"}}}"##;
+    let faults_of = |payload: &str| faults(schema, payload).into_iter().map(|(_, detail)| detail).collect::<Vec<_>>();
+    assert_eq!(faults_of(r#"{"iban":"n/a"}"#), ["expected an IBAN, such as DE89"]);
+    assert_eq!(faults_of(r#"{"code":"1"}"#), ["expected a code"]);
+    assert_eq!(faults_of(r#"{"other":"a"}"#), ["expected text that matches ^[0-9]$"]);
+    let many = Schema::compile(schema).expect("schema");
+    let first = faults::first(&many.source, &many.parts, &serde_json::json!({"iban": "n/a"}));
+    assert_eq!(first, [("/iban".to_owned(), "expected an IBAN, such as DE89".to_owned())]);
+}
+
+#[test]
 fn numbers_beyond_a_double_are_numbers() {
     let schema = r#"{"items":{"type":"number","maximum":10}}"#;
     assert_eq!(faults(schema, "[-1e400]"), []);
