@@ -112,7 +112,7 @@ pub(super) fn pause_or_resume() {
     });
 }
 
-/// True when the tree was complete in the last event.
+/// Records whether the tree was complete in the last event.
 pub(super) fn set_finished(finished: bool) {
     CONNECTION.with(|connection| {
         if connection.finished.replace(finished) != finished {

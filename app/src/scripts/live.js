@@ -29,14 +29,14 @@
     timer: 0,
     lastMessageAt: 0,
 
-    /** What all tabs watch; tabs that said nothing for long are gone. */
+    /** Topics of all tabs. Tabs that have been silent for too long are dropped. */
     topics() {
       const now = performance.now();
       for (const [tab, { at }] of this.wanted) if (now - at > TAB_EXPIRES_AFTER) this.wanted.delete(tab);
       const all = [ownTopics(), ...[...this.wanted.values()].map(({ topics }) => topics)];
       return [...new Set(all.flat())].sort().slice(0, 64);
     },
-    /** Opens the stream anew, a moment later: several changes are one. */
+    /** Opens the stream again after a short delay, so that several changes cause one request. */
     reopenSoon() {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.open(), REOPEN_DELAY);
@@ -84,7 +84,7 @@
     },
   };
 
-  /** What the stream said, for the sources of this tab. */
+  /** Hands an event of the stream to the sources of this tab. */
   const receive = ({ kind, data, state }) => {
     const topic = KINDS.includes(kind) ? /^\{"topic":"([^"]+)"/.exec(data)?.[1] : null;
     for (const source of [...sources]) if (topic === null || source.topic === topic) source.receive(kind, data, state);

@@ -1,6 +1,6 @@
 //! The filter language of lists: `state:dead,expired type:import created:>2026-11-01 "no such user"`.
 //!
-//! Apart from the lists, so that a page, an operation and a link all read one text alike. Terms are joined
+//! Separate from the lists, so that pages, bulk operations, and links parse a filter in the same way. Terms are joined
 //! by spaces and all must hold; a comma is "or", a leading `-` is "not", `>`, `<` and `..` are ranges,
 //! quotes hold what would otherwise end a word. [`Filter::parse`] and printing are each other's inverse.
 //! [`lists`] has the names of each list; nothing here knows a column or a clock.

@@ -38,7 +38,7 @@ pub struct Change {
 #[derive(Clone, Copy, Debug)]
 pub struct JobEvent;
 
-/// The same of the stream of all trees.
+/// The same for the stream of all trees.
 #[cfg(feature = "openapi")]
 #[derive(Clone, Copy, Debug)]
 pub struct RootsEvent;
@@ -55,7 +55,7 @@ mod schemas {
 
     use super::{JobEvent, RootsEvent, event};
 
-    /// Events of these names, each with the data that is said.
+    /// Schema of one event: any of these names, with its data.
     fn one_of<const N: usize>(
         description: &str,
         events: [(&str, &[&'static str], &str, RefOr<Schema>); N],
@@ -87,7 +87,7 @@ mod schemas {
         Object::builder().schema_type(SchemaType::new(Type::Object)).into()
     }
 
-    /// An object that names its topic, and says the rest as the topic has it.
+    /// Object with the topic's name; its other fields depend on the topic.
     fn of_a_topic(versioned: bool) -> RefOr<Schema> {
         let text = Object::builder().schema_type(SchemaType::new(Type::String)).description(Some("Name of the topic"));
         let data =

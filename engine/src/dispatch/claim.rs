@@ -63,7 +63,7 @@ pub(crate) async fn lock_limited(
     tx: &mut Tx,
     claims: &[&ClaimCommand],
 ) -> Result<HashMap<i32, LockedType>> {
-    let mut capped: Vec<i32> = claims
+    let mut limited_ids: Vec<i32> = claims
         .iter()
         .flat_map(|claim| claim.types.iter().copied())
         .filter(|&id| {
@@ -71,13 +71,13 @@ pub(crate) async fn lock_limited(
             core.types.by_id(id).is_some_and(|t| limited(&t) && !t.paused)
         })
         .collect();
-    capped.sort_unstable();
-    capped.dedup();
-    let mut caps = HashMap::new();
-    for type_id in capped {
-        caps.insert(type_id, leases::lock_type(tx, type_id).await?);
+    limited_ids.sort_unstable();
+    limited_ids.dedup();
+    let mut locked_types = HashMap::new();
+    for type_id in limited_ids {
+        locked_types.insert(type_id, leases::lock_type(tx, type_id).await?);
     }
-    Ok(caps)
+    Ok(locked_types)
 }
 
 /// Items handed out by the claiming half of a batch, by claim.
@@ -89,7 +89,7 @@ pub(crate) struct ClaimRows {
     /// Job and seconds waited, of items that start for the first time.
     pub(crate) waits: Vec<(i64, f64)>,
     /// Types that a limit on their starts held back, and the seconds after which it may allow more.
-    pub(crate) again: Vec<(i32, f64)>,
+    pub(crate) wake_after: Vec<(i32, f64)>,
 }
 
 /// Fills the claims and updates the counters of the affected jobs.
@@ -97,7 +97,7 @@ pub(crate) async fn claim_all(
     core: &Core,
     tx: &mut Tx,
     claims: &[&ClaimCommand],
-    caps: &HashMap<i32, LockedType>,
+    locked_types: &HashMap<i32, LockedType>,
     deltas: &mut BTreeMap<i64, Delta>,
 ) -> Result<ClaimRows> {
     let mut filled = ClaimRows {
@@ -114,7 +114,7 @@ pub(crate) async fn claim_all(
         if let Some(assignment_ids) = before {
             filled.rows[at] = leases::open(tx, &assignment_ids).await?;
         } else if let Some(ids) = &claim.item_ids {
-            filled.rows[at] = claim_by_ids(core, tx, claim, ids, caps, &mut filled).await?;
+            filled.rows[at] = claim_by_ids(core, tx, claim, ids, locked_types, &mut filled).await?;
             filled.refused[at] = refusals(ids, &filled.rows[at]);
             count(&filled.rows[at], deltas);
             remember(tx, claim, &filled.rows[at]).await?;
@@ -143,11 +143,11 @@ pub(crate) async fn claim_all(
                     slots.push(slot);
                 }
             }
-            let room = room(tx, type_id, caps).await?;
+            let room = room(tx, type_id, locked_types).await?;
             slots.truncate(room.unwrap_or(usize::MAX));
-            let rows = match caps.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
+            let rows = match locked_types.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
                 Some(locked) => {
-                    rate_and_key_limits::claim(core, tx, (&info, &locked.limits), &slots, None, &mut filled.again)
+                    rate_and_key_limits::claim(core, tx, (&info, &locked.limits), &slots, None, &mut filled.wake_after)
                         .await?
                 }
                 None => claim_type(core, tx, &info, &slots).await?,
@@ -170,8 +170,8 @@ fn slot(claim: &ClaimCommand) -> ClaimSlot {
 }
 
 /// Number of items of a capped type that may still start; `None` without a cap.
-async fn room(tx: &mut Tx, type_id: i32, caps: &HashMap<i32, LockedType>) -> Result<Option<usize>> {
-    let Some(cap) = caps.get(&type_id).and_then(|locked| locked.concurrency) else { return Ok(None) };
+async fn room(tx: &mut Tx, type_id: i32, locked_types: &HashMap<i32, LockedType>) -> Result<Option<usize>> {
+    let Some(cap) = locked_types.get(&type_id).and_then(|locked| locked.concurrency) else { return Ok(None) };
     let open = leases::count_open(tx, type_id).await?;
     Ok(Some(usize::try_from(i64::from(cap) - open).unwrap_or(0)))
 }
@@ -200,7 +200,7 @@ async fn claim_by_ids(
     tx: &mut Tx,
     claim: &ClaimCommand,
     item_ids: &[Uuid],
-    caps: &HashMap<i32, LockedType>,
+    locked_types: &HashMap<i32, LockedType>,
     filled: &mut ClaimRows,
 ) -> Result<Vec<ClaimedRow>> {
     let mut ids = item_ids.to_vec();
@@ -209,13 +209,20 @@ async fn claim_by_ids(
     let mut rows = Vec::new();
     for &type_id in &claim.types {
         let Some(info) = core.types.by_id(type_id).filter(|info| !info.paused) else { continue };
-        let n = ids.len().min(room(tx, type_id, caps).await?.unwrap_or(usize::MAX));
+        let n = ids.len().min(room(tx, type_id, locked_types).await?.unwrap_or(usize::MAX));
         let slots: Vec<ClaimSlot> = (0..n).map(|_| slot(claim)).collect();
         let times = (builtin_executors::lease_of(&info), info.run_timeout_seconds);
-        let claimed = match caps.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
+        let claimed = match locked_types.get(&type_id).filter(|locked| !locked.limits.is_empty()) {
             Some(locked) => {
-                rate_and_key_limits::claim(core, tx, (&info, &locked.limits), &slots, Some(&ids), &mut filled.again)
-                    .await?
+                rate_and_key_limits::claim(
+                    core,
+                    tx,
+                    (&info, &locked.limits),
+                    &slots,
+                    Some(&ids),
+                    &mut filled.wake_after,
+                )
+                .await?
             }
             None => leases::claim_items(tx, &ids, &[type_id], &slots, times, &core.cancelled_jobs.job_keys()).await?,
         };

@@ -44,8 +44,8 @@ impl RateLimitWakeups {
 
 impl Core {
     /// Wakes a claim of each type after so many seconds, as long as claims wait.
-    pub(crate) fn wake_later(self: &Arc<Self>, again: &[(i32, f64)]) {
-        for &(type_id, seconds) in again {
+    pub(crate) fn wake_later(self: &Arc<Self>, wake_after: &[(i32, f64)]) {
+        for &(type_id, seconds) in wake_after {
             let pause = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(LONGEST).clamp(SHORTEST, LONGEST);
             let at = Instant::now() + pause;
             if !self.rate_limit_wakeups.begin(type_id, at) {

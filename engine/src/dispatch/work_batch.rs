@@ -76,7 +76,7 @@ impl Batch for WorkBatch {
         let core = &self.0;
         done.effects.after_commit(core, &done.rows).await;
         done.context.count_waits(core, &done.claimed.waits);
-        core.wake_later(&done.claimed.again);
+        core.wake_later(&done.claimed.wake_after);
         let ended = done.ended.len();
         if ended > 0 {
             wake_limited(core, ended);
@@ -115,12 +115,12 @@ async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) ->
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
 
     let mut tx = crate::store::begin(&core.pools.hot).await?;
-    let caps = claim::lock_limited(core, &mut tx, &claims).await?;
+    let locked_types = claim::lock_limited(core, &mut tx, &claims).await?;
     let mut rows = EndingRows::with_cancelled(cancelled);
     let ended = assignment_endings::end_all(core, &mut tx, &endings, &mut rows).await?;
     let mut fed_items = FedItems::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
     fed_items.lock(core, &mut tx, &mut rows).await?;
-    let claimed = claim::claim_all(core, &mut tx, &claims, &caps, &mut rows.deltas).await?;
+    let claimed = claim::claim_all(core, &mut tx, &claims, &locked_types, &mut rows.deltas).await?;
     let context = claim::context(core, &mut tx, &claimed.rows).await?;
     let effects = finish_batch::finish_batch_with(core, &mut tx, &mut rows, fed_items).await?;
     crate::store::commit(tx).await?;

@@ -126,7 +126,7 @@ impl Core {
             if Instant::now() > deadline {
                 return Err(Error::refuse(
                     Code::JobNotComplete,
-                    "What was canceled in the tree is still being put away. Try again in a while.",
+                    "Canceled items of this tree are still being removed from the queue. Try again in a few seconds.",
                 ));
             }
             propagation::first_steps(self, &propagating).await;
@@ -231,5 +231,5 @@ fn ids(job_states: &[LockedTreeJob]) -> Vec<i64> {
 
 /// Problem 410 for callers that were allowed to see the tree.
 fn tree_deleted() -> Error {
-    Error::refuse(Code::JobRemoved, "The tree was removed: by somebody, or because its retention was over.")
+    Error::refuse(Code::JobRemoved, "The tree was deleted by a person, or because its retention period ended.")
 }

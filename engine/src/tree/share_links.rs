@@ -1,7 +1,7 @@
 //! Links that show one tree to anyone who has them: creation, use, list, revocation.
 //!
 //! Anyone who may read and write a tree can create a link to the whole tree; for another owner's tree that takes a reason,
-//! like every other action. A link gives the owner's read access to its tree, and the HTTP layer decides on which routes.
+//! like every other action. A link gives the owner's read access to its tree; `http/callers/viewer.rs` of the server decides on which routes.
 //! Deleting a tree needs no cleanup here, because every use of a link looks the tree up.
 
 use std::sync::Arc;

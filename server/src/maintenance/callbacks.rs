@@ -51,8 +51,8 @@ use engine::{
     task::unless_silent,
 };
 
-/// Maximum concurrent callbacks of this server: in total, per host, per owner. A host or an owner above half of its
-/// limit gets no more, and one query takes at most that half again.
+/// Maximum concurrent callbacks of this server: in total, per host, per owner. A host or an owner that uses half of its limit
+/// is left out, and one query adds at most the other half, so no limit is exceeded.
 const MAX_CONCURRENT: usize = 64;
 const MAX_PER_HOST: usize = 8;
 const MAX_PER_OWNER: usize = 32;
@@ -146,7 +146,7 @@ impl CallbackSender {
         }
         // Long enough for the slowest attempt and its record, so that no other server starts meanwhile.
         let hold = self.timeout.as_secs_f64() * 1.5 + 2.0;
-        // Before `TakenDelivery::now`: a wait between two attempts may be longer than the schedule says, never shorter.
+        // From before the database read its clock (`TakenDelivery::now`), so a pause can only be longer than scheduled.
         let began = Instant::now();
         let taken = deliveries::take(&self.app.pool, capacity, &hosts, &owners, hold).await?;
         let n = taken.len();
@@ -296,8 +296,8 @@ impl CallbackSender {
 }
 
 impl AttemptOutcome {
-    /// The receiver is sealed with a key that this server does not have; a later attempt may be that of a server that has
-    /// it.
+    /// Outcome of a delivery whose receiver is sealed with a key that this server lacks. A later attempt may run on a server
+    /// that has it.
     pub(super) fn sealed(taken: &TakenDelivery, error: &impl std::fmt::Display) -> Self {
         tracing::warn!(%error, delivery = %taken.id, "the receiver of a delivery cannot be opened, will retry");
         Self::refused("The receiver cannot be opened.".to_owned())

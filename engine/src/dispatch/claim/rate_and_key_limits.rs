@@ -53,7 +53,7 @@ const CANDIDATES: (usize, usize) = (64, 1_000);
 /// Pause before parked items are looked at again that could not be admitted, in microseconds.
 const PAUSE: i64 = 100_000;
 
-/// Claims items of a locked type: those that are next, or those of `item_ids`. `again` receives the seconds after which
+/// Claims items of a locked type: those that are next, or those of `item_ids`. `wake_after` receives the seconds after which
 /// its limits may allow more.
 pub(super) async fn claim(
     core: &Core,
@@ -61,18 +61,18 @@ pub(super) async fn claim(
     (info, limits): (&TypeInfo, &TypeLimits),
     slots: &[ClaimSlot],
     item_ids: Option<&[Uuid]>,
-    again: &mut Vec<(i32, f64)>,
+    wake_after: &mut Vec<(i32, f64)>,
 ) -> Result<Vec<ClaimedRow>> {
     if slots.is_empty() {
         return Ok(Vec::new());
     }
     let Some(rate) = limits.rate() else {
-        return by_key(core, tx, (info, limits), slots, item_ids, again).await;
+        return by_key(core, tx, (info, limits), slots, item_ids, wake_after).await;
     };
     let mut window = rate_windows::read(tx, info.id, &[Uuid::nil()]).await?.remove(&Uuid::nil()).unwrap_or_default();
     let allowed = window.allowed(rate, micros(items::now(tx).await?));
     let n = slots.len().min(usize::try_from(allowed).unwrap_or(0));
-    let rows = by_key(core, tx, (info, limits), &slots[..n], item_ids, again).await?;
+    let rows = by_key(core, tx, (info, limits), &slots[..n], item_ids, wake_after).await?;
     // Read after the items started: no start is later than it is recorded.
     let now = micros(items::now(tx).await?);
     if !rows.is_empty() {
@@ -80,7 +80,7 @@ pub(super) async fn claim(
         rate_windows::write(tx, info.id, &[stored(Uuid::nil(), &window, rate)?]).await?;
     }
     if rows.len() == n && n < slots.len() {
-        again.push((info.id, (window.next_at(rate, now) - now) as f64 / 1e6));
+        wake_after.push((info.id, (window.next_at(rate, now) - now) as f64 / 1e6));
     }
     Ok(rows)
 }
@@ -92,7 +92,7 @@ async fn by_key(
     (info, limits): (&TypeInfo, &TypeLimits),
     slots: &[ClaimSlot],
     item_ids: Option<&[Uuid]>,
-    again: &mut Vec<(i32, f64)>,
+    wake_after: &mut Vec<(i32, f64)>,
 ) -> Result<Vec<ClaimedRow>> {
     if slots.is_empty() {
         return Ok(Vec::new());
@@ -104,7 +104,7 @@ async fn by_key(
         keyed.finish(tx).await?;
         if item_ids.is_none() && rows.len() < slots.len() {
             let seconds = if keyed.has_more { Some(0.0) } else { parked_items::next_hint_seconds(tx, info.id).await? };
-            again.extend(seconds.map(|seconds| (info.id, seconds)));
+            wake_after.extend(seconds.map(|seconds| (info.id, seconds)));
         }
         return Ok(rows);
     }

@@ -1,4 +1,5 @@
 //! Last time at which the service was known to be up: leases count from its return after an outage (`lease-expiry`).
+//! [`super::leases::take_lost`] applies it.
 
 use sqlx::PgPool;
 

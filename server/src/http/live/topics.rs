@@ -86,7 +86,7 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
             }
             Visible::Not(event) => once(topic, event),
         },
-        // Always the caller's own; what staff may see besides is known by the flag.
+        // Notices belong to people; others have none.
         Topic::Notices if caller.role.is_none() => once(topic, event::FORBIDDEN),
         // The statistics of GET /stats cover all work.
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
