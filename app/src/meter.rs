@@ -77,10 +77,10 @@ impl Meter {
         }
     }
 
-    /// Number beside the bar: `41%`, or the number of finished items while the total is unknown.
+    /// Number beside the bar: `41%`, or `3,114 done` while the total is unknown.
     pub fn number(&self) -> String {
-        self.percent
-            .map_or_else(|| crate::speech::grouped(self.counts.finished()), |percent| t!("live-percent", n = percent))
+        let done = || t!("live-bar-done", done = self.counts.finished());
+        self.percent.map_or_else(done, |percent| t!("live-percent", n = percent))
     }
 
     /// The bar in words, for screen readers.

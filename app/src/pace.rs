@@ -74,6 +74,11 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Duration of something that has ended: `under 1 s`, `20 s`.
+pub fn took(seconds: f64) -> String {
+    if seconds < 1.0 { t!("live-under-1s").to_owned() } else { duration(seconds) }
+}
+
 fn two(big: String, rest: u64, small: &str) -> String {
     if rest == 0 { big } else { format!("{big} {small}") }
 }

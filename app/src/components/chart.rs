@@ -99,13 +99,18 @@ struct Axis {
 }
 
 impl Axis {
-    /// Labels of the first point, the middle, and the end. The date is only where the day changes, and on the first label
-    /// unless the axis ends now and it is today.
+    /// Labels of the first point, each quarter, and the end; of a few points, only of the middle. The date is only where the
+    /// day changes, and on the first label unless the axis ends now and it is today.
     fn labels(self, points: &[Time]) -> Vec<AnyView> {
         let now = use_context::<Clock>().map(|clock| clock.now);
         let mut before = now.filter(|_| self.until.is_none());
-        let middle = points.get(points.len() / 2).filter(|_| points.len() > 1);
-        let times = points.first().into_iter().chain(middle).copied().chain(self.until);
+        let parts = match points.len() {
+            0..2 => 1,
+            2..12 => 2,
+            _ => 4,
+        };
+        let begins = (0..parts).filter_map(|part| points.get(part * points.len() / parts));
+        let times = begins.copied().chain(self.until);
         let mut labels: Vec<AnyView> = times
             .map(|at| {
                 let is_same_as_before = before.replace(at).is_some_and(|before| is_same_day(before, at));
@@ -230,7 +235,7 @@ pub fn run_times(history: &History) -> AnyView {
     };
     let (half, most_of) = (of(0.5), of(0.95));
     let most = half.iter().chain(&most_of).flatten().copied().fold(0.0, f64::max);
-    let top = round_up(most, 0.004);
+    let top = round_up_time(most);
     let y = |seconds: f64| HEIGHT - seconds / top * HEIGHT;
     let drawing = view! {
         <path class="l l-p50" d=line(half.iter().map(|seconds| seconds.map(y))) />
@@ -252,7 +257,7 @@ pub fn durations(history: &History) -> AnyView {
     };
     let (wait, run) = (p95(|it| &it.wait), p95(|it| &it.run));
     let most = wait.iter().chain(&run).flatten().copied().fold(0.0, f64::max);
-    let top = round_up(most, 0.004);
+    let top = round_up_time(most);
     let y = |seconds: f64| HEIGHT - seconds / top * HEIGHT;
     let drawing = view! {
         <path class="l l-p50" d=line(wait.iter().map(|seconds| seconds.map(y))) />
@@ -420,6 +425,34 @@ fn round_up(value: f64, least: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
+/// Seconds of a scale whose lines are at usual times, such as every 15 s or 2 min: at least `seconds`.
+fn round_up_time(seconds: f64) -> f64 {
+    const MINUTE: f64 = 60.0;
+    const HOUR: f64 = 60.0 * MINUTE;
+    const DISTANCES: [f64; 14] = [
+        5.0,
+        10.0,
+        15.0,
+        30.0,
+        MINUTE,
+        2.0 * MINUTE,
+        5.0 * MINUTE,
+        10.0 * MINUTE,
+        15.0 * MINUTE,
+        30.0 * MINUTE,
+        HOUR,
+        2.0 * HOUR,
+        6.0 * HOUR,
+        12.0 * HOUR,
+    ];
+    let lines = LINES as f64;
+    if seconds <= 10.0 {
+        return round_up(seconds, 0.004);
+    }
+    let enough = DISTANCES.into_iter().find(|distance| distance * lines >= seconds);
+    enough.map_or_else(|| round_up(seconds / 24.0 / HOUR, 4.0) * 24.0 * HOUR, |distance| distance * lines)
+}
+
 /// Number of at most four characters: `950`, `1.5k`, `20k`, `3M`.
 fn short(value: f64) -> String {
     let (value, unit) = match value {
@@ -455,6 +488,10 @@ mod tests {
             assert!((round_up(value, 4.0) - top).abs() < 1e-9, "{value}");
         }
         assert!((round_up(0.03, 0.004) - 0.04).abs() < 1e-9);
+        let times = [(0.03, 0.04), (9.0, 10.0), (11.0, 20.0), (58.0, 60.0), (250.0, 480.0), (7_300.0, 14_400.0)];
+        for (value, top) in times.into_iter().chain([(3.0 * 86_400.0, 4.0 * 86_400.0)]) {
+            assert!((round_up_time(value) - top).abs() < 1e-9, "{value}");
+        }
         assert_eq!((short(950.0), short(1_500.0), short(20_000.0)), ("950".into(), "1.5k".into(), "20k".into()));
     }
 

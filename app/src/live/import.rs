@@ -14,7 +14,7 @@ use crate::{
         timestamp::ago,
     },
     job_view::Head,
-    pace::duration,
+    pace,
     t,
 };
 
@@ -86,13 +86,13 @@ pub(super) fn facts(signals: LiveSignals) -> impl IntoView {
 /// Duration, and average rate if known. There is none below a second, and none for a reopened job, which includes
 /// idle time.
 fn took_in_words(seconds: f64, finished: i64, reopened: bool) -> String {
-    let took = if seconds < 1.0 { t!("live-under-1s").to_owned() } else { duration(seconds) };
+    let took = pace::took(seconds);
     if reopened {
         t!("live-took-retries", took = &took)
     } else if seconds < 1.0 {
         t!("live-took", took = &took)
     } else {
-        t!("live-took-average", took = &took, rate = &crate::pace::per_time(finished as f64 / seconds))
+        t!("live-took-average", took = &took, rate = &pace::per_time(finished as f64 / seconds))
     }
 }
 

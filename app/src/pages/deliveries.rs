@@ -333,7 +333,7 @@ fn badge(state: DeliveryState) -> AnyView {
         DeliveryState::Pending => "scheduled",
         DeliveryState::Delivered => "succeeded",
         DeliveryState::Failed => "dead",
-        DeliveryState::Abandoned => "expired",
+        DeliveryState::Abandoned => "dead",
         DeliveryState::Superseded => "cancelled",
     };
     view! { <span class=format!("state s-{shape} badge")>{icon(shape)} " " {word(state)}</span> }.into_any()

@@ -54,13 +54,13 @@ pub fn page(overview: &Overview) -> Page {
         <div class="stack gap-4" id="overview" data-refresh="" data-topics="overview">
             {kpi_strip(overview)}
             {chart::ranges("/", overview.history.range)}
-            <div class="grid">
+            <div class="grid even">
                 <div class="c8">{chart::throughput(&overview.history)}</div>
                 <div class="c4">{chart::durations(&overview.history)}</div>
             </div>
             <div class="grid">
-                <div class="c8">{alerts(&overview.alerts)}</div>
-                <div class="c4">{stats.broker.as_ref().map(|it| section("broker", "RabbitMQ", broker(it)))}</div>
+                <div class=if stats.broker.is_some() { "c8" } else { "c12" }>{alerts(&overview.alerts)}</div>
+                {stats.broker.as_ref().map(|it| view! { <div class="c4">{section("broker", "RabbitMQ", broker(it))}</div> })}
             </div>
             {types(&stats.data)}
         </div>

@@ -35,6 +35,7 @@ use crate::{
         },
         timestamp::clock,
     },
+    exact_duration,
     frame::{NavSection, Page},
     pace::duration,
 };
@@ -276,7 +277,9 @@ fn budget(it: &JobType) -> String {
 
 fn backoff(it: &JobType) -> String {
     let backoff = it.backoff;
-    let most =
-        backoff.max_seconds.map_or_else(|| "no longest wait".to_owned(), |max| format!("up to {}", duration(max)));
-    format!("{} × {}, {most}", duration(backoff.min_seconds), backoff.factor)
+    let wait = |seconds: f64| {
+        if seconds < 1.0 { exact_duration::precise((seconds * 1_000.0).round() as u64) } else { duration(seconds) }
+    };
+    let most = backoff.max_seconds.map_or_else(|| "no longest wait".to_owned(), |max| format!("up to {}", wait(max)));
+    format!("{} × {}, {most}", wait(backoff.min_seconds), backoff.factor)
 }

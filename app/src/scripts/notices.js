@@ -78,7 +78,8 @@
           stream.onerror = () => {
             if (stream.readyState !== EventSource.CLOSED) return;
             timer = setTimeout(open, pause * (0.5 + Math.random()));
-            pause = Math.min(2 * pause, 60_000);
+            // Longer and longer: the reader may also have signed out.
+            pause = Math.min(2 * pause, 600_000);
           };
         };
         open();

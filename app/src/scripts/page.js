@@ -130,11 +130,11 @@
     }
   };
 
-  // A form of work that the server cannot carry out for the moment is sent again from the error page. Other forms may have
-  // secrets.
+  // A form of work that the server cannot carry out for the moment is sent again from the error page. Other forms, and a
+  // job that has a secret, are not remembered.
   const SENT = "treeline-sent-form";
   const remember = (action, fields) => {
-    if (!/^\/(imports|jobs|items|bulk|schedules|views|dead)\b/.test(action)) return;
+    if (!/^\/(imports|jobs|items|bulk|schedules|views|dead)\b/.test(action) || /secret/i.test(fields)) return;
     try {
       sessionStorage.setItem(SENT, JSON.stringify({ action, fields }));
     } catch {
@@ -149,7 +149,9 @@
     // The browser stores nothing.
   }
   const resend = document.getElementById("send-again");
-  if (resend && lost?.action === location.pathname) {
+  // After a redirect, the form was received, and only the page that it leads to failed.
+  const wasReceived = performance.getEntriesByType("navigation")[0]?.redirectCount > 0;
+  if (resend && !wasReceived && lost?.action === location.pathname) {
     resend.setAttribute("action", lost.action);
     resend.hidden = false;
     for (const [name, value] of new URLSearchParams(lost.fields)) {
@@ -288,10 +290,12 @@
     if (sections === ALL) document.dispatchEvent(new CustomEvent("treeline:refreshing", { detail: asked }));
     let failed = true;
     let gone;
+    let refused;
     try {
       const answer = await fetch(asked.url, { signal: AbortSignal.timeout(30_000), ...asked.init, headers: { Accept: "text/html" } });
       gone = new URL(answer.url).pathname === "/sign-in" ? "signed-out" : [404, 410].includes(answer.status) && "removed";
       if (gone) document.dispatchEvent(new CustomEvent("treeline:gone", { detail: gone }));
+      refused = answer.status >= 400 && answer.status < 500 && ![408, 429].includes(answer.status);
       if (gone || !answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       // The new sections may have icons that this page had none of.
@@ -328,9 +332,10 @@
       const next = again;
       again = "";
       // A form that was sent instead says so, and has a button.
-      if (failed && !gone && asked.within === document) {
+      if (failed && !gone && !refused && asked.within === document) {
         failedSections = sections;
-        repeat = setTimeout(repeatFailed, [1_000, 2_000, 5_000, 10_000][failures] ?? 30_000);
+        // Not at the moment at which all other pages come back, too.
+        repeat = setTimeout(repeatFailed, ([1_000, 2_000, 5_000, 10_000][failures] ?? 30_000) * (0.5 + Math.random()));
         failures += 1;
       } else {
         failures = 0;

@@ -15,7 +15,7 @@ use crate::{
     frame::{NavSection, Page},
     job_view::counted,
     meter::Meter,
-    pace::duration,
+    pace,
     speech::upload_refusals,
     t,
     upload::UploadForm,
@@ -204,7 +204,7 @@ fn progress(job: &Job) -> String {
     match (job.tree.status, job.started_at.zip(job.completed_at)) {
         // The duration of a later completion includes the time in which somebody corrected rows.
         (JobStatus::Completed, Some((from, to))) if job.completion <= 1 => {
-            t!("live-took", took = &duration(to.seconds_since(from)))
+            t!("live-took", took = &pace::took(to.seconds_since(from)))
         }
         (JobStatus::Completed, _) => t!("live-bar-done", done = counts.succeeded),
         _ if counts.unresolved() > 0 => {

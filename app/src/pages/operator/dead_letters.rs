@@ -48,6 +48,8 @@ pub struct Items {
     /// Number of matching items, if a counter has it.
     pub exact: Option<i64>,
     pub items: Vec<Item>,
+    /// Id and name of the job whose items are listed.
+    pub job: Option<(Uuid, String)>,
     /// Summaries of the payloads.
     pub summaries: HashMap<Uuid, String>,
     pub next: Option<String>,
@@ -74,6 +76,7 @@ impl Items {
             groups: None,
             exact: None,
             items: Vec::new(),
+            job: None,
             summaries: HashMap::new(),
             next: None,
             first: true,

@@ -56,7 +56,7 @@ pub fn new_page(new_operation: &NewOperationForm) -> Page {
         .map(|(action, target, word, text)| {
             let value = format!("{} {}", action.as_str(), target.as_str());
             view! {
-                <label>
+                <label class="choice-card">
                     <input type="radio" name="what" value=value checked=action == new_operation.action && target == new_operation.target />
                     <span>
                         <strong>{word}</strong>
@@ -87,10 +87,10 @@ pub fn new_page(new_operation: &NewOperationForm) -> Page {
             <section class="card">
                 <div class="card-body">
                     <div class="stack gap-4">
-                        <fieldset class="stack">
-                            <legend class="label">"Action"</legend>
-                            <div class="choice-cards">{choices}</div>
-                        </fieldset>
+                        <div class="field">
+                            <span class="label" id="bulk-action">"Action"</span>
+                            <fieldset class="choice-cards" aria-labelledby="bulk-action">{choices}</fieldset>
+                        </div>
                         <div class="field">
                             <label class="label" for="bulk-filter">"Filter"</label>
                             <input

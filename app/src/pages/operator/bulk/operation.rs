@@ -125,7 +125,7 @@ fn preview(page_data: &OperationPageData) -> AnyView {
             <div class="notice notice-warn" id="nothing-to-do">
                 {icon("triangle-alert")}
                 <div>
-                    <strong>"Nothing here can be changed by you"</strong>
+                    <strong>"Nothing to do"</strong>
                     <p>{skip_sentence(one)}</p>
                 </div>
             </div>

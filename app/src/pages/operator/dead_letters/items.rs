@@ -13,6 +13,7 @@ use super::{Items, no_match_yet, rows_of};
 use crate::{
     components::{
         action_form::flash,
+        breadcrumbs::breadcrumbs,
         filter_bar::{ListFilter, bar},
         panel::empty,
         selection::Selection,
@@ -44,10 +45,20 @@ pub fn items_page(page_data: &Items) -> Page {
         let table = rows::table(page_data, Kind::Any, Selection { actions, matching, exact: page_data.exact });
         view! { <section class="card" aria-label="Items">{table}</section> }.into_any()
     };
+    let title = match &page_data.job {
+        Some((id, name)) => {
+            breadcrumbs(&[("/jobs", "Jobs"), (&format!("/jobs/{id}"), name)], "Items");
+            format!("Items of {name}")
+        }
+        None => {
+            breadcrumbs(&[("/jobs", "Jobs")], "Items");
+            "Items".to_owned()
+        }
+    };
     let content = view! {
         <div class="page-head">
-            <h1>"Items"</h1>
-            <p class="sub">"Every unit of work."</p>
+            <h1>{title.clone()}</h1>
+            {page_data.job.is_none().then(|| view! { <p class="sub">"Every unit of work."</p> })}
         </div>
         {flash(page_data.flash.as_deref())}
         {bar(list_filter, "Filter items", &shortcuts, &page_data.types)}
@@ -57,7 +68,7 @@ pub fn items_page(page_data: &Items) -> Page {
         </div>
     }
     .into_any();
-    Page { title: "Items".to_owned(), nav_section: NavSection::Jobs, content, is_live: false, is_translated: false }
+    Page { title, nav_section: NavSection::Jobs, content, is_live: false, is_translated: false }
 }
 
 fn none(page_data: &Items) -> AnyView {

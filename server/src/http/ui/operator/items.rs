@@ -3,6 +3,7 @@
 use app::{
     components::action_form::RefusedAction,
     frame::Page,
+    job_view::display_name,
     pages::{
         self,
         item::{Actions, Edit},
@@ -123,9 +124,13 @@ async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut
     let items = app.engine.list_items_with_payloads(caller, &filter, order, place, limit);
     let first = pages.first();
     let groups = async { if first && dead { groups(app, caller, request).await } else { Ok(None) } };
-    let exact = async { if first && !dead { exact(app, caller, request).await } else { Ok(None) } };
-    let ((items, summaries, next), groups, exact) = futures::try_join!(items, groups, exact)?;
-    (page_data.groups, page_data.exact, page_data.summaries) = (groups, exact, summaries);
+    let job = async { if dead { Ok(None) } else { only_job(app, caller, request).await } };
+    let ((items, summaries, next), groups, job) = futures::try_join!(items, groups, job)?;
+    (page_data.groups, page_data.summaries) = (groups, summaries);
+    if let Some((job, whole_tree)) = job {
+        page_data.exact = exact(request, &job, whole_tree).filter(|_| first);
+        page_data.job = Some((job.id, display_name(&job)));
+    }
     let page = pages.page(items, next);
     page_data.next = request.next(page.next_cursor);
     page_data.items = page.data;
@@ -153,21 +158,25 @@ async fn add_failures(app: &App, caller: &Caller, request: &ListRequest, page_da
 }
 
 /// Number of matching items, if a job's counters have it: of one job or one tree, in some states or in all.
-async fn exact(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<i64>> {
+fn exact(request: &ListRequest, job: &Job, whole_tree: bool) -> Option<i64> {
     let is_supported = |name: &str| matches!(name, "job" | "root" | "state");
+    if !request.query.iter().all(|(name, _)| is_supported(name)) {
+        return None;
+    }
+    let counts = if whole_tree { job.tree.counts } else { job.counts };
+    let states = request.value("state").map(|words| words.split(',').filter_map(ItemState::parse));
+    Some(states.map_or(counts.total(), |states| states.map(|state| counts.get(state)).sum()))
+}
+
+/// The job that the filter names, and whether the jobs below it are included.
+async fn only_job(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<(Job, bool)>> {
     let id = |name: &str| request.value(name).and_then(|id| Uuid::parse_str(id).ok());
     let (of, whole_tree) = match (id("job"), id("root")) {
         (Some(job), None) => (job, false),
         (None, Some(root)) => (root, true),
         _ => return Ok(None),
     };
-    if !request.query.iter().all(|(name, _)| is_supported(name)) {
-        return Ok(None);
-    }
-    let job = app.engine.job(caller, of, false).await?;
-    let counts = if whole_tree { job.tree.counts } else { job.counts };
-    let states = request.value("state").map(|words| words.split(',').filter_map(ItemState::parse));
-    Ok(Some(states.map_or(counts.total(), |states| states.map(|state| counts.get(state)).sum())))
+    Ok(Some((app.engine.job(caller, of, false).await?, whole_tree)))
 }
 
 /// Groups that match the filter; `None` if it has conditions that groups are not counted by.
