@@ -43,12 +43,22 @@ class Settings:
         return "Basic " + base64.b64encode(f"jobs:{self.password}".encode()).decode()
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Treats a redirect as the answer: the page that it leads to, such as a form to sign in, has accepted nothing."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirects)
+
+
 def post(url: str, body: Any, authorization: str) -> tuple[int, dict[str, str]]:
-    """Posts JSON. Returns the status, 503 if nobody answers, and the headers."""
+    """Posts JSON. Returns the status, 503 if nobody answers, and the headers. Follows no redirects."""
     headers = {"Content-Type": "application/json", "Authorization": authorization}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with OPENER.open(request, timeout=30) as response:
             return response.status, dict(response.headers)
     except urllib.error.HTTPError as error:
         return error.code, dict(error.headers)
@@ -118,7 +128,7 @@ class Adapter(http.server.BaseHTTPRequestHandler):
         status, headers = post(url, sent, f"Bearer {settings.token}")
         # Only a problem document is a refusal of Treeline: a 404 may be of a proxy that is being reloaded.
         types = [value for name, value in headers.items() if name.lower() == "content-type"]
-        is_answer = status in (200, 413) or types == ["application/problem+json"]
+        is_answer = status == 413 or types in (["application/json"], ["application/problem+json"])
         if status >= 500 or status == 429 or not is_answer:
             return self.answer(503, "Treeline is busy or away; send it again")
         with settings.lock:

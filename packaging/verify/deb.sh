@@ -8,8 +8,10 @@ DEB=$(ls "$DIST"/treeline_*.deb)
 umount /sys/fs/cgroup/unified 2>/dev/null || true
 podman() { command podman --root "$WORK/store" --runroot "$WORK/run" --storage-driver vfs "$@"; }
 inside() { podman exec $NAME "$@"; }
+load=
 finish() {
     [ $? -eq 0 ] || inside journalctl --no-pager --lines 40 --unit treeline 2>/dev/null || true
+    [ -z "$load" ] || kill "$load" 2>/dev/null || true
     podman rm --force --time 5 $NAME >/dev/null 2>&1 || true
 }
 trap finish EXIT
@@ -65,6 +67,7 @@ load=$!
 api "$base/debug/pprof/profile?seconds=2" >"$WORK/profile"
 kill $load
 wait $load 2>/dev/null || true
+load=
 grep -q 'tokio::runtime' "$WORK/profile" || fail "a CPU profile names no functions: $(head -1 "$WORK/profile")"
 
 main=$(inside systemctl show --property MainPID --value treeline)

@@ -17,7 +17,7 @@ use crate::{
 /// Length of a run.
 #[derive(Subcommand)]
 pub(crate) enum Length {
-    /// Less than five minutes, small numbers.
+    /// About ten minutes, small numbers.
     Quick(Options),
     /// As long as it takes, up to an hour.
     Full(Options),
