@@ -6,7 +6,6 @@
 //! opened. Work that waits for a silent database is given up: its connection would never answer.
 
 use std::{
-    pin::pin,
     sync::{
         LazyLock,
         atomic::{AtomicU64, Ordering},
@@ -26,14 +25,8 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Microseconds from [`START`] to the last rejected write or silence; 0: none so far.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Microseconds from [`START`] to the last time at which work was dropped before its end; 0: none so far.
-static DROPPED: AtomicU64 = AtomicU64::new(0);
-
-/// Time within which a pool takes back the connections of dropped work.
-const TAKEN_BACK: Duration = Duration::from_secs(1);
-
-/// Time in which a connection of dropped work has to answer: longer than any statement may take.
-const DROPPED_WORK_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which a connection that a pool takes back has to answer: longer than any statement may take.
+pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Changes when the database is found silent.
 static SILENCES: LazyLock<watch::Sender<()>> = LazyLock::new(|| watch::Sender::new(()));
@@ -51,17 +44,17 @@ pub fn note_silence() {
     SILENCES.send_replace(());
 }
 
-/// Notes that work is dropped, whose connection may wait for an answer that never comes.
-fn note_dropped_work() {
-    DROPPED.fetch_max(now_us(), Ordering::Relaxed);
-}
-
-/// Returns true if a connection that a pool takes back now is none of dropped work, or answers. Waits for the end of its
-/// statement, but not for ever. The pool's own test, which follows, has no limit.
-pub(crate) async fn may_be_used_again(connection: &mut PgConnection) -> bool {
-    let dropped = DROPPED.load(Ordering::Relaxed);
-    let is_of_dropped_work = dropped > 0 && was_open_at(dropped, now_us(), TAKEN_BACK);
-    !is_of_dropped_work || answers(connection, DROPPED_WORK_TIMEOUT).await
+/// Returns true if a connection of this age, which a pool takes back, can be used again. Its work may have been dropped in
+/// the middle of a statement: the pool's own test, which follows, would wait for the answer of a host that has vanished.
+pub(crate) async fn may_be_used_again(connection: &mut PgConnection, age: Duration) -> bool {
+    let mut silences = silences();
+    if is_suspect(age) {
+        return false;
+    }
+    tokio::select! {
+        is_open = answers(connection, RELEASE_TIMEOUT) => is_open,
+        _ = silences.changed() => false,
+    }
 }
 
 /// Returns true if a connection answers within this time.
@@ -87,37 +80,6 @@ fn was_open_at(then_us: u64, now_us: u64, age: Duration) -> bool {
 /// At least 1.
 fn now_us() -> u64 {
     u64::try_from(START.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
-}
-
-/// Runs work that waits for the database for at most this time. Returns `None` if that was too short.
-pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    until(tokio::time::sleep(limit), work).await
-}
-
-/// Runs work until `end`. Work that is dropped, also by a caller that is dropped itself, may leave a connection that waits
-/// for an answer.
-pub(crate) async fn until<T>(end: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    // Dropped before the work.
-    let unfinished = Unfinished;
-    let done = tokio::select! {
-        biased;
-        done = work.as_mut() => Some(done),
-        () = end => None,
-    };
-    if done.is_some() {
-        std::mem::forget(unfinished);
-    }
-    done
-}
-
-/// Notes that work is dropped before its end.
-struct Unfinished;
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        note_dropped_work();
-    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,11 @@ pub async fn unless_silent<T>(work: impl Future<Output = T>) -> Result<T> {
         let _ = silences.changed().await;
         tokio::time::sleep(SILENCE_TIMEOUT).await;
     };
-    primary::until(silence, work).await.ok_or(Error::Database(sqlx::Error::PoolTimedOut))
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = silence => Err(Error::Database(sqlx::Error::PoolTimedOut)),
+    }
 }
 
 /// Runs a long computation in place: other tasks of this thread move to other threads meanwhile.

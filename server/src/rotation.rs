@@ -209,7 +209,7 @@ pub async fn follow(app: App) {
             () = app.shutdown.cancelled() => {}
         }
     }
-    if let Err(error) = keys::leave(&app.pool, server_id).await {
+    if let Err(error) = unless_silent(keys::leave(&app.pool, server_id)).await.and_then(|left| Ok(left?)) {
         tracing::debug!(%error, "sign-off from key rotation failed, a rotation waits fifteen seconds for this server");
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! `hot` runs statements whose tables are empty when plans are made; its planner settings force index scans.
 //! Transactions begin in tasks that no disconnect cancels, so a connection never returns to a pool inside a
-//! transaction; the server-side timeouts are a safety net.
+//! transaction; the server-side timeouts are a safety net. All work of `hot` runs in such tasks. Work of the other pools
+//! may be dropped at any time, so they test a connection when they take it back (`primary::may_be_used_again`), which
+//! takes one more round trip.
 
 use std::{str::FromStr, time::Duration};
 
@@ -60,6 +62,11 @@ const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 /// that it has to answer.
 const TESTED_AFTER: Duration = Duration::from_mins(1);
 const TEST_WAIT: Duration = Duration::from_secs(1);
+/// Connections for hints: one that sends, one that receives, and those that received from a host that has vanished. sqlx
+/// waits for its answer until the operating system gives up.
+const HINTS: u32 = 4;
+/// Longest wait for the connections in use when the pools are closed.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Wait for the database when a server starts, as it may be starting, too.
 const START_WAIT: Duration = Duration::from_secs(30);
 
@@ -81,9 +88,14 @@ fn options(size: u32) -> PgPoolOptions {
                 Ok(!primary::is_suspect(times.age) && (!is_tested || primary::answers(connection, TEST_WAIT).await))
             })
         })
-        .after_release(|connection, times| {
-            Box::pin(async move { Ok(!primary::is_suspect(times.age) && primary::may_be_used_again(connection).await) })
-        })
+        .after_release(|_, times| Box::pin(async move { Ok(!primary::is_suspect(times.age)) }))
+}
+
+/// Options of a pool whose work may be dropped in the middle of a statement.
+fn options_for_droppable_work(size: u32) -> PgPoolOptions {
+    options(size).after_release(|connection, times| {
+        Box::pin(async move { Ok(primary::may_be_used_again(connection, times.age).await) })
+    })
 }
 
 /// Rejects a connection to a standby or to a database that was made read-only.
@@ -132,16 +144,16 @@ impl Pools {
         let heartbeats = (size / 8).max(1);
         let credentials = (size / 16).max(1);
         let read = size.saturating_sub(hot + heartbeats + credentials).max(3);
-        let options = |size| options(size).acquire_timeout(WAIT);
+        let tested = |size| options_for_droppable_work(size).acquire_timeout(WAIT);
         let planned = base.clone().options(PLANNER_SETTINGS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {
-            hot: options(hot).connect_lazy_with(planned.clone()),
-            heartbeats: options(heartbeats).acquire_timeout(HEARTBEATS_WAIT).connect_lazy_with(planned),
-            hints: options(2).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
-            credentials: options(credentials)
+            hot: options(hot).acquire_timeout(WAIT).connect_lazy_with(planned.clone()),
+            heartbeats: tested(heartbeats).acquire_timeout(HEARTBEATS_WAIT).connect_lazy_with(planned),
+            hints: tested(HINTS).connect_lazy_with(base.clone().options([("synchronous_commit", "off")])),
+            credentials: tested(credentials)
                 .acquire_timeout(CREDENTIALS_WAIT)
                 .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
-            read: options(read).connect_lazy_with(
+            read: tested(read).connect_lazy_with(
                 // Capacity for every statement of the pages; a dropped statement is parsed and planned again.
                 base.options([("statement_timeout", "10s")]).statement_cache_capacity(600),
             ),
@@ -161,17 +173,13 @@ impl Pools {
         Ok(())
     }
 
-    /// Closes every connection.
+    /// Closes every connection. Those in use are waited for, but not for long: the database may be silent.
     pub async fn close(&self) {
-        futures::join!(
-            self.hot.close(),
-            self.heartbeats.close(),
-            self.read.close(),
-            self.credentials.close(),
-            self.hints.close()
-        );
-        if let Some(standby) = &self.standby {
-            standby.pool.close().await;
+        let own = [&self.hot, &self.heartbeats, &self.read, &self.credentials, &self.hints];
+        let standby = self.standby.as_ref().map(|standby| &standby.pool);
+        let closing = futures::future::join_all(own.into_iter().chain(standby).map(PgPool::close));
+        if tokio::time::timeout(CLOSE_WAIT, closing).await.is_err() {
+            tracing::warn!("some connections to the database are still in use: stopping without them");
         }
     }
 }

@@ -17,10 +17,10 @@ use sqlx::{
     PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    primary::{may_be_used_again, within},
+    primary::{RELEASE_TIMEOUT, answers},
     read_source::{self, Choice, Miss, Position, ReadSource},
 };
 
@@ -67,7 +67,7 @@ impl Standby {
                     Ok(true)
                 })
             })
-            .after_release(|connection, _| Box::pin(async move { Ok(may_be_used_again(connection).await) }))
+            .after_release(|connection, _| Box::pin(async move { Ok(answers(connection, RELEASE_TIMEOUT).await) }))
             .connect_lazy_with(options);
         Ok(Self { pool, pause: Arc::default() })
     }
@@ -100,7 +100,7 @@ impl Standby {
             let mut connection = self.pool.acquire().await?;
             progress_until(&mut connection, &position, until).await
         };
-        match within(LONGEST_ANSWER, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+        match timeout(LONGEST_ANSWER, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
             Ok(Progress::Reached) => Choice::Standby(position, until),
             Ok(Progress::Behind) => Choice::Primary(Miss::Behind),
             Ok(Progress::NotAStandby) => unavailable("the server is not a standby of this database".to_owned()),

@@ -25,6 +25,7 @@ use crate::{
     error::{Error, Result},
     notify::audit,
     store::{access::quotas::Usage, enqueue::idempotency::KeyName, import::uploads, notify::audit::AuditRow},
+    task::in_task,
 };
 
 use layout::Node;
@@ -228,7 +229,9 @@ impl Engine {
             requester: (caller.credential_id, caller.sees_all()),
             audit_rows: Vec::new(),
         });
-        write::check(&self.0.core, CreateCommand { tree, key: None }).await
+        let core = Arc::clone(&self.0.core);
+        // In its own task: a client that disconnects cannot leave a transaction open.
+        in_task("checking a tree", async move { write::check(&core, CreateCommand { tree, key: None }).await }).await
     }
 
     /// Plans the tree and reads the heads of its files.

@@ -23,6 +23,7 @@ use axum::{
 };
 use domain::{ItemState, notify::alert::AlertKind};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::time::timeout;
 
 use crate::{
     App,
@@ -31,7 +32,6 @@ use crate::{
 };
 use engine::{
     access::caller::{Caller, Scope},
-    primary::within,
     store::{
         migrations,
         notify::{alerts, deliveries},
@@ -147,13 +147,13 @@ async fn render(app: &App) -> Result<Response> {
     };
     let began = Instant::now();
     // Gauges wait behind busy pages, which are no outage.
-    let is_ready = within(READY_TIMEOUT, migrations::is_ready(&app.pools.credentials));
-    let (is_ready, read) = futures::join!(is_ready, within(READ_TIMEOUT, read_gauges(app)));
-    let is_up = matches!(is_ready, Some(Ok(()))) || matches!(read, Some(Ok(())));
+    let is_ready = timeout(READY_TIMEOUT, migrations::is_ready(&app.pools.credentials));
+    let (is_ready, read) = futures::join!(is_ready, timeout(READ_TIMEOUT, read_gauges(app)));
+    let is_up = matches!(is_ready, Ok(Ok(()))) || matches!(read, Ok(Ok(())));
     match read {
-        Some(Ok(())) => {}
-        Some(Err(Error(error))) => tracing::warn!(%error, "gauges of the database are not read"),
-        None => tracing::warn!("gauges of the database are not read: it does not answer"),
+        Ok(Ok(())) => {}
+        Ok(Err(Error(error))) => tracing::warn!(%error, "gauges of the database are not read"),
+        Err(_) => tracing::warn!("gauges of the database are not read: it does not answer"),
     }
     metrics::gauge!("treeline_database_up").set(f64::from(u8::from(is_up)));
     metrics::histogram!("treeline_metrics_read_seconds").record(began.elapsed().as_secs_f64());

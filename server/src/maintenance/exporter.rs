@@ -118,8 +118,10 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
     };
     let Err(error) = end(&app, &caller, &assignment, &kind).await else { return };
     let removed = match (&error, file) {
-        // The item has another outcome: nothing leads to this file.
-        (Error::Problem(_), Some(id)) => uploads::delete_exported(&app.pool, &app.files, id).await,
+        // The item has another outcome. A result that arrived after a cancellation still names the file, which is then gone.
+        (Error::Problem(_), Some(id)) => {
+            unless_silent(uploads::delete_exported(&app.pool, &app.files, id)).await.flatten()
+        }
         (Error::Problem(_), None) => Ok(()),
         // The item is offered again when the lease expires.
         _ => Err(error),
@@ -133,7 +135,7 @@ async fn work(app: App, caller: Caller, assignment: Assignment) {
 /// of what was recorded gets the same answer.
 async fn end(app: &App, caller: &Caller, assignment: &Assignment, kind: &EndingKind) -> Result<()> {
     loop {
-        match app.engine.end(caller, assignment.id, kind.clone()).await {
+        match unless_silent(app.engine.end(caller, assignment.id, kind.clone())).await.flatten() {
             Err(error) if error.is_database_away() && !app.shutdown.is_cancelled() => {
                 tracing::debug!(task = "exporter", %error, "recording an export's outcome failed, will retry");
                 pause(app, PAUSE_AFTER_FAILURE).await;
@@ -274,7 +276,7 @@ async fn send_heartbeats(
 ) {
     loop {
         let heartbeats = vec![HeartbeatOf { assignment_id: id.into(), progress: Some(progress()) }];
-        match app.engine.heartbeats(&caller, heartbeats).await {
+        match unless_silent(app.engine.heartbeats(&caller, heartbeats)).await.flatten() {
             Ok(answers) => {
                 if answers.iter().any(|answer| answer.status != 200 || answer.cancel == Some(true)) {
                     stop.cancel();

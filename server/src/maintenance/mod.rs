@@ -59,7 +59,7 @@ pub fn spawn(app: &App, tracker: &TaskTracker) {
     }
 }
 
-/// Writes what this process has counted and not written yet, when it stops. A database that is away is not waited for.
+/// Writes what this process has counted and not written yet, when it stops. Waits only briefly for a database that is away.
 pub async fn write_counts(app: &App) {
     let write = async {
         app.engine.write_activity_counters().await?;

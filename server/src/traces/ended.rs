@@ -19,6 +19,7 @@ use crate::App;
 use engine::{
     EndedAttempt,
     store::dispatch::traces::{self, TracedItem},
+    task::unless_silent,
 };
 
 /// Attempts whose items are read with one statement.
@@ -44,7 +45,7 @@ pub(crate) fn spawn(app: &App, mut ended: mpsc::Receiver<EndedAttempt>) {
             // They have just been committed.
             let now = SystemTime::now();
             let ids: Vec<Uuid> = batch.iter().map(|attempt| attempt.item_id).collect();
-            match traces::of_items(&pool, &ids).await {
+            match unless_silent(traces::of_items(&pool, &ids)).await.and_then(|items| Ok(items?)) {
                 Ok(items) => send(&tracer, &batch, items, now),
                 Err(error) => tracing::warn!(%error, "reading the traces of ended items failed, their spans are lost"),
             }

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::Executor as _;
 
-use crate::support::{Answer, Database, Server, moment, run, until};
+use crate::support::{Answer, Api, Database, Server, moment, run, until};
 
 /// Sends a sealed tree with one item under its Idempotency-Key.
 async fn create(server: &Server, key: &str) -> Answer {
@@ -114,6 +114,10 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
         let token = server.service(name, &["jobs:read"]).await;
         others.push(api.clone().with_token(token.token()));
     }
+    // Each page reads three times, and goes without an answer that takes longer than a moment.
+    let (visitor, grace) = (Api::new(&api.url("")), server.person("Grace", "support").await);
+    let page = async || Answer::of(visitor.request(Method::GET, "/jobs").header("cookie", grace.cookie())).await.status;
+    let pages = async || futures::future::join_all((0..10).map(|_| page())).await;
     // From now on, the program alone runs all background tasks.
     server.running.app.shutdown.cancel();
     let claim = async || api.post("/api/v1/assignments", json!({"worker_id": "w", "types": ["a"]})).await;
@@ -127,9 +131,12 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
     use_all().await;
     // Until they are due to be looked up.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    // These open all connections for pages.
+    assert!(pages().await.iter().all(|status| *status == 200));
 
     proxy.vanish();
-    let _ = tokio::time::timeout(std::time::Duration::from_millis(500), use_all()).await;
+    let _ =
+        tokio::time::timeout(std::time::Duration::from_millis(500), futures::future::join(pages(), use_all())).await;
     let done = AtomicBool::new(false);
     let in_use = async {
         while !done.load(Ordering::Relaxed) {
@@ -155,6 +162,7 @@ async fn vanished_database_host_is_noticed_within_half_a_minute() {
             expect_unavailable(&lost);
         }
         until(async || api.get("/api/v1/jobs").await.status == 200).await;
+        until(async || page().await == 200).await;
         until(async || api.post(&format!("{assignment}/heartbeat"), json!({})).await.status == 200).await;
         // Its retry is due in a second, which a background task must find.
         let failure = json!({"error": {"message": "once more"}});

@@ -102,7 +102,8 @@ pub fn chained(before: [u8; 32], text: &str) -> [u8; 32] {
 /// checked that the client may have the response.
 ///
 /// `make` stores its response in the transaction that creates the object ([`ResponseSlot::store`]). It runs in its own task,
-/// so a client that disconnects leaves no key without a response.
+/// so a client that disconnects leaves no key without a response. A crash or a silent database may: a repeat is then refused
+/// with 409 for a minute.
 pub async fn once<T, M>(
     app: &App,
     key: Option<KeyName>,

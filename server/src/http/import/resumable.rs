@@ -164,8 +164,9 @@ pub async fn append_to_upload(
         return answer(&app, &caller, (id, whole), partial::append(&app, found, offset, announced, nothing()).await)
             .await;
     }
-    // In its own task: after the connection breaks, the received bytes still have to be stored.
-    let task = app.tasks.spawn({
+    // In its own task: after the connection breaks, the received bytes still have to be stored. Those of the part that arrives
+    // while the database falls silent are sent again.
+    let task = app.spawn({
         let (app, caller) = (app.clone(), caller.clone());
         async move {
             let mut ongoing = Ongoing::of(&app, &caller);
