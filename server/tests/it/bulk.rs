@@ -390,6 +390,25 @@ async fn bulk_cancel_and_delete_of_jobs() {
     server.stop().await;
 }
 
+/// A tree that is removed while its list is read ends the list; the operation goes on with what was found.
+#[tokio::test]
+async fn tree_removed_during_the_count_ends_the_list() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true})).await.expect(201));
+    let body = json!({"action": "retry", "target": "items", "filter": {"root": root}, "dry_run": true});
+    let preview = id(&server.post(OPERATIONS, body).await.expect(200));
+    operation(&server, &preview, |now| now["state"] == "ready").await;
+    until(&server, &root, |job| job["status"] == "completed").await;
+    server.delete(&format!("/api/v1/jobs/{root}")).await.expect(204);
+    // As if it had not come to its end before.
+    let again = "update bulk set state = 'counting', finished_at = null, busy_until = '-infinity'";
+    sqlx::query(again).execute(&server.running.app.pool).await.expect("it is counted again");
+    let counted = operation(&server, &preview, |now| now["state"] != "counting").await;
+    assert_eq!(counted["state"], "ready", "{counted}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn invalid_bulk_operation_is_refused() {
     let server = Server::start().await;

@@ -338,6 +338,27 @@ async fn interrupted_job_edit_reaches_all_items() {
     server.stop().await;
 }
 
+/// An edit that fails every time does not delay the others.
+#[tokio::test]
+async fn failing_job_edit_does_not_delay_other_edits() {
+    let (server, _, _) = with_items(1).await;
+    server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let app = &server.running.app;
+    app.shutdown.cancel();
+    app.tasks.close();
+    app.tasks.wait().await;
+    for statement in [
+        "create function fail() returns trigger language plpgsql as $$ begin raise exception 'no room'; end $$",
+        "create trigger fail before update on item for each row when (new.payload = '0') execute function fail()",
+        "insert into job_edit (job_key, from_priority, to_priority) select job_key, 0, 7 from job",
+    ] {
+        sqlx::query(statement).execute(&app.pool).await.expect(statement);
+    }
+    assert_eq!(app.engine.sweep_job_edits().await.expect("progress of one"), 1);
+    app.engine.sweep_job_edits().await.expect_err("only the other is left");
+    server.stop().await;
+}
+
 /// Many edits of one job that wait for each other leave connections to claims.
 #[tokio::test]
 async fn waiting_edits_of_a_job_do_not_delay_claims() {

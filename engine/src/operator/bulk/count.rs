@@ -17,7 +17,7 @@ use crate::{
     store::{
         operator::bulk::{self, BulkRow, members},
         page_range::PageRange,
-        query::item_list_scan::ItemOrder,
+        query::item_list_jobs::ItemOrder,
         tree::completion as tree_states,
     },
 };
@@ -58,7 +58,7 @@ pub(super) async fn step(engine: &Engine, id: Uuid) -> Result<bool> {
     let page = match page(engine, &caller, &row).await {
         Ok(page) => page,
         // The object of the filter is gone: the list ends here.
-        Err(Error::Problem(problem)) if problem.code == Code::NotFound => {
+        Err(Error::Problem(problem)) if matches!(problem.code, Code::NotFound | Code::JobRemoved) => {
             tracing::info!(%id, %problem, "bulk operation list ended");
             Page { found: Vec::new(), foreseen: BTreeMap::new(), next: None }
         }

@@ -28,19 +28,22 @@ pub(crate) const CONCURRENT_BATCHES: usize = 2;
 const TRIES: usize = 20;
 
 impl Engine {
-    /// Takes one batch of every edit that was interrupted. Returns their number. A job that fails does not stop the
-    /// others: the last error is returned after all.
+    /// Takes one batch of every edit that was interrupted. Returns the number of jobs that made progress. A job that fails
+    /// neither stops nor delays the others: its error is returned if no job made progress.
     pub async fn sweep_job_edits(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
-            let open = job_edits::open(&core.pools.read, JOBS).await?;
-            let mut all = Ok(open.len());
-            for &job_key in &open {
-                if let Err(error) = core.edit_batch(job_key).await {
-                    all = Err(error);
+            let (mut edited, mut failed) = (0, None);
+            for job_key in job_edits::open(&core.pools.read, JOBS).await? {
+                match core.edit_batch(job_key).await {
+                    Ok(_) => edited += 1,
+                    Err(error) => {
+                        tracing::debug!(%error, job_key, "an edit is continued later");
+                        failed = Some(error);
+                    }
                 }
             }
-            all
+            failed.filter(|_| edited == 0).map_or(Ok(edited), Err)
         };
         in_task("editing items", run).await
     }

@@ -82,14 +82,17 @@ pub async fn put_off(pool: &PgPool, taken: &TakenPost, until: OffsetDateTime, er
 }
 
 /// Deletes messages that no server has tried for so long, because their URL is not configured any more. Returns their
-/// number. Times count only while servers run and the database is up (`uptime::tick`), so an outage or an old dump loses
-/// none.
+/// number. Servers must have run without a pause (`uptime::tick`) for as long, so that an outage or an old dump loses none;
+/// for messages that are seven times as old, an hour is enough, because servers may be restarted every night.
 pub async fn forget(pool: &PgPool, seconds: f64) -> Result<u64, sqlx::Error> {
     let gone = sqlx::query!(
         "delete from outbound_post where id = any(array(
            select id from outbound_post where next_try_at < (select clock_timestamp()) - make_interval(secs => $1)
              and exists (
-               select 1 from uptime where resumed_at < clock_timestamp() - make_interval(secs => $1)
+               select 1 from uptime
+               where resumed_at < clock_timestamp()
+                   - case when next_try_at < clock_timestamp() - make_interval(secs => 7 * $1) then interval '1 hour'
+                          else make_interval(secs => $1) end
                  and last_seen_at > clock_timestamp() - interval '5 seconds')
            limit 1000 for update skip locked))",
         seconds
