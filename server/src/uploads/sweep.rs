@@ -19,6 +19,9 @@ use engine::{
 /// Files per statement.
 const BATCH: i64 = 100;
 
+/// Number of known files of a store without an owner for each unknown one, which a crash may have left.
+const KNOWN_PER_UNKNOWN: usize = 100;
+
 /// Longest time from the storing of a file to the commit of its row.
 const ARRIVAL: Duration = Duration::from_hours(1);
 
@@ -65,28 +68,27 @@ pub async fn sweep_orphans(pool: &PgPool, files: &Files, age: Duration) -> Resul
     Ok(count)
 }
 
-/// Returns true if the store carries the id of this database. A store without an id gets it, unless this database does not
-/// know most of its files: after a wrong `DATABASE_URL`, all files of another database would seem to be orphans. Files
-/// younger than `arrival` may be uploads whose rows are not written yet.
+/// Returns true if the store carries the id of this database. A store without an id gets it if this database knows nearly
+/// all files: after a wrong `DATABASE_URL`, or beside another database with the same store, the others would seem to be
+/// orphans. It owns the store from the next call on, so that the other one can warn meanwhile. Files younger than `arrival`
+/// may be uploads whose rows are not written yet.
 async fn owns_store(pool: &PgPool, files: &Files, arrival: Duration) -> Result<bool> {
     let id = uploads::deployment_id(pool).await?;
     let Some(owner) = files.owner().await? else {
         let (known, unknown) = count(pool, files, arrival).await?;
-        // A crash may have left some.
-        let is_ours = unknown <= known;
-        if is_ours {
+        if unknown * KNOWN_PER_UNKNOWN <= known {
             files.set_owner(id).await?;
         } else {
             tracing::warn!(
                 database = %id,
                 known,
                 unknown,
-                "this database does not know most files of the file store, which has no owner yet, so they stay. Look at \
+                "this database does not know some files of the file store, which has no owner yet, so they stay. Look at \
                  DATABASE_URL, TREELINE_STORE_URL, and TREELINE_DATA_DIR. If all files are of this database, write its \
                  id into the file `{OWNER}` of the store"
             );
         }
-        return Ok(is_ours);
+        return Ok(false);
     };
     let is_ours = owner == id.to_string();
     if !is_ours {
