@@ -159,7 +159,8 @@ impl ActivityCounters {
         }
     }
 
-    /// Writes all counts. Those that cannot be written stay, also if this future is dropped: a silent database ends it.
+    /// Writes all counts. Those that cannot be written stay, also if this future is dropped: a silent database ends it. A
+    /// count whose commit gets no answer is added twice.
     async fn write(&self, pool: &PgPool) -> Result<usize> {
         let rows = guard(self.take(), |rows| self.put_back(rows));
         let n = rows.len();

@@ -48,7 +48,8 @@ impl ErrorCounters {
         self.add(&counts);
     }
 
-    /// Writes all failures. If they cannot be written, they stay, also if this future is dropped.
+    /// Writes all failures. If they cannot be written, they stay, also if this future is dropped. Those whose commit gets no
+    /// answer are added twice.
     async fn write(&self, pool: &PgPool) -> Result<()> {
         let rows = guard(self.take(), |rows| self.put_back(rows));
         if !rows.is_empty() {

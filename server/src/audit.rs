@@ -37,7 +37,8 @@ pub async fn record_all(pool: &PgPool, rows: &[AuditRow]) -> Result<()> {
 }
 
 /// Writes the counts of repetitions whose windows have ended. If they cannot be written, they stay, also if this future
-/// is dropped: a silent database ends it.
+/// is dropped: a silent database ends it. Counts whose commit gets no answer are written again, so the log may have such an
+/// entry twice.
 pub async fn record_repetitions(pool: &PgPool, repeats: &Repeats) -> Result<()> {
     let rows = guard(repeats.take_finished(), |rows| repeats.put_back(rows));
     record_all(pool, &rows).await?;

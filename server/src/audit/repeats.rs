@@ -2,7 +2,8 @@
 //!
 //! A page that is polled every minute is one entry per hour, and a password guesser cannot fill the disk: the first
 //! event of a kind is written at once, later ones are counted and written as one more entry when the window ends. Each
-//! server counts for itself in bounded memory; a crash loses counts, never first entries, and an outage neither.
+//! server counts for itself in bounded memory; a crash loses counts, never first entries. An outage loses neither, but
+//! may write a count twice.
 
 use std::{
     collections::HashMap,
@@ -58,6 +59,11 @@ impl Kind {
 
     const fn is_strangers(&self) -> bool {
         matches!(self, Self::Stranger { .. } | Self::Other { strangers: true, .. })
+    }
+
+    /// Kind that an event of this kind belongs to beyond the limit of separate kinds.
+    const fn other(&self) -> Self {
+        Self::Other { strangers: self.is_strangers(), action: self.action() }
     }
 
     const fn action(&self) -> &'static str {
@@ -125,7 +131,7 @@ impl Repeats {
                 && !matches!(kind, Kind::Other { .. })
             {
                 drop(counted);
-                return self.count(&Kind::Other { strangers, action: kind.action() }, now);
+                return self.count(&kind.other(), now);
             }
         }
         counted.insert(kind.clone(), EventCount { since: now, repetitions: 0, row: None });
@@ -135,9 +141,8 @@ impl Repeats {
     /// Stores the entry of this kind, which is written again with the number of repetitions when the window ends.
     pub(super) fn set_row(&self, kind: &Kind, row: AuditRow) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = Kind::Other { strangers: kind.is_strangers(), action: kind.action() };
-        let existing = if counted.contains_key(kind) { kind } else { &other };
-        if let Some(existing) = counted.get_mut(existing) {
+        let kind = counted_kind(&counted, kind);
+        if let Some(existing) = counted.get_mut(&kind) {
             existing.row = Some(row);
         }
     }
@@ -145,7 +150,8 @@ impl Repeats {
     /// Forgets an event whose entry could not be written, so that the next one tries again.
     pub(super) fn forget(&self, kind: &Kind) {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.remove(kind);
+        let kind = counted_kind(&counted, kind);
+        counted.remove(&kind);
     }
 
     /// Acquires a slot to look up a refusal; `None` if all are taken.
@@ -189,6 +195,11 @@ impl Repeats {
         });
         rows
     }
+}
+
+/// Kind under which events of this kind are counted.
+fn counted_kind(counted: &HashMap<Kind, EventCount>, kind: &Kind) -> Kind {
+    if counted.contains_key(kind) { kind.clone() } else { kind.other() }
 }
 
 #[cfg(test)]
@@ -252,5 +263,10 @@ mod tests {
         assert!(repeats.count(&of(2), now));
         repeats.forget(&of(2));
         assert!(repeats.count(&of(2), now));
+        // Beyond the limit of separate kinds.
+        let of = |n: usize| Kind::of_stranger("session.refuse", None, Some(Uuid::from_u128(n as u128)));
+        assert!((0..MAX_ANONYMOUS_KINDS).all(|n| repeats.count(&of(n), now)));
+        repeats.forget(&of(MAX_ANONYMOUS_KINDS));
+        assert!(repeats.count(&of(MAX_ANONYMOUS_KINDS), now));
     }
 }

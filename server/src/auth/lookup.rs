@@ -9,7 +9,7 @@ use engine::{
     access::caller::{Caller, Role, Scope},
     error::Result,
     secrets::Hash,
-    store::access::identity,
+    store::access::identity::{self, TokenOwner},
     task::unless_silent,
 };
 
@@ -22,10 +22,7 @@ pub(crate) async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
         let again = app.clone();
         in_background(app, "token refresh", async move {
             // Uses the heartbeat pool: authenticated callers must get through under any load.
-            if look_up(&again, &again.pools.heartbeats, hash).await?.is_none() {
-                again.auth.forget(&hash);
-            }
-            Ok(())
+            look_up(&again, &again.pools.heartbeats, hash).await.map(drop)
         });
     }
     Ok(Some(caller))
@@ -33,11 +30,12 @@ pub(crate) async fn by_token(app: &App, hash: Hash) -> Result<Option<Caller>> {
 
 async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>> {
     let seen = *app.auth.changes.borrow();
-    let Some(token) = identity::find_token(pool, &hash).await? else { return Ok(None) };
     // The row of an earlier start's bootstrap token is revoked only later; it differs from this server's token.
-    if token.owner_name == BOOTSTRAP_SERVICE && app.auth.bootstrap != Some(hash) {
+    let is_accepted = |token: &TokenOwner| token.owner_name != BOOTSTRAP_SERVICE || app.auth.bootstrap == Some(hash);
+    let Some(token) = identity::find_token(pool, &hash).await?.filter(is_accepted) else {
+        app.auth.forget(&hash);
         return Ok(None);
-    }
+    };
     let caller = Caller {
         owner_id: token.owner_id,
         kind: OwnerKind::Service,
@@ -67,7 +65,10 @@ pub(crate) async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> 
         return Ok(Some(caller));
     }
     let seen = *app.auth.changes.borrow();
-    let Some(session) = identity::find_session(&app.pools.credentials, &hash).await? else { return Ok(None) };
+    let Some(session) = identity::find_session(&app.pools.credentials, &hash).await? else {
+        app.auth.forget(&hash);
+        return Ok(None);
+    };
     let role = session.role.as_deref().and_then(Role::parse);
     let caller = Caller {
         owner_id: session.owner_id,

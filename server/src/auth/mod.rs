@@ -151,9 +151,10 @@ impl Auth {
         callers.insert(hash, CachedCaller { caller, since: Instant::now(), is_refreshing: false });
     }
 
-    /// Removes a credential from the cache, so that the next request reads the database.
-    fn forget(&self, hash: &Hash) {
+    /// Removes a credential or share link that is not valid anymore: it counts as unknown.
+    pub(crate) fn forget(&self, hash: &Hash) {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
     }
 
     /// Clears the cache if the revocation counter has moved.

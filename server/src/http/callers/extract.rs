@@ -163,7 +163,7 @@ enum Credential {
 /// not keep the database busy: those in use are remembered, and of the others, one is looked up at a time.
 pub async fn is_known(app: &App, headers: &HeaderMap) -> bool {
     let credential = credential(headers, app);
-    // A link beside a session vouches for nothing: that session would be looked up.
+    // A link beside a session vouches only once the session is known to be none: it is looked up first.
     let hash = match credential {
         Credential::Token(hash) | Credential::Session(hash) => Some(hash),
         Credential::None => viewer::share_secret(headers, app).map(hash_of),

@@ -94,7 +94,10 @@ pub(super) async fn share_of(headers: &HeaderMap, app: &App) -> Result<Option<Sh
             app.auth.note_share(hash_of(secret));
             Ok(Some(share))
         }
-        Err(Error::Problem(_)) => Ok(None),
+        Err(Error::Problem(_)) => {
+            app.auth.forget(&hash_of(secret));
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
