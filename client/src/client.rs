@@ -10,12 +10,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use domain::{Problem, problem::MEDIA_TYPE};
+use domain::problem::MEDIA_TYPE;
 use reqwest::{
     Method, Response, StatusCode, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     error::{Error, Result},
@@ -24,6 +24,8 @@ use crate::{
 
 /// Longest wait for a response, in addition to the wait of a long poll.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// `type` of a problem document of Treeline, before its code.
+const TYPE_PREFIX: &str = "urn:treeline:problem:";
 /// Bytes of a response that are read to explain it.
 const EXPLANATION_BYTES: usize = 200;
 
@@ -44,6 +46,16 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("base", &self.inner.base.as_str()).finish_non_exhaustive()
     }
+}
+
+/// What every problem document of Treeline has, also one of a newer server.
+#[derive(Deserialize)]
+struct UnreadProblem {
+    #[serde(rename = "type")]
+    kind: String,
+    code: String,
+    #[serde(default)]
+    detail: String,
 }
 
 /// One call, which may take several requests.
@@ -286,18 +298,29 @@ async fn response_error(call: &str, response: Response) -> Error {
         kind.split(';').next().is_some_and(|kind| kind.trim() == MEDIA_TYPE)
     });
     let body = response.bytes().await.unwrap_or_default();
-    match serde_json::from_slice::<Problem>(&body) {
-        Ok(problem) if is_problem => Error::Problem(Box::new(problem)),
-        _ => {
-            let text = String::from_utf8_lossy(&body[..body.len().min(EXPLANATION_BYTES)]);
-            let body = if text.trim().is_empty() {
-                status.canonical_reason().unwrap_or("no reason given").to_owned()
-            } else {
-                text.trim().to_owned()
-            };
-            Error::Unexpected { call: call.to_owned(), status: status.as_u16(), body }
-        }
+    if let Some(error) = is_problem.then(|| problem_error(status, &body)).flatten() {
+        return error;
     }
+    let text = String::from_utf8_lossy(&body[..body.len().min(EXPLANATION_BYTES)]);
+    let body = if text.trim().is_empty() {
+        status.canonical_reason().unwrap_or("no reason given").to_owned()
+    } else {
+        text.trim().to_owned()
+    };
+    Error::Unexpected { call: call.to_owned(), status: status.as_u16(), body }
+}
+
+/// Error of a problem document; `None` if it is not from Treeline. A newer server may send one that this version cannot
+/// read, which is its refusal nevertheless.
+fn problem_error(status: StatusCode, body: &[u8]) -> Option<Error> {
+    let UnreadProblem { kind, code, detail } = serde_json::from_slice(body).ok()?;
+    if kind.strip_prefix(TYPE_PREFIX) != Some(code.as_str()) {
+        return None;
+    }
+    Some(match serde_json::from_slice(body) {
+        Ok(problem) => Error::Problem(Box::new(problem)),
+        Err(_) => Error::NewerProblem { status: status.as_u16(), code, detail },
+    })
 }
 
 fn retry_after(response: &Response) -> Option<Duration> {
@@ -307,6 +330,8 @@ fn retry_after(response: &Response) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use domain::{Code, Problem};
+
     use super::*;
 
     #[test]
@@ -323,6 +348,18 @@ mod tests {
             assert!(matches!(Client::new(bad, None), Err(Error::Configuration(_))), "{bad:?}");
         }
         assert!(matches!(Client::new("http://example.test", Some("a\nb")), Err(Error::Configuration(_))));
+    }
+
+    #[test]
+    fn a_problem_of_a_newer_server_is_from_treeline() {
+        let of = |body: &str| problem_error(StatusCode::FORBIDDEN, body.as_bytes());
+        let known = serde_json::to_string(&Problem::new(Code::Forbidden, "why")).expect("json");
+        assert_eq!(of(&known).and_then(|error| error.code()), Some(Code::Forbidden));
+        let newer = of(r#"{"type": "urn:treeline:problem:new_code", "code": "new_code", "detail": "why"}"#);
+        assert!(matches!(newer, Some(Error::NewerProblem { status: 403, .. })), "{newer:?}");
+        for other in [r#"{"type": "about:blank", "code": "forbidden"}"#, r#"{"title": "Forbidden"}"#, "<html>"] {
+            assert!(of(other).is_none(), "{other}");
+        }
     }
 
     #[tokio::test]

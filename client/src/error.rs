@@ -18,6 +18,9 @@ pub enum Error {
     /// Treeline refused, with a problem document.
     #[error("{0}")]
     Problem(Box<Problem>),
+    /// Treeline refused, with a problem document that this version cannot read, such as one with a newer code.
+    #[error("{code}: {detail}")]
+    NewerProblem { status: u16, code: String, detail: String },
     /// No response, or an incomplete one.
     #[error("{call}: {}{}", with_causes(cause), attempts_suffix(*tries))]
     Transport {
@@ -65,7 +68,7 @@ impl Error {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Problem(problem) => Some(problem.status),
-            Self::Unexpected { status, .. } => Some(*status),
+            Self::Unexpected { status, .. } | Self::NewerProblem { status, .. } => Some(*status),
             _ => None,
         }
     }
@@ -85,6 +88,15 @@ impl Error {
             Self::Unexpected { status, .. } => *status != 413 && !self.is_transient(),
             Self::InvalidResponse { .. } => true,
             _ => false,
+        }
+    }
+
+    /// True if the server certainly did not process the call: there was no connection, or it answered 429, or 503 unless
+    /// its database was away.
+    pub fn is_unprocessed(&self) -> bool {
+        match self {
+            Self::Transport { cause, .. } => cause.is_connect(),
+            _ => self.code() != Some(Code::DatabaseUnavailable) && matches!(self.status(), Some(429 | 503)),
         }
     }
 
@@ -133,5 +145,8 @@ mod tests {
         assert!(Error::InvalidResponse { call: "POST /x".to_owned(), cause: html }.is_foreign());
         let problem = |code| Error::Problem(Box::new(Problem::new(code, "why")));
         assert!(!problem(Code::NotFound).is_foreign() && !problem(Code::Busy).is_foreign());
+        let newer = Error::NewerProblem { status: 403, code: "new_code".to_owned(), detail: "why".to_owned() };
+        assert!(!newer.is_foreign() && !newer.is_transient());
+        assert_eq!((newer.status(), newer.to_string().as_str()), (Some(403), "new_code: why"));
     }
 }

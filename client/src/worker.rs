@@ -4,6 +4,11 @@
 //! the server in `report`, and wake-ups from RabbitMQ in `rabbitmq`. Messages are only hints: the assignment id from
 //! the server decides (`fencing`), and a handler whose lease may be lost is stopped before the server can assign its
 //! item to another worker (`lease-expiry`).
+//!
+//! An ending is reported, with at most 30 s between two reports, until Treeline answers it or says that the assignment is
+//! closed; another answer, such as the 404 of a proxy, counts as none. If something on the way refuses only the report, for
+//! the length of a lease while heartbeats are answered, a failure without its content is reported instead
+//! (`answer_refused`). Progress that is refused on the way goes with later heartbeats until one is accepted.
 
 mod active;
 mod claims;

@@ -1,6 +1,7 @@
 //! Standard error of a command as the log of its attempt (`attempt-logs`).
 //!
-//! The log is best effort: a line that cannot be sent never delays or fails an item.
+//! The log is best effort: a line that cannot be sent never delays or fails an item. A line is stored once at most: those
+//! of a request that the server may have processed are not sent again.
 
 use std::{
     collections::VecDeque,
@@ -78,7 +79,7 @@ impl Logs {
         lines
     }
 
-    /// Puts lines back that were not stored.
+    /// Puts lines back that certainly were not stored.
     fn put_back(&self, lines: Vec<NewLogLine>) {
         let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for line in lines.into_iter().rev() {
@@ -146,7 +147,9 @@ impl Logs {
                 return Ok(());
             }
             if let Err(error) = log(lines.clone()).await {
-                self.put_back(lines);
+                if error.is_unprocessed() {
+                    self.put_back(lines);
+                }
                 return Err(error);
             }
         }
@@ -218,7 +221,9 @@ mod tests {
 
     #[tokio::test]
     async fn lines_outlive_a_server_that_is_away_for_a_moment() {
-        assert_eq!(stored(&[Code::DatabaseUnavailable, Code::ShuttingDown], false).await, ["first", "last"]);
+        assert_eq!(stored(&[Code::Busy, Code::ShuttingDown], false).await, ["first", "last"]);
+        // Without its database, the server may have stored them: sent again, they would be in the log twice.
+        assert_eq!(stored(&[Code::DatabaseUnavailable], false).await, ["last"], "no line twice");
         assert_eq!(stored(&[Code::AssignmentClosed], false).await, [""; 0], "nothing is sent after a refusal");
         assert_eq!(stored(&[], true).await, ["first"], "no time for the last line");
     }

@@ -9,11 +9,12 @@ use std::{sync::Arc, time::Duration};
 use domain::{
     api::Assignment,
     dispatch::{assignment::MISSED_HEARTBEATS, retry::Delivery},
+    item::ItemProgress,
 };
 use tokio::{task::AbortHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::ProgressCell;
+use super::{ProgressCell, report::Unanswered};
 use crate::retry::backoff;
 
 /// Intervals after which the lease is at risk: two heartbeats have failed, plus a quarter of an interval for the answer
@@ -21,6 +22,8 @@ use crate::retry::backoff;
 const AT_RISK_AFTER: f64 = 2.25;
 /// Intervals after which a handler that has not stopped is dropped, a quarter of an interval before the lease ends.
 const DROPPED_AFTER: f64 = MISSED_HEARTBEATS - 0.25;
+/// Longest pause before an ending is reported again.
+const LONGEST_REPORT_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reason for stopping a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,39 @@ pub(super) enum StopReason {
     LeaseAtRisk,
     /// The worker is draining.
     Draining,
+}
+
+/// What follows a report that Treeline has not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextReport {
+    /// The same ending after this pause.
+    Again(Duration),
+    /// A failure without the content that something on the way refuses.
+    WithoutContent,
+    /// Nothing: Treeline said that the assignment is closed.
+    Nothing,
+}
+
+/// Heartbeats that may carry new progress. One with progress can be refused on the way for its text, which must not
+/// cost the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProgressTiming {
+    /// Any, and new progress has one of its own.
+    AtOnce,
+    /// None: the last one with progress was refused by something else than Treeline.
+    NotNext,
+    /// Those that are due anyway, until one with progress is accepted.
+    WhenDue,
+}
+
+/// Reports of an ending that Treeline has not answered.
+#[derive(Debug, Default)]
+struct UnansweredReports {
+    count: u32,
+    /// Since when something else than Treeline refuses the ending, and nothing else happens to it.
+    refused_since: Option<Instant>,
+    /// True if the ending was replaced by a failure without content.
+    is_without_content: bool,
 }
 
 /// Phase of the work on an item.
@@ -63,8 +99,8 @@ pub(super) struct ActiveAssignment {
     last_accepted_at: Instant,
     next_heartbeat: Instant,
     failures: u32,
-    /// Since when something else than Treeline refuses the ending.
-    refused_since: Option<Instant>,
+    progress_timing: ProgressTiming,
+    reports: UnansweredReports,
     /// True if its handler was dropped, which ends at its next `await`.
     dropped: bool,
     /// True if the server said that the assignment is closed: no more heartbeats.
@@ -94,7 +130,8 @@ impl ActiveAssignment {
             last_accepted_at,
             next_heartbeat,
             failures: 0,
-            refused_since: None,
+            progress_timing: ProgressTiming::AtOnce,
+            reports: UnansweredReports::default(),
             dropped: false,
             closed: false,
         }
@@ -130,13 +167,28 @@ impl ActiveAssignment {
         !self.closed && self.next_heartbeat <= now
     }
 
-    /// True if progress can still be reported.
+    /// True if progress can be reported without waiting for the next heartbeat.
     pub(super) fn has_unsent_progress(&self) -> bool {
-        !self.closed && matches!(self.phase, Phase::Working(_)) && self.progress.is_unsent()
+        let is_open = !self.closed && matches!(self.phase, Phase::Working(_));
+        is_open && self.progress_timing == ProgressTiming::AtOnce && self.progress.is_unsent()
+    }
+
+    /// Progress for a heartbeat that is sent now.
+    pub(super) fn take_progress(&self) -> Option<ItemProgress> {
+        (self.progress_timing != ProgressTiming::NotNext).then(|| self.progress.take()).flatten()
+    }
+
+    /// Records that something else than Treeline refused a heartbeat. If it had progress, the next one has none.
+    pub(super) fn heartbeat_refused_on_the_way(&mut self, had_progress: bool) {
+        self.progress_timing = if had_progress { ProgressTiming::NotNext } else { ProgressTiming::AtOnce };
     }
 
     /// Records that a heartbeat sent at `sent` was accepted.
-    pub(super) fn heartbeat_accepted(&mut self, sent: Instant) {
+    pub(super) fn heartbeat_accepted(&mut self, sent: Instant, had_progress: bool) {
+        self.progress_timing = match self.progress_timing {
+            ProgressTiming::NotNext | ProgressTiming::WhenDue if !had_progress => ProgressTiming::WhenDue,
+            _ => ProgressTiming::AtOnce,
+        };
         self.last_accepted_at = sent;
         self.next_heartbeat = sent + self.interval;
         self.failures = 0;
@@ -148,13 +200,27 @@ impl ActiveAssignment {
         self.next_heartbeat = now + backoff(self.failures).min(self.interval / 4);
     }
 
-    /// True if an ending may be reported again that something else than Treeline has refused: its lease is not over.
-    pub(super) fn may_report_again(&mut self, now: Instant) -> bool {
-        now < *self.refused_since.get_or_insert(now) + self.lease() && !self.closed
+    /// Records that a report of the ending was not answered by Treeline. It is reported again until Treeline says that the
+    /// assignment is closed. If it was only refused on the way for the length of a lease, and Treeline answers the
+    /// heartbeats, its content is the reason: it is replaced once.
+    pub(super) fn report_unanswered(&mut self, unanswered: &Unanswered, now: Instant) -> NextReport {
+        if self.closed {
+            return NextReport::Nothing;
+        }
+        let (lease, is_lease_alive) = (self.lease(), now < self.lease_at_risk_at());
+        let reports = &mut self.reports;
+        reports.count += 1;
+        reports.refused_since = unanswered.is_foreign.then(|| reports.refused_since.unwrap_or(now));
+        let is_content_refused = reports.refused_since.is_some_and(|since| now >= since + lease);
+        if is_content_refused && is_lease_alive && !reports.is_without_content {
+            reports.is_without_content = true;
+            return NextReport::WithoutContent;
+        }
+        NextReport::Again(backoff(reports.count).max(unanswered.retry_after).min(LONGEST_REPORT_PAUSE))
     }
 
     /// Length of the lease after a heartbeat.
-    pub(super) fn lease(&self) -> Duration {
+    fn lease(&self) -> Duration {
         self.interval.mul_f64(MISSED_HEARTBEATS)
     }
 
@@ -204,11 +270,12 @@ impl ActiveAssignment {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use domain::{Document, Time, api::AssignedItem, id::Uuid, item::MaxFailures, job_type::Delivery};
 
-    fn assignment(heartbeat_seconds: f64) -> Assignment {
+    /// An assignment of an item of the type `t`.
+    pub(in crate::worker) fn assignment(heartbeat_seconds: f64) -> Assignment {
         let now = Time::parse("2026-11-20T14:03:07Z").expect("a time");
         let id = Uuid::nil();
         let item = AssignedItem {
@@ -250,7 +317,7 @@ mod tests {
         let mut active = active(sent, sent + s(20));
         assert!(active.is_confirmed());
         assert!(!active.is_due(sent + s(59)) && active.is_due(sent + s(60)));
-        active.heartbeat_accepted(sent + s(60));
+        active.heartbeat_accepted(sent + s(60), false);
         assert_eq!(active.lease_at_risk_at(), sent + s(60 + 135));
 
         active.phase = Phase::Working(tokio::spawn(async {}).abort_handle());
@@ -266,19 +333,83 @@ mod tests {
             active.phase = Phase::Working(tokio::spawn(std::future::pending::<()>()).abort_handle());
             active.stop(reason, sent + s(5), s(300));
             assert_eq!(active.drop_at(), Some(sent + s(165)), "{reason:?}: before the lease ends at 180 s");
-            active.heartbeat_accepted(sent + s(100));
+            active.heartbeat_accepted(sent + s(100), false);
             assert_eq!(active.drop_at(), Some(sent + s(265)), "{reason:?}: a lease that was renewed is longer");
-            active.heartbeat_accepted(sent + s(200));
+            active.heartbeat_accepted(sent + s(200), false);
             assert_eq!(active.drop_at(), Some(sent + s(305)), "{reason:?}: the grace");
         }
     }
 
+    const REFUSED: Unanswered = unanswered(true);
+    const AWAY: Unanswered = unanswered(false);
+
+    const fn unanswered(is_foreign: bool) -> Unanswered {
+        Unanswered { reason: String::new(), is_foreign, status: Some(403), retry_after: Duration::ZERO }
+    }
+
+    // The ending was dropped three intervals after the first refusal, although its lease was alive: the work ran again.
     #[test]
-    fn an_ending_that_never_reaches_treeline_is_left_to_its_lease() {
+    fn an_ending_that_is_refused_on_the_way_loses_its_content_after_a_lease_and_is_reported_again() {
         let sent = Instant::now();
         let mut active = active(sent, sent);
-        assert!(active.may_report_again(sent + s(10)) && active.may_report_again(sent + s(189)));
-        assert!(!active.may_report_again(sent + s(190)));
+        let mut report = |unanswered: &Unanswered, seconds, heartbeat| {
+            active.heartbeat_accepted(sent + s(heartbeat), false);
+            active.report_unanswered(unanswered, sent + s(seconds))
+        };
+        assert!(matches!(report(&REFUSED, 10, 60), NextReport::Again(_)));
+        assert!(matches!(report(&REFUSED, 189, 180), NextReport::Again(_)));
+        assert_eq!(report(&REFUSED, 190, 180), NextReport::WithoutContent);
+        assert!(matches!(report(&REFUSED, 500, 480), NextReport::Again(_)), "once");
+        active.close();
+        assert_eq!(active.report_unanswered(&REFUSED, sent + s(501)), NextReport::Nothing);
+    }
+
+    #[test]
+    fn an_ending_keeps_its_content_unless_it_is_the_only_thing_that_is_refused() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent);
+        assert!(matches!(active.report_unanswered(&REFUSED, sent + s(10)), NextReport::Again(_)));
+        assert!(
+            matches!(active.report_unanswered(&REFUSED, sent + s(300)), NextReport::Again(_)),
+            "no heartbeat answered"
+        );
+        active.heartbeat_accepted(sent + s(300), false);
+        assert!(matches!(active.report_unanswered(&AWAY, sent + s(301)), NextReport::Again(_)));
+        assert!(matches!(active.report_unanswered(&REFUSED, sent + s(302)), NextReport::Again(_)), "counted anew");
+        active.heartbeat_accepted(sent + s(480), false);
+        assert_eq!(active.report_unanswered(&REFUSED, sent + s(482)), NextReport::WithoutContent);
+    }
+
+    #[test]
+    fn the_pause_before_a_report_is_bounded() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent);
+        let busy = Unanswered { retry_after: s(3_600), ..unanswered(false) };
+        assert_eq!(active.report_unanswered(&busy, sent), NextReport::Again(LONGEST_REPORT_PAUSE));
+        for _ in 0..40 {
+            let next = active.report_unanswered(&AWAY, sent);
+            assert!(matches!(next, NextReport::Again(pause) if pause <= LONGEST_REPORT_PAUSE), "{next:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn progress_that_is_refused_on_the_way_waits_for_a_heartbeat_that_is_due() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent);
+        active.phase = Phase::Working(tokio::spawn(async {}).abort_handle());
+        active.progress.set(ItemProgress { done: Some(1), ..ItemProgress::default() });
+        for _ in 0..3 {
+            assert!(active.take_progress().is_some());
+            active.progress.put_back();
+            active.heartbeat_refused_on_the_way(true);
+            assert!(!active.has_unsent_progress() && active.take_progress().is_none(), "the next one has none");
+            active.heartbeat_accepted(sent, false);
+            assert!(!active.has_unsent_progress(), "it has no heartbeat of its own");
+        }
+        assert!(active.take_progress().is_some());
+        active.heartbeat_accepted(sent, true);
+        active.progress.set(ItemProgress { done: Some(2), ..ItemProgress::default() });
+        assert!(active.has_unsent_progress());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    api::{Assignment, Claim, Claimed, ReleaseBody},
+    api::{Assignment, Claim, Claimed},
     id::Uuid,
 };
 use tokio::{
@@ -18,6 +18,7 @@ use super::{
     MAX_BATCH, ProgressCell, Task,
     active::{ActiveAssignment, Phase},
     rabbitmq::WakeUpReceiver,
+    report::EndingCall,
     run::{Leaving, Loop, Reply},
 };
 use crate::{error::Result, retry::retry_until_answered};
@@ -63,7 +64,7 @@ impl Loop {
     fn send_claim(&mut self, claim: Claim, sent: Instant) {
         let client = self.worker.client.with_retry_timeout(Duration::ZERO);
         let request = claim.clone();
-        let answer = async move { retry_until_answered("a claim", Duration::MAX, || client.claim(&request)).await };
+        let answer = async move { retry_until_answered("a claim", || client.claim(&request)).await };
         let call = self.poll(sent, answer);
         self.claiming = Some(Claiming::LongPoll { claim, call });
     }
@@ -143,7 +144,7 @@ impl Loop {
             let is_confirmed = active.is_confirmed();
             self.active.insert(id, active);
             if self.leaving.is_some() {
-                self.release(id, ReleaseBody::default());
+                self.release(id, EndingCall::default());
             } else if is_confirmed {
                 self.start(id);
             }
@@ -186,7 +187,7 @@ impl Loop {
         let client = self.worker.client.with_retry_timeout(Duration::ZERO);
         let last = claim.clone();
         let call = self.poll(Instant::now(), async move {
-            let answer = retry_until_answered("a last claim", Duration::MAX, || client.claim(&last));
+            let answer = retry_until_answered("a last claim", || client.claim(&last));
             timeout(LAST_CLAIM_TIMEOUT, answer).await.unwrap_or_else(|_| Ok(Claimed::default()))
         });
         self.claiming = Some(Claiming::LongPoll { claim, call });

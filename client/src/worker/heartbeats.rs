@@ -3,14 +3,18 @@
 //! One batch is in flight at a time. Heartbeats that are due at about the same time share a batch; changed progress
 //! does not wait for them.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
-use domain::api::{HeartbeatAnswer, HeartbeatOf, Heartbeats, HeartbeatsBody, ReleaseBody};
+use domain::{
+    api::{HeartbeatAnswer, HeartbeatOf, Heartbeats, HeartbeatsBody},
+    id::Uuid,
+};
 use tokio::time::Instant;
 
 use super::{
     MAX_BATCH,
     active::{Phase, StopReason},
+    report::EndingCall,
     run::{Loop, Reply},
 };
 use crate::error::Result;
@@ -38,7 +42,7 @@ impl Loop {
                 && ((due && active.joins_batch(now)) || (progress_changed && active.has_unsent_progress()))
             {
                 timeout = timeout.min(active.interval() / 2);
-                heartbeats.push(HeartbeatOf { assignment_id: id.into(), progress: active.progress.take() });
+                heartbeats.push(HeartbeatOf { assignment_id: id.into(), progress: active.take_progress() });
             }
         }
         if heartbeats.is_empty() {
@@ -64,42 +68,51 @@ impl Loop {
         match answer {
             Ok(answers) => {
                 self.heartbeat_failures = 0;
-                answers.heartbeats.iter().for_each(|answer| self.heartbeat_answered(sent, answer));
+                let had_progress =
+                    |heartbeat: HeartbeatOf| heartbeat.progress.is_some().then_some(heartbeat.assignment_id.id);
+                let with_progress: HashSet<Uuid> = heartbeats.into_iter().filter_map(had_progress).collect();
+                answers.heartbeats.iter().for_each(|answer| self.heartbeat_answered(sent, answer, &with_progress));
             }
             Err(error) => {
                 self.heartbeat_failures += 1;
                 if self.heartbeat_failures == 1 {
                     tracing::warn!(%error, items = heartbeats.len(), "heartbeat failed; retrying");
                 }
-                // Progress that the server refuses must not cost the lease: it is dropped.
-                let keeps_progress = error.is_transient() || error.is_foreign();
+                // Progress that is refused must not cost the lease: what Treeline refuses is dropped, and after what
+                // something else refuses, the next heartbeat has none.
+                let is_foreign = error.is_foreign();
+                let keeps_progress = error.is_transient() || is_foreign;
                 let now = Instant::now();
                 for heartbeat in heartbeats {
                     let Some(active) = self.active.get_mut(&heartbeat.assignment_id.id) else { continue };
                     active.heartbeat_failed(now);
-                    if keeps_progress && heartbeat.progress.is_some() {
+                    let had_progress = heartbeat.progress.is_some();
+                    if keeps_progress && had_progress {
                         active.progress.put_back();
+                    }
+                    if is_foreign {
+                        active.heartbeat_refused_on_the_way(had_progress);
                     }
                 }
             }
         }
     }
 
-    fn heartbeat_answered(&mut self, sent: Instant, answer: &HeartbeatAnswer) {
+    fn heartbeat_answered(&mut self, sent: Instant, answer: &HeartbeatAnswer, with_progress: &HashSet<Uuid>) {
         let Some(id) = answer.assignment_id.uuid() else { return };
         let now = Instant::now();
         let grace = self.worker.stop_grace;
         let Some(active) = self.active.get_mut(&id) else { return };
         match answer.status {
             200..=299 => {
-                active.heartbeat_accepted(sent);
+                active.heartbeat_accepted(sent, with_progress.contains(&id));
                 let is_cancelled = answer.cancel == Some(true);
                 if !matches!(active.phase, Phase::Unconfirmed(_)) {
                     if is_cancelled {
                         active.stop(StopReason::Cancelled, now, grace);
                     }
                 } else if is_cancelled || self.leaving.is_some() {
-                    self.release(id, ReleaseBody::default());
+                    self.release(id, EndingCall::default());
                 } else {
                     self.start(id);
                 }

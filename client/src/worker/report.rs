@@ -1,7 +1,7 @@
-//! Reports of endings to the server, in batches with the next claim, retried until the server answers.
+//! Reports of endings to the server, in batches with the next claim, and what the answers mean.
 //!
-//! Endings (`fencing`) and claims (`claiming`) are idempotent, so a report is retried unchanged if its response was
-//! lost. One refused ending never affects the others. The loop, not this module, decides about slots and leases.
+//! Endings (`fencing`) and claims (`claiming`) are idempotent, so a report may be repeated unchanged if its response was
+//! lost. One refused ending never affects the others. The loop, not this module, decides about repetitions, slots, and leases.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,11 +15,7 @@ use domain::{
 use tokio::time::Instant;
 
 use super::Unfinished;
-use crate::{
-    client::Client,
-    error::{Error, Result},
-    retry::retry_until_answered,
-};
+use crate::{client::Client, error::Error};
 
 /// Maximum number of endings, and of bytes of results and errors, in one report.
 const MAX_ENDINGS: usize = 500;
@@ -33,10 +29,38 @@ pub(super) enum ReportOutcome {
     Closed(Option<Code>),
     /// The server refuses this ending for good.
     Refused(String),
-    /// Something else than Treeline, such as a proxy, refuses it: report it again until its lease is over.
-    Foreign(String),
-    /// A temporary error: report the same ending again later.
-    RetryLater,
+    /// Report the same ending again later.
+    Unanswered(Unanswered),
+}
+
+/// A report that Treeline has not answered: there was no response, one that may pass, or one of something else.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) reason: String,
+    /// True if something else than Treeline, such as a proxy, refuses it.
+    pub(super) is_foreign: bool,
+    /// HTTP status of an error response.
+    pub(super) status: Option<u16>,
+    /// Pause that the server asks for.
+    pub(super) retry_after: Duration,
+}
+
+impl Unanswered {
+    /// `None` if the error is an answer of Treeline.
+    fn of(error: &Error) -> Option<Self> {
+        let is_foreign = error.is_foreign();
+        (is_foreign || error.is_transient()).then(|| Self {
+            reason: error.to_string(),
+            is_foreign,
+            status: error.status(),
+            retry_after: error.retry_after().unwrap_or_default(),
+        })
+    }
+
+    /// An ending that Treeline could not process, such as one without its database.
+    fn unprocessed(reason: String) -> Self {
+        Self { reason, is_foreign: false, status: None, retry_after: Duration::ZERO }
+    }
 }
 
 /// Response to a report.
@@ -63,8 +87,13 @@ pub(super) fn result(id: Uuid, result: Document) -> Ending {
 }
 
 /// Ending with a retryable failure.
-pub(super) fn failure(id: Uuid, error: WorkError) -> Ending {
+fn failure(id: Uuid, error: WorkError) -> Ending {
     Ending { result: None, error: Some(error), ..result(id, Document::null()) }
+}
+
+/// Ending with a failure that no retry heals.
+pub(super) fn lasting_failure(id: Uuid, error: WorkError) -> Ending {
+    Ending { retryable: false, ..failure(id, error) }
 }
 
 pub(super) fn error(kind: &str, message: String) -> WorkError {
@@ -99,7 +128,7 @@ pub(super) fn after_refusal(ending: Ending, reason: &str) -> Option<Ending> {
     match ending.error {
         None => {
             let error = error("bad_output", format!("Treeline refused the result: {reason}"));
-            Some(failure(ending.assignment_id.id, error))
+            Some(lasting_failure(ending.assignment_id.id, error))
         }
         Some(WorkError { message, kind, detail: Some(_) }) => {
             let message = format!("{} (the detail was refused: {reason})", storable(&message, 1_000));
@@ -107,6 +136,18 @@ pub(super) fn after_refusal(ending: Ending, reason: &str) -> Option<Ending> {
         }
         Some(_) => None,
     }
+}
+
+/// The failure to report in place of an ending that something on the way to Treeline refuses for its content. The work of a
+/// result is done, so it is not retryable; a failure stays what its handler said.
+pub(super) fn without_content(ending: &Ending, unanswered: &Unanswered) -> Ending {
+    let Unanswered { reason, status, .. } = unanswered;
+    tracing::error!(assignment = %ending.assignment_id.id, reason, "ending refused on the way; reporting a failure without it");
+    let with =
+        status.map_or_else(|| "an answer that is not Treeline's".to_owned(), |status| format!("status {status}"));
+    let error = error("answer_refused", format!("The answer was refused on the way to Treeline with {with}."));
+    let retryable = ending.error.is_some() && ending.retryable;
+    Ending { result: None, error: Some(error), retryable, ..*ending }
 }
 
 /// At most `chars` characters, without NUL, which the server cannot store.
@@ -128,12 +169,12 @@ pub(super) fn batch_len<'a>(endings: impl IntoIterator<Item = &'a Ending>) -> us
     fits.count()
 }
 
-/// Reports endings, with a claim, until there is an answer. It retries transient errors without limit; the loop
-/// drops the future when it has to stop.
+/// Reports endings, with a claim.
 pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<Claim>) -> Reported {
     let sent = Instant::now();
+    let client = client.with_retry_timeout(Duration::ZERO);
     let body = FinishBody { endings, claim };
-    match send(&client, &body).await {
+    match client.finish(&body).await {
         Ok(finished) => {
             let (outcomes, assignments) = read(&body.endings, finished);
             let endings = body.endings.into_iter().zip(outcomes).collect();
@@ -141,19 +182,20 @@ pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<C
         }
         Err(error) => {
             let FinishBody { endings, claim } = body;
-            let unanswered = claim.clone().filter(|_| error.is_foreign());
-            let endings = one_by_one(&client, endings, claim.is_some(), error).await;
+            let had_claim = claim.is_some();
+            let unanswered = claim.filter(|_| Unanswered::of(&error).is_some());
+            let endings = if error.is_transient() {
+                endings.into_iter().map(|ending| (ending, outcome_of(&error))).collect()
+            } else {
+                one_by_one(&client, endings, had_claim, &error).await
+            };
             Reported { endings, assignments: Vec::new(), unanswered, sent }
         }
     }
 }
 
-fn refused(error: &Error) -> ReportOutcome {
-    if error.is_foreign() {
-        ReportOutcome::Foreign(error.to_string())
-    } else {
-        ReportOutcome::Refused(error.to_string())
-    }
+fn outcome_of(error: &Error) -> ReportOutcome {
+    Unanswered::of(error).map_or_else(|| ReportOutcome::Refused(error.to_string()), ReportOutcome::Unanswered)
 }
 
 /// Handles a report that was refused as a whole, because of its claim or of one of its endings: sends each ending
@@ -161,32 +203,22 @@ fn refused(error: &Error) -> ReportOutcome {
 async fn one_by_one(
     client: &Client,
     endings: Vec<Ending>,
-    mut had_claim: bool,
-    mut error: Error,
+    had_claim: bool,
+    error: &Error,
 ) -> Vec<(Ending, ReportOutcome)> {
-    let is_only_one = endings.len() == 1;
+    if endings.len() == 1 && !had_claim {
+        return endings.into_iter().map(|ending| (ending, outcome_of(error))).collect();
+    }
     let mut reported = Vec::with_capacity(endings.len());
     for ending in endings {
-        let outcome = if is_only_one && !std::mem::take(&mut had_claim) {
-            refused(&error)
-        } else {
-            let body = FinishBody { endings: vec![ending.clone()], claim: None };
-            match send(client, &body).await {
-                Ok(finished) => read(&body.endings, finished).0.pop().unwrap_or(ReportOutcome::RetryLater),
-                Err(refusal) => {
-                    error = refusal;
-                    refused(&error)
-                }
-            }
+        let body = FinishBody { endings: vec![ending], claim: None };
+        let outcomes = match client.finish(&body).await {
+            Ok(finished) => read(&body.endings, finished).0,
+            Err(error) => vec![outcome_of(&error)],
         };
-        reported.push((ending, outcome));
+        reported.extend(body.endings.into_iter().zip(outcomes));
     }
     reported
-}
-
-async fn send(client: &Client, body: &FinishBody) -> Result<Finished> {
-    let once = client.with_retry_timeout(Duration::ZERO);
-    retry_until_answered("endings", Duration::ZERO, || once.finish(body)).await
 }
 
 fn read(endings: &[Ending], finished: Finished) -> (Vec<ReportOutcome>, Vec<Assignment>) {
@@ -195,7 +227,10 @@ fn read(endings: &[Ending], finished: Finished) -> (Vec<ReportOutcome>, Vec<Assi
     let outcomes = endings.iter().map(|ending| match answers.get(&ending.assignment_id.id) {
         Some((200..=299, _)) => ReportOutcome::Accepted,
         Some((404 | 409 | 410, code)) => ReportOutcome::Closed(*code),
-        None | Some((408 | 429 | 500.., _)) => ReportOutcome::RetryLater,
+        None => ReportOutcome::Unanswered(Unanswered::unprocessed("no answer to it".to_owned())),
+        Some((status @ (408 | 429 | 500..), _)) => {
+            ReportOutcome::Unanswered(Unanswered::unprocessed(format!("status {status}")))
+        }
         Some((status, code)) => {
             ReportOutcome::Refused(code.map_or_else(|| status.to_string(), |c| c.title().to_owned()))
         }
@@ -203,40 +238,51 @@ fn read(endings: &[Ending], finished: Finished) -> (Vec<ReportOutcome>, Vec<Assi
     (outcomes.collect(), finished.assignments)
 }
 
-/// Result of releasing an item.
+/// Call that ends an assignment without a result or a failure.
+#[derive(Debug)]
+pub(super) enum EndingCall {
+    Release(ReleaseBody),
+    /// The attempt ends to wait for an event.
+    Wait(WaitBody),
+}
+
+impl Default for EndingCall {
+    /// A release without a pause.
+    fn default() -> Self {
+        Self::Release(ReleaseBody::default())
+    }
+}
+
+/// Result of such a call.
 #[derive(Debug)]
 pub(super) enum ReleaseOutcome {
     Accepted,
-    /// The assignment was closed, or the server could not be reached; then the lease expires.
+    /// The assignment was closed, or the release was refused; then the lease expires.
     Closed,
     /// An at_most_once item that has begun cannot be released, only failed (`retry-budget`).
     MustFail,
     /// The server refuses it for good, such as a wait with a form that is not valid.
     Refused(String),
+    /// Send it again later.
+    Unanswered(Unanswered),
 }
 
-/// Releases an item; it retries as [`wait`] does.
-pub(super) async fn release(client: Client, assignment: Uuid, body: ReleaseBody, lease: Duration) -> ReleaseOutcome {
-    let once = client.with_retry_timeout(Duration::ZERO);
-    match retry_until_answered("release", lease, || once.release(assignment, &body)).await {
-        Ok(_) => ReleaseOutcome::Accepted,
-        Err(error) if error.code() == Some(Code::AlreadyStarted) => ReleaseOutcome::MustFail,
-        Err(error) => {
-            tracing::debug!(%error, %assignment, "release failed");
-            ReleaseOutcome::Closed
-        }
+/// Releases an item, or lets it wait for an event.
+pub(super) async fn release(client: Client, assignment: Uuid, call: &EndingCall) -> ReleaseOutcome {
+    let client = client.with_retry_timeout(Duration::ZERO);
+    let answer = match call {
+        EndingCall::Release(body) => client.release(assignment, body).await,
+        EndingCall::Wait(body) => client.wait(assignment, body).await,
+    };
+    let Err(error) = answer else { return ReleaseOutcome::Accepted };
+    if let Some(unanswered) = Unanswered::of(&error) {
+        return ReleaseOutcome::Unanswered(unanswered);
     }
-}
-
-/// Lets an item wait for an event; it retries transient errors without limit, as the report of a result does, and refusals
-/// that are not from Treeline until the lease is over.
-pub(super) async fn wait(client: Client, assignment: Uuid, body: WaitBody, lease: Duration) -> ReleaseOutcome {
-    let once = client.with_retry_timeout(Duration::ZERO);
-    match retry_until_answered("wait", lease, || once.wait(assignment, &body)).await {
-        Ok(_) => ReleaseOutcome::Accepted,
-        Err(error) if error.code() == Some(Code::InvalidBody) => ReleaseOutcome::Refused(error.to_string()),
-        Err(error) => {
-            tracing::debug!(%error, %assignment, "wait failed");
+    match (call, error.code()) {
+        (EndingCall::Release(_), Some(Code::AlreadyStarted)) => ReleaseOutcome::MustFail,
+        (EndingCall::Wait(_), Some(Code::InvalidBody)) => ReleaseOutcome::Refused(error.to_string()),
+        _ => {
+            tracing::debug!(%error, %assignment, ?call, "release failed");
             ReleaseOutcome::Closed
         }
     }
@@ -284,6 +330,8 @@ mod tests {
     fn what_is_refused_is_reported_once_more_as_a_failure_without_detail() {
         let refused = after_refusal(ending("x"), "too large").expect("a failure");
         assert_eq!(refused.error.as_ref().map(|error| error.kind.as_deref()), Some(Some("bad_output")));
+        // It was retryable: the work ran again, and its result was refused again.
+        assert!(!refused.retryable);
         let detail = Some(Document::of(&"x"));
         let body = FailureBody {
             error: WorkError { detail, ..error("declined", "card declined".to_owned()) },
@@ -298,6 +346,27 @@ mod tests {
         );
         assert_eq!((again.retryable, again.retry_after_seconds), (false, Some(5.0)));
         assert!(after_refusal(again, "closed").is_none());
+    }
+
+    #[test]
+    fn what_is_refused_on_the_way_becomes_a_failure_without_content() {
+        let unanswered = |status| Unanswered { status, is_foreign: true, ..Unanswered::unprocessed(String::new()) };
+        let of = |ending: &Ending, status| without_content(ending, &unanswered(status));
+        let result = of(&ending("drop table"), Some(403));
+        let message = "The answer was refused on the way to Treeline with status 403.";
+        let refused = Some(error("answer_refused", message.to_owned()));
+        assert_eq!((result.result, &result.error, result.retryable), (None, &refused, false));
+        let body = FailureBody {
+            error: WorkError { detail: Some(Document::of(&"x")), ..error("declined", "drop table".to_owned()) },
+            retryable: true,
+            retry_after_seconds: Some(5.0),
+            cancel_tree: true,
+        };
+        let failure = of(&failed(Uuid::nil(), body), Some(403));
+        assert_eq!(failure.error, refused);
+        assert_eq!((failure.retryable, failure.retry_after_seconds, failure.cancel_tree), (true, Some(5.0), true));
+        let message = of(&ending("x"), None).error.expect("an error").message;
+        assert_eq!(message, "The answer was refused on the way to Treeline with an answer that is not Treeline's.");
     }
 
     #[test]
@@ -325,8 +394,8 @@ mod tests {
                 ReportOutcome::Accepted,
                 ReportOutcome::Closed(Some(Code::AssignmentClosed)),
                 ReportOutcome::Refused(_),
-                ReportOutcome::RetryLater,
-                ReportOutcome::RetryLater
+                ReportOutcome::Unanswered(Unanswered { is_foreign: false, .. }),
+                ReportOutcome::Unanswered(Unanswered { is_foreign: false, .. })
             ]
         ));
     }

@@ -27,7 +27,7 @@ use super::{
     active::{ActiveAssignment, Phase, StopReason},
     claims::Claiming,
     rabbitmq::WakeUpReceiver,
-    report::{ReleaseOutcome, Reported},
+    report::{EndingCall, ReleaseOutcome, Reported},
 };
 use crate::error::{Error, Result};
 
@@ -41,7 +41,7 @@ pub(super) enum Reply {
     Claimed { sent: Instant, answer: Result<Vec<Assignment>> },
     Reported(Reported),
     HeartbeatsAnswered { sent: Instant, heartbeats: Vec<HeartbeatOf>, answer: Result<Heartbeats> },
-    Released { assignment: Uuid, outcome: ReleaseOutcome },
+    Released { assignment: Uuid, call: EndingCall, outcome: ReleaseOutcome },
 }
 
 pub(super) type Handler = Arc<dyn Fn(Task) -> BoxFuture<'static, Result<Document, Unfinished>> + Send + Sync>;
@@ -55,6 +55,9 @@ pub(super) struct Loop {
     pub(super) by_task: HashMap<Id, Uuid>,
     pub(super) calls: JoinSet<Reply>,
     pub(super) endings: VecDeque<Ending>,
+    /// Endings that Treeline has not answered, and the times at which they are reported again.
+    pub(super) unanswered_endings: Vec<(Instant, Ending)>,
+    pub(super) log_unanswered_at: Instant,
     pub(super) summary: Summary,
     pub(super) claiming: Option<Claiming>,
     /// Receives wake-ups, if RabbitMQ is configured.
@@ -63,8 +66,6 @@ pub(super) struct Loop {
     pub(super) named_items: VecDeque<Uuid>,
     /// Time of the next claim without a wake-up, while wake-ups arrive.
     pub(super) next_claim_at: Instant,
-    /// Earliest time of the next report, after the server could not process the last one.
-    pub(super) report_after: Instant,
     pub(super) reporting: bool,
     pub(super) heartbeat_in_flight: bool,
     pub(super) heartbeat_failures: u32,
@@ -99,12 +100,13 @@ impl Loop {
             by_task: HashMap::new(),
             calls: JoinSet::new(),
             endings: VecDeque::new(),
+            unanswered_endings: Vec::new(),
+            log_unanswered_at: now,
             summary: Summary::default(),
             claiming: None,
             wake_ups,
             named_items: VecDeque::new(),
             next_claim_at: now,
-            report_after: now,
             reporting: false,
             heartbeat_in_flight: false,
             heartbeat_failures: 0,
@@ -197,7 +199,7 @@ impl Loop {
     fn wake_at(&self, now: Instant) -> Instant {
         let leases = self.active.values().filter_map(|active| active.wake_at(self.heartbeat_in_flight));
         let progress_changed = (self.progress_pending && !self.heartbeat_in_flight).then_some(self.progress_after);
-        let report = (!self.endings.is_empty() && !self.reporting).then_some(self.report_after);
+        let report = self.unanswered_endings.iter().filter(|_| !self.reporting).map(|&(at, _)| at);
         let may_claim =
             self.wake_ups.is_some() && self.leaving.is_none() && self.claiming.is_none() && self.free_slots() > 0;
         let next_claim = may_claim.then_some(self.next_claim_at);
@@ -212,7 +214,7 @@ impl Loop {
             Ok(Reply::HeartbeatsAnswered { sent, heartbeats, answer }) => {
                 self.heartbeats_answered(sent, heartbeats, answer);
             }
-            Ok(Reply::Released { assignment, outcome }) => self.release_answered(assignment, &outcome),
+            Ok(Reply::Released { assignment, call, outcome }) => self.release_answered(assignment, call, &outcome),
             Err(error) if error.is_cancelled() => {}
             Err(error) => tracing::error!(%error, "call panicked"),
         }

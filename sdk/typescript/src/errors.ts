@@ -16,7 +16,12 @@ export class TreelineError extends Error {
 
 /** The server could not be reached, or a response broke off, and it was not safe or useful to try again. */
 export class ConnectionFailed extends TreelineError {
-  override readonly name = 'ConnectionFailed';
+  override readonly name: string = 'ConnectionFailed';
+}
+
+/** A successful response that is not from Treeline but, for example, the page of a firewall. */
+export class UnexpectedResponse extends ConnectionFailed {
+  override readonly name = 'UnexpectedResponse';
 }
 
 /** A response with an error status. */

@@ -12,6 +12,9 @@ export interface ReportedError {
   readonly detail?: unknown;
 }
 
+/** Result, failure, release, or wait of an assignment. */
+export type Ending = Record<string, unknown> & { assignment_id: string; error?: ReportedError };
+
 /** Error of a failure, with a message and a kind that are cut to what the server stores. */
 export function errorOf(message: string, kind?: string, detail?: unknown): ReportedError {
   const cut = kind === undefined ? '' : textOf(kind, LONGEST_KIND);
@@ -25,6 +28,17 @@ export function errorOf(message: string, kind?: string, detail?: unknown): Repor
 /** The same error without the detail that was refused. */
 export function withoutDetail({ detail: _, ...error }: ReportedError, why: string): ReportedError {
   return { ...error, message: `${textOf(error.message, 1_000)} (the detail was refused: ${textOf(why, 1_000)})` };
+}
+
+/**
+ * The failure to report in place of an ending that something on the way to Treeline refuses for its content. The work of a
+ * result is done, so it is not retryable; a failure stays what its handler said. A release has no content.
+ */
+export function withoutContent(ending: Ending, status: number | undefined): Ending {
+  if ('release' in ending) return ending;
+  const reason = status === undefined ? "an answer that is not Treeline's" : `status ${status}`;
+  const error = errorOf(`The answer was refused on the way to Treeline with ${reason}.`, 'answer_refused');
+  return ending.error === undefined ? { assignment_id: ending.assignment_id, error, retryable: false } : { ...ending, error };
 }
 
 /** Seconds until the next attempt, from 0 to ten years; undefined if there is no such number. */

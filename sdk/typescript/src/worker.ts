@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 
-import { Assigned, LEASE, now } from './assignment.js';
+import { Assigned, now } from './assignment.js';
 import { Client, messageOf } from './client.js';
-import { ApiError, ConnectionFailed } from './errors.js';
-import { errorOf, pauseOf, withoutDetail, type ReportedError } from './failures.js';
+import { ApiError, UnexpectedResponse } from './errors.js';
+import { errorOf, pauseOf, withoutContent, withoutDetail, type Ending, type ReportedError } from './failures.js';
 import { listen, type Wakes } from './rabbitmq.js';
-import { backoff, deferred, isForeign, isRefusal, isTransient, isTransientStatus, sleep, within } from './retry.js';
+import { backoff, deferred, isForeign, isRefusal, isTransientStatus, isUnanswered, sleep, within } from './retry.js';
 import type * as t from './schema.js';
 import { Failure, Release, Task, Wait, type Handler, type Progress } from './task.js';
 
@@ -21,6 +21,8 @@ const MOST_WAKES = 1_000;
 const HEARTBEAT_TIMEOUT = 10;
 /** Seconds within which a leaving worker learns what its last claim has taken. */
 const LAST_CLAIM_TIMEOUT = 2;
+/** Most seconds before an ending is reported again. */
+const LONGEST_REPORT_PAUSE = 30;
 
 export { Failure, Release, Task, Wait, type FailureOptions, type Handler, type WaitOptions } from './task.js';
 
@@ -53,13 +55,13 @@ export interface Summary {
 /** Error of an item that must not be released, because it is delivered at most once. */
 const stopped = (): ReportedError => errorOf('The worker was stopped before the item was done.', 'worker_stopped');
 
-type Ending = Record<string, unknown> & { assignment_id: string; error?: ReportedError };
-
 /**
  * Works on items of some job types. What the handler returns is the result; what it throws is the failure. The worker
- * sends heartbeats, repeats reports until the server has them, and, when it is stopped, finishes what it holds: it aborts
+ * sends heartbeats, repeats reports until Treeline has answered, and, when it is stopped, finishes what it holds: it aborts
  * the signals of its handlers after `drainSeconds` and waits until each has ended, because its item must not begin elsewhere
- * before. An aborted handler's item is released, or a failure if it is delivered `at_most_once`.
+ * before. An aborted handler's item is released, or a failure if it is delivered `at_most_once`. A report is given up only
+ * when Treeline says that the assignment is closed. If something on the way refuses only the report, for the length of a
+ * lease while heartbeats are answered, it becomes a failure without its content (`answer_refused`).
  */
 export class Worker<Payload = unknown> {
   readonly summary: Summary = { succeeded: 0, failed: 0, released: 0, lost: 0 };
@@ -241,14 +243,24 @@ export class Worker<Payload = unknown> {
     await this.#report(ending, held);
   }
 
-  /** Reports an ending until it is answered, or until its lease is over. */
+  /** Reports an ending until Treeline has answered it, or has said that its assignment is closed. */
   async #report(ending: Ending, held: Assigned): Promise<void> {
-    if (this.#over.signal.aborted) return;
-    if (held.isLost) this.summary.lost += 1;
-    else if ('release' in ending) await this.#release(ending, held);
-    else if ('wait' in ending) await this.#wait(ending, held);
-    else await this.#finish(ending, held);
+    const { signal } = this.#over;
+    if (signal.aborted) return;
+    if (held.isClosed) this.summary.lost += 1;
+    for (let next = held.isClosed ? undefined : ending; next !== undefined && !signal.aborted; ) {
+      next = await this.#reportOnce(next, held);
+    }
     this.#forget(held);
+  }
+
+  /** Reports an ending once. Returns what to report next; undefined: nothing. */
+  async #reportOnce(ending: Ending, held: Assigned): Promise<Ending | undefined> {
+    try {
+      return await this.#send(ending);
+    } catch (cause) {
+      return this.#over.signal.aborted ? undefined : this.#afterUnanswered(ending, held, cause);
+    }
   }
 
   #forget(held: Assigned): void {
@@ -276,139 +288,115 @@ export class Worker<Payload = unknown> {
     }
   }
 
-  async #release(ending: Ending, held: Assigned): Promise<void> {
-    const body = ending['release'] === undefined ? {} : { retry_after_seconds: ending['release'] };
-    const { signal } = this.#over;
-    while (!signal.aborted) {
-      try {
-        await this.#client.request('POST', `/assignments/${ending.assignment_id}/release`, { body, idempotent: true, signal });
-        this.summary.released += 1;
-        return;
-      } catch (cause) {
-        if (signal.aborted) return;
-        if (cause instanceof ApiError && cause.code === 'already_started') {
-          return this.#finish({ assignment_id: ending.assignment_id, error: stopped() }, held);
-        }
-        if (isForeign(cause) && (await this.#mayReportAgain(held, cause))) continue;
-        this.#options.warn(`an item could not be released: ${messageOf(cause)}`);
-        this.summary.lost += 1;
-        return;
-      }
-    }
+  /** Sends an ending once. Returns what to send after its refusal. Throws if Treeline has not answered. */
+  #send(ending: Ending): Promise<Ending | undefined> {
+    if ('release' in ending) return this.#release(ending);
+    return 'wait' in ending ? this.#wait(ending) : this.#finish(ending);
   }
 
-  async #wait({ assignment_id, wait: body }: Ending, held: Assigned): Promise<void> {
-    const { signal } = this.#over;
-    while (!signal.aborted) {
-      try {
-        await this.#client.request('POST', `/assignments/${assignment_id}/wait`, { body, idempotent: true, signal });
-        this.summary.released += 1;
-        return;
-      } catch (cause) {
-        if (signal.aborted) return;
-        if (isTransient(cause) || isForeign(cause)) {
-          if (await this.#mayReportAgain(held, cause)) continue;
-          this.summary.lost += 1;
-          return;
-        }
-        if (cause instanceof ApiError && [404, 409, 410].includes(cause.status)) {
-          this.#options.warn(`assignment ${assignment_id} was over: ${messageOf(cause)}`);
-          this.summary.lost += 1;
-          return;
-        }
+  /** Sends a report once: the worker decides when it is sent again. */
+  #post<T>(path: string, body: unknown): Promise<T> {
+    const options = { body, idempotent: true, retryTimeout: 0, signal: this.#over.signal };
+    return this.#client.request<T>('POST', `/assignments/${path}`, options);
+  }
+
+  /** True of an error that is no answer of Treeline to a report. */
+  #isUnanswered(cause: unknown): boolean {
+    return this.#over.signal.aborted || isUnanswered(cause);
+  }
+
+  async #release({ assignment_id, release: pause }: Ending): Promise<Ending | undefined> {
+    try {
+      await this.#post(`${assignment_id}/release`, pause === undefined ? {} : { retry_after_seconds: pause });
+      this.summary.released += 1;
+    } catch (cause) {
+      if (this.#isUnanswered(cause)) throw cause;
+      if (cause instanceof ApiError && cause.code === 'already_started') return { assignment_id, error: stopped() };
+      this.#options.warn(`an item could not be released: ${messageOf(cause)}`);
+      this.summary.lost += 1;
+    }
+    return undefined;
+  }
+
+  async #wait({ assignment_id, wait }: Ending): Promise<Ending | undefined> {
+    try {
+      await this.#post(`${assignment_id}/wait`, wait);
+      this.summary.released += 1;
+    } catch (cause) {
+      if (this.#isUnanswered(cause)) throw cause;
+      if (!(cause instanceof ApiError && [404, 409, 410].includes(cause.status))) {
         // A wait that the server does not take, such as one with a wrong form, fails the same way every time.
-        const message = `The wait was refused: ${messageOf(cause)}`.slice(0, 1_000);
-        return this.#finish({ assignment_id, error: errorOf(message), retryable: false }, held);
+        return { assignment_id, error: errorOf(`The wait was refused: ${messageOf(cause)}`.slice(0, 1_000)), retryable: false };
       }
+      this.#options.warn(`assignment ${assignment_id} was over: ${messageOf(cause)}`);
+      this.summary.lost += 1;
     }
+    return undefined;
+  }
+
+  async #finish(ending: Ending): Promise<Ending | undefined> {
+    try {
+      const response = await this.#post<t.FinishResponse | undefined>('finish', { endings: [ending] });
+      return this.#finishAnswered(ending, rowsOf(response?.endings)[0]);
+    } catch (cause) {
+      if (this.#isUnanswered(cause)) throw cause;
+      return this.#afterRefusal(ending, messageOf(cause));
+    }
+  }
+
+  #finishAnswered(ending: Ending, answer: t.AssignmentEndingResult | undefined): Ending | undefined {
+    if (answer === undefined) throw new UnexpectedResponse('the response does not have the ending');
+    const { status, code, errors } = answer;
+    if (isTransientStatus(status)) throw new ApiError(`ending of assignment ${ending.assignment_id}`, status, { code: String(code) });
+    if (![200, 404, 409, 410].includes(status)) {
+      const [error] = errors ?? [];
+      return this.#afterRefusal(ending, `${status} ${code}${error === undefined ? '' : ` at ${error.pointer}: ${error.detail}`}`);
+    }
+    if (status !== 200) {
+      this.#options.warn(`assignment ${ending.assignment_id} was over: ${code}`);
+      this.summary.lost += 1;
+    } else if ('error' in ending) this.summary.failed += 1;
+    else this.summary.succeeded += 1;
+    return undefined;
   }
 
   /**
-   * Waits before an ending is reported again. Without an answer of Treeline, it is reported as long as it takes; false if
-   * something else has refused it until its lease is over.
+   * Waits before an ending is reported again that Treeline has not answered. Returns undefined if Treeline has said that the
+   * assignment is closed, and a failure without its content, once, if that is refused on the way for the length of a lease.
    */
-  async #mayReportAgain(held: Assigned, cause?: unknown): Promise<boolean> {
-    if (cause !== undefined) this.#options.warn(messageOf(cause));
-    held.failures += 1;
-    if (isForeign(cause)) {
-      held.refusedSince ??= now();
-      if (held.isLost || now() - held.refusedSince > LEASE * held.interval) {
-        this.#options.warn(`the ending of assignment ${held.assignment.id} did not reach Treeline`);
-        return false;
-      }
+  async #afterUnanswered(ending: Ending, held: Assigned, cause: unknown): Promise<Ending | undefined> {
+    this.#options.warn(messageOf(cause));
+    if (held.isClosed) {
+      this.#options.warn(`assignment ${ending.assignment_id} was over`);
+      this.summary.lost += 1;
+      return undefined;
     }
-    await this.#pause(held.failures);
-    return true;
-  }
-
-  /** Waits before a report is sent again, until the worker has left. */
-  async #pause(failures: number): Promise<void> {
-    await sleep(backoff(failures), this.#over.signal).catch(() => undefined);
-  }
-
-  async #finish(ending: Ending, held: Assigned): Promise<void> {
-    const { signal } = this.#over;
-    while (!signal.aborted) {
-      try {
-        const response = await this.#client.request<t.FinishResponse | undefined>('POST', '/assignments/finish', {
-          body: { endings: [ending] },
-          idempotent: true,
-          signal,
-        });
-        const [answer] = rowsOf(response?.endings);
-        const status = answer?.status ?? 0;
-        if (status === 0 || isTransientStatus(status)) {
-          await this.#mayReportAgain(held);
-          continue;
-        }
-        if (![200, 404, 409, 410].includes(status)) {
-          const [error] = answer?.errors ?? [];
-          const why = `${status} ${answer?.code}${error === undefined ? '' : ` at ${error.pointer}: ${error.detail}`}`;
-          if (this.#refuse(ending, why)) continue;
-          return;
-        }
-        if (status !== 200) {
-          this.#options.warn(`assignment ${ending.assignment_id} was over: ${answer?.code}`);
-          this.summary.lost += 1;
-        } else if ('error' in ending) this.summary.failed += 1;
-        else this.summary.succeeded += 1;
-        return;
-      } catch (cause) {
-        if (signal.aborted) return;
-        if (isTransient(cause) || isForeign(cause)) {
-          // Not a refusal, however long it lasts: the result is sent until the server has it.
-          if (await this.#mayReportAgain(held, cause)) continue;
-          this.summary.lost += 1;
-          return;
-        }
-        if (!this.#refuse(ending, messageOf(cause))) return;
-      }
+    const pause = Math.max(backoff(held.unansweredReports), (cause instanceof ApiError && cause.retryAfter) || 0);
+    if (held.reportUnanswered(now(), isForeign(cause))) {
+      this.#options.warn(`the ending of assignment ${ending.assignment_id} was refused on the way; reporting a failure without it`);
+      return withoutContent(ending, cause instanceof ApiError ? cause.status : undefined);
     }
+    await sleep(Math.min(pause, LONGEST_REPORT_PAUSE), this.#over.signal).catch(() => undefined);
+    return ending;
   }
 
   /**
-   * Makes a result that the server does not take a failure, which no retry heals, and takes the detail from a failure.
-   * False: there is nothing else to send.
+   * The failure to report after Treeline has refused an ending: one that no retry heals for a result, one without its detail
+   * for a failure. Undefined: there is nothing else to send.
    */
-  #refuse(ending: Ending, why: string): boolean {
-    this.#options.warn(`the ending of assignment ${ending.assignment_id} was refused: ${why}`);
-    if (ending.error === undefined) {
-      delete ending['result'];
-      Object.assign(ending, { error: errorOf(`The result was refused: ${why}`.slice(0, 1_000)), retryable: false });
-      return true;
-    }
-    if ('detail' in ending.error) {
-      ending.error = withoutDetail(ending.error, why);
-      return true;
-    }
+  #afterRefusal(ending: Ending, why: string): Ending | undefined {
+    const { assignment_id, error } = ending;
+    this.#options.warn(`the ending of assignment ${assignment_id} was refused: ${why}`);
+    if (error === undefined) return { assignment_id, error: errorOf(`The result was refused: ${why}`.slice(0, 1_000)), retryable: false };
+    if ('detail' in error) return { ...ending, error: withoutDetail(error, why) };
     this.summary.lost += 1;
-    return false;
+    return undefined;
   }
 
   async #beat(over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       const at = now();
-      const held = [...this.#held.values()].filter((one) => !one.isLost);
+      const held = [...this.#held.values()].filter((one) => !one.isClosed);
       const due = held.filter((one) => one.dueAt <= at);
       if (due.length > 0) {
         await this.#sendBeats(due);
@@ -423,12 +411,12 @@ export class Worker<Payload = unknown> {
   async #watchLeases(over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       const at = now();
-      const held = [...this.#held.values()].filter((one) => !one.isLost);
+      const held = [...this.#held.values()].filter((one) => one.isAtWork);
       for (const one of held.filter((one) => one.lostAt <= at)) {
         this.#options.warn(`no heartbeat of item ${one.assignment.item.id} was answered; stopping`);
         this.#lose(one);
       }
-      const next = Math.min(at + 60, ...held.filter((one) => !one.isLost).map((one) => one.lostAt));
+      const next = Math.min(at + 60, ...held.filter((one) => one.isAtWork).map((one) => one.lostAt));
       await within(Math.max(0.01, next - at), this.#changed.promise);
     }
   }
@@ -452,36 +440,38 @@ export class Worker<Payload = unknown> {
       rowsOf(answer?.heartbeats).forEach((beat, place) => {
         const held = due[place];
         if (held === undefined) return;
-        if ([404, 409, 410].includes(beat.status)) return this.#lose(held);
-        if (beat.status !== 200) {
-          this.#options.warn(`a heartbeat of item ${held.assignment.item.id} was refused: ${JSON.stringify(beat.errors)}`);
-          return this.#beatFailed(held, progress[place], !isTransientStatus(beat.status));
-        }
-        [held.due, held.answered, held.sent, held.isBare] = [at + held.interval, at, progress[place], false];
-        if (held.isConfirmed) {
-          if (beat.cancel === true) held.stop.abort();
-          return;
-        }
-        held.isConfirmed = true;
-        if (beat.cancel === true || this.#stopping.signal.aborted) void this.#releaseTaken(held);
-        else void this.#work(held);
+        this.#beatAnswered(held, beat, at, progress[place]);
       });
     } catch (cause) {
       this.#options.warn(messageOf(cause));
-      due.forEach((held, place) => this.#beatFailed(held, progress[place], isRefusal(cause)));
+      due.forEach((held, place) => {
+        const said = progress[place];
+        if (said !== undefined && isRefusal(cause)) held.progressRefused(now(), said);
+        else held.beatUnanswered(now(), said !== undefined, isForeign(cause));
+      });
       await sleep(0.1);
     }
   }
 
-  #beatFailed(held: Assigned, progress: Progress | undefined, isRefusal: boolean): void {
-    const at = now();
-    if (!isRefusal || progress === undefined) {
-      held.due = at + Math.min(1, held.interval / 4);
+  #beatAnswered(held: Assigned, beat: t.AssignmentHeartbeatResult, sent: number, progress: Progress | undefined): void {
+    if ([404, 409, 410].includes(beat.status)) {
+      held.isClosed = true;
+      return this.#lose(held);
+    }
+    if (beat.status !== 200) {
+      this.#options.warn(`a heartbeat of item ${held.assignment.item.id} was refused: ${JSON.stringify(beat.errors)}`);
+      if (progress !== undefined && !isTransientStatus(beat.status)) held.progressRefused(now(), progress);
+      else held.beatUnanswered(now(), progress !== undefined, false);
       return;
     }
-    // Progress that the server does not take must not cost the lease: one heartbeat goes at once without it.
-    [held.due, held.isBare] = [at, true];
-    if (held.progress === progress) held.progress = undefined;
+    held.beatAccepted(sent, progress);
+    if (held.isConfirmed) {
+      if (beat.cancel === true) held.stop.abort();
+      return;
+    }
+    held.isConfirmed = true;
+    if (beat.cancel === true || this.#stopping.signal.aborted) void this.#releaseTaken(held);
+    else void this.#work(held);
   }
 
   #lose(held: Assigned): void {
@@ -515,8 +505,8 @@ export class Worker<Payload = unknown> {
   }
 }
 
-/** Rows of a response. Throws if there are none: something else than Treeline has answered. */
+/** Rows of a response. Throws `UnexpectedResponse` if there are none: something else than Treeline has answered. */
 function rowsOf<T>(rows: readonly T[] | undefined): T[] {
-  if (!Array.isArray(rows)) throw new ConnectionFailed('the response is not from Treeline');
+  if (!Array.isArray(rows)) throw new UnexpectedResponse('the response is not from Treeline');
   return rows as T[];
 }

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { Failure, Release, Worker } from '../dist/worker.js';
+import { Assigned, now } from '../dist/assignment.js';
+import { Failure, Release, Wait, Worker } from '../dist/worker.js';
 import { FakeServer, problem } from './fake.mjs';
 
 const SHORT = { drainSeconds: 0.05, graceSeconds: 0.05 };
@@ -118,7 +119,8 @@ test('a handler whose heartbeats are not answered is stopped before its lease en
         reject(task.signal.reason);
       }),
     );
-  assert.deepEqual(await server.run(handle, () => stopped), { ...NONE, lost: 1 });
+  // It is released, as by the other workers: it was dropped, although only Treeline knows whether the lease is over.
+  assert.deepEqual(await server.run(handle, () => server.sent('/release').length > 0), { ...NONE, released: 1 });
   assert.ok(stopped < 1_200, `after ${stopped} ms of 1,200`);
   assert.ok(server.sent('/heartbeat').length >= 2, 'another one is sent after the first');
 });
@@ -137,7 +139,7 @@ test('a claim is sent again with its id until it is answered', async () => {
   const answers = [() => Promise.reject(new Error('the answer was lost')), notFound, () => problem(503, { code: 'busy' }), () => ({ status: 'ok' })];
   const answer = (path) => (path === '/assignments' ? answers.shift()?.() : undefined);
   const server = new FakeServer({ answer, client: { retryTimeout: 0 } });
-  assert.deepEqual(await server.run(() => 1, () => endingsOf(server).length > 0), { ...NONE, succeeded: 1 });
+  assert.deepEqual(await server.run(() => 1, () => server.sent('/assignments').length > 5), { ...NONE, succeeded: 1 });
   const claims = server.sent('/assignments').map((body) => body.claim_id);
   assert.equal(new Set(claims.slice(0, 5)).size, 1);
   assert.notEqual(claims[4], claims[5]);
@@ -172,11 +174,100 @@ test('a result outlives a proxy that answers instead of the server', async () =>
   assert.ok(endingsOf(server).every(({ result }) => result === 'paid'));
 });
 
-test('an ending that never reaches the server is left to its lease', async () => {
-  const answer = (path) => (path.endsWith('/finish') ? new Response('blocked by the firewall', { status: 403 }) : undefined);
-  const server = new FakeServer({ heartbeatSeconds: 0.2, answer });
-  assert.deepEqual(await server.run(() => 'drop table', () => endingsOf(server).length > 2), { ...NONE, lost: 1 });
+/** Answer of a firewall to everything that mentions a table. */
+const blocked = (_, body) => (JSON.stringify(body).includes('drop table') ? new Response('blocked by the firewall', { status: 403 }) : undefined);
+const isRefused = ({ error }) => error?.kind === 'answer_refused';
+
+// It was left to its lease, although heartbeats renewed it: the work ran again, on another worker.
+test('a result that never reaches the server holds up no other and becomes a failure without it', async () => {
+  const server = new FakeServer({ items: 3, heartbeatSeconds: 0.2, answer: blocked });
+  const handle = (task) => (task.payload === 1 ? 'drop table' : 'fine');
+  const summary = await server.run(handle, () => endingsOf(server).some(isRefused), { concurrency: 3 });
+  assert.deepEqual(summary, { ...NONE, succeeded: 2, failed: 1 });
+  const [ending, ...others] = endingsOf(server).filter(({ error }) => error !== undefined);
+  const message = 'The answer was refused on the way to Treeline with status 403.';
+  assert.deepEqual([ending.error, ending.retryable, others], [{ message, kind: 'answer_refused' }, false, []]);
+});
+
+test('a failure or a wait that never reaches the server becomes a failure without content', async () => {
+  const ends = [
+    [() => new Failure('drop table', { detail: 'x', retryAfterSeconds: 5 }), true, 5],
+    [() => new Wait('drop table'), false, undefined],
+  ];
+  for (const [end, retryable, pause] of ends) {
+    const server = new FakeServer({ heartbeatSeconds: 0.1, answer: blocked });
+    const handle = () => {
+      throw end();
+    };
+    assert.deepEqual(await server.run(handle, () => endingsOf(server).some(isRefused)), { ...NONE, failed: 1 });
+    const [ending] = endingsOf(server).filter(isRefused);
+    assert.deepEqual([ending.retryable, ending.retry_after_seconds], [retryable, pause]);
+    assert.ok(!JSON.stringify(ending).includes('drop table'));
+  }
+});
+
+// A 404 of the proxy that came after the time of a lease made the worker drop it, although leases outlast an outage.
+test('an ending outlives an outage that is longer than its lease', async () => {
+  const answer = (path) => {
+    if (server.sent('/heartbeat').length > 20) return undefined; // one each 0.05 s, and a lease is 0.3 s
+    if (path.endsWith('/heartbeat')) return new Response('no', { status: 503 });
+    return path.endsWith('/finish') ? notFound() : undefined;
+  };
+  const server = new FakeServer({ heartbeatSeconds: 0.1, answer });
+  const isFree = () => server.sent('/assignments').length > 1;
+  assert.deepEqual(await server.run(() => 'paid', isFree), { ...NONE, succeeded: 1 });
+  assert.ok(endingsOf(server).every(({ result }) => result === 'paid'));
+});
+
+test('an ending is given up when a heartbeat says that its assignment is closed', async () => {
+  const closed = { heartbeats: [{ assignment_id: 'assignment-0', status: 409 }] };
+  const answer = (path, body) => (path.endsWith('/heartbeat') ? closed : blocked(path, body));
+  const server = new FakeServer({ heartbeatSeconds: 0.1, answer });
+  const isFree = () => server.sent('/assignments').length > 1;
+  assert.deepEqual(await server.run(() => 'drop table', isFree), { ...NONE, lost: 1 });
   assert.ok(endingsOf(server).every(({ result }) => result === 'drop table'));
+});
+
+test('a release is sent until it is answered', async () => {
+  const no = () => new Response('no', { status: 503 });
+  const answers = [no, notFound, () => Promise.reject(new Error('broken off')), () => problem(503, { code: 'busy' })];
+  const answer = (path) => (path.endsWith('/release') ? answers.shift()?.() : undefined);
+  const server = new FakeServer({ answer });
+  const handle = () => {
+    throw new Release();
+  };
+  assert.deepEqual(await server.run(handle, () => server.sent('/release').length === 5), { ...NONE, released: 1 });
+});
+
+test('an ending loses its content only if it is the only thing that is refused', () => {
+  const held = new Assigned({ id: 'a', heartbeat_seconds: 60 }, now());
+  held.beatAccepted(0, undefined);
+  assert.deepEqual([held.reportUnanswered(10, true), held.reportUnanswered(300, true)], [false, false]);
+  held.beatAccepted(300, undefined);
+  assert.deepEqual([held.reportUnanswered(301, false), held.reportUnanswered(302, true)], [false, false]);
+  held.beatAccepted(420, undefined);
+  assert.deepEqual([held.reportUnanswered(481, true), held.reportUnanswered(482, true)], [false, true], 'counted anew since 302');
+  assert.equal(held.reportUnanswered(483, true), false, 'once');
+});
+
+test('progress that is refused on the way costs neither the lease nor the progress', async () => {
+  const withProgress = [];
+  const count = (had) => withProgress.filter((one) => one === had).length;
+  let isBlocked = true;
+  const answer = (path, body) => {
+    if (path.endsWith('/heartbeat')) withProgress.push('progress' in body.heartbeats[0]);
+    return isBlocked ? blocked(path, body) : undefined;
+  };
+  const server = new FakeServer({ heartbeatSeconds: 0.2, answer });
+  const handle = async (task) => {
+    task.progress({ message: 'drop table' });
+    while (count(false) < 8) await pause(10, undefined, { signal: task.signal }); // a lease is three intervals
+    isBlocked = false;
+    for (const sent = count(true); count(true) === sent; ) await pause(10, undefined, { signal: task.signal });
+    return 'done';
+  };
+  assert.deepEqual(await server.run(handle, () => endingsOf(server).length > 0), { ...NONE, succeeded: 1 });
+  assert.ok(withProgress[0] && !withProgress.some((had, place) => had && withProgress[place + 1]));
 });
 
 test('a result that is too large for a proxy is a failure', async () => {

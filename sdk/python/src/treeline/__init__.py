@@ -3,7 +3,7 @@
 from . import types, webhooks
 from .aio import AsyncClient
 from .client import Client
-from .errors import ApiError, Cancelled, ConnectionFailed, InvalidWebhook, TreelineError
+from .errors import ApiError, Cancelled, ConnectionFailed, InvalidWebhook, TreelineError, UnexpectedResponse
 from .worker import Failure, Release, Summary, Task, Wait, Worker
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Summary",
     "Task",
     "TreelineError",
+    "UnexpectedResponse",
     "Wait",
     "Worker",
     "types",

@@ -31,6 +31,20 @@ def without_detail(error: dict[str, Any], why: str) -> dict[str, Any]:
     return kept | {"message": f"{error['message'][:1_000]} (the detail was refused: {_text(why, 1_000)})"}
 
 
+def without_content(ending: dict[str, Any], status: int | None) -> dict[str, Any]:
+    """The failure to report in place of an ending that something on the way to Treeline refuses for its content.
+
+    The work of a result is done, so it is not retryable; a failure stays what its handler said. A release has no content.
+    """
+    if "release" in ending:
+        return ending
+    reason = "an answer that is not Treeline's" if status is None else f"status {status}"
+    error = error_of(f"The answer was refused on the way to Treeline with {reason}.", "answer_refused")
+    if "error" in ending:
+        return ending | {"error": error}
+    return {"assignment_id": ending["assignment_id"], "error": error, "retryable": False}
+
+
 def pause_of(seconds: float | None) -> float | None:
     """Seconds until the next attempt, from 0 to ten years; `None` if there is no such number."""
     if seconds is None or math.isnan(seconds):

@@ -14,6 +14,10 @@ class ConnectionFailed(TreelineError):
     """The server could not be reached, or a response broke off, and it was not safe or useful to try again."""
 
 
+class UnexpectedResponse(ConnectionFailed):
+    """A successful response that is not from Treeline but, for example, the page of a firewall."""
+
+
 class ApiError(TreelineError):
     """A response with an error status.
 

@@ -11,27 +11,25 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from . import types as t
-from ._assignment import LEASE, Assigned
+from ._assignment import Assigned
 from ._changes import Changes
-from ._failures import error_of, pause_of, without_detail
-from ._retry import backoff, is_foreign, is_refusal, is_transient, is_transient_status
+from ._failures import error_of, pause_of, without_content, without_detail
+from ._retry import backoff, is_foreign, is_refusal, is_transient, is_transient_status, is_unanswered
 from ._task import Failure, Release, Task, Wait
 from ._threads import Threads
 from ._wakes import Wakes
-from .aio import AsyncClient
+from .aio import AsyncClient, _answers
 from .errors import ApiError, Cancelled, ConnectionFailed, TreelineError
 
 __all__ = ["Failure", "Handler", "Release", "Summary", "Task", "Wait", "Worker"]
 
 log = logging.getLogger("treeline.worker")
-
-Answer = TypeVar("Answer")
 
 #: Seconds that a claim waits at the server for work.
 CLAIM_WAIT = 20
@@ -41,6 +39,8 @@ MOST_CLAIMED = 1_000
 HEARTBEAT_TIMEOUT = 10.0
 #: Seconds within which a leaving worker learns what its last claim has taken.
 LAST_CLAIM_TIMEOUT = 2.0
+#: Most seconds before an ending is reported again.
+LONGEST_REPORT_PAUSE = 30.0
 #: Message and kind of the failure of an item that must not be released, because it is delivered at most once.
 STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
 #: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long.
@@ -94,6 +94,10 @@ class Worker:
     to `drain_seconds` for its handlers; then it tells them to stop, waits up to `grace_seconds`, cancels coroutines, and
     gives their items back, or makes them failures if they are delivered `at_most_once`. A function cannot be stopped
     from outside: the worker keeps its item until it ends, or until a second signal, after which its lease ends.
+
+    An ending is reported until Treeline answers it or says that the assignment is closed. If something on the way refuses
+    only the report, for the length of a lease while heartbeats are answered, it becomes a failure without its content
+    (`answer_refused`).
     """
 
     def __init__(
@@ -246,8 +250,7 @@ class Worker:
             log.warning("the last claim could not be taken back: %s", str(error) or "there was no answer in time")
             return
         for assignment in assignments:
-            self._hold(assignment, time.monotonic())
-            await self._endings.put({"assignment_id": assignment["id"], "release": None})
+            self._end(self._hold(assignment, time.monotonic()), {"assignment_id": assignment["id"], "release": None})
 
     # Handlers
 
@@ -303,11 +306,15 @@ class Worker:
         except Exception as error:
             log.exception("item %s failed", task.item_id)
             ending["error"] = error_of(str(error) or repr(error), type(error).__name__)
-        if held.is_lost:
-            self.summary.lost += 1
-            self._forget(ending["assignment_id"])
+        self._end(held, ending)
+
+    def _end(self, held: Assigned, ending: dict[str, Any]) -> None:
+        """Reports an ending, unless Treeline has said that the assignment is closed."""
+        held.has_ended = True
+        if held.is_closed:
+            self._drop(ending["assignment_id"])
         else:
-            await self._endings.put(ending)
+            self._endings.put_nowait(ending)
 
     async def _in_thread(self, held: Assigned) -> Any:
         context = contextvars.copy_context()
@@ -318,6 +325,11 @@ class Worker:
             raise RuntimeError("the function raised KeyboardInterrupt") from error
         finally:
             held.in_thread = False
+
+    def _drop(self, assignment_id: str) -> None:
+        """Forgets an assignment whose ending was not accepted."""
+        self.summary.lost += 1
+        self._forget(assignment_id)
 
     def _forget(self, assignment_id: str) -> None:
         self._held.pop(assignment_id, None)
@@ -341,97 +353,103 @@ class Worker:
             if rest:
                 await self._finish(rest)
 
-    async def _release(self, ending: dict[str, Any]) -> None:
-        try:
-            await self.client.release(ending["assignment_id"], retry_after_seconds=ending["release"])
-            self.summary.released += 1
-        except TreelineError as error:
-            if is_foreign(error):
-                self._report_later(ending, error)
-                return
-            if isinstance(error, ApiError) and error.code == "already_started":
-                await self._finish([{"assignment_id": ending["assignment_id"], "error": error_of(*STOPPED)}])
-                return
-            log.warning("an item could not be released: %s", error)
-            self.summary.lost += 1
-        self._forget(ending["assignment_id"])
+    async def _post(self, path: str, body: dict[str, Any]) -> Any:
+        """Sends a report once: the worker decides when it is sent again."""
+        return await self.client.request("POST", f"/assignments/{path}", body=body, idempotent=True, retry_timeout=0)
 
-    async def _until_answered(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Sends until the server answers, however long it is away. Raises the error of a refusal."""
-        failures = 0
-        while True:
-            try:
-                return await send()
-            except (ConnectionFailed, ApiError) as error:
-                if not is_transient(error):
-                    raise
-                failures += 1
-                log.warning("%s", error)
-                await asyncio.sleep(backoff(failures))
+    async def _release(self, ending: dict[str, Any]) -> None:
+        assignment_id, pause = ending["assignment_id"], ending["release"]
+        try:
+            await self._post(f"{assignment_id}/release", {} if pause is None else {"retry_after_seconds": pause})
+        except (ApiError, ConnectionFailed) as error:
+            if is_unanswered(error):
+                self._report_later(ending, error)
+            elif isinstance(error, ApiError) and error.code == "already_started":
+                await self._finish([{"assignment_id": assignment_id, "error": error_of(*STOPPED)}])
+            else:
+                log.warning("an item could not be released: %s", error)
+                self._drop(assignment_id)
+            return
+        self.summary.released += 1
+        self._forget(assignment_id)
 
     async def _wait(self, ending: dict[str, Any]) -> None:
+        assignment_id = ending["assignment_id"]
         try:
-            await self._until_answered(lambda: self.client.wait_for_event(ending["assignment_id"], **ending["wait"]))
-            self.summary.released += 1
-        except (ApiError, ValueError, TypeError, RecursionError) as error:
-            if is_foreign(error):
+            await self._post(f"{assignment_id}/wait", ending["wait"])
+        except (ApiError, ConnectionFailed, ValueError, TypeError, RecursionError) as error:
+            if is_unanswered(error):
                 self._report_later(ending, error)
-                return
-            if not (isinstance(error, ApiError) and error.status in (404, 409, 410)):
+            elif isinstance(error, ApiError) and error.status in (404, 409, 410):
+                log.warning("assignment %s was over: %s", assignment_id, error)
+                self._drop(assignment_id)
+            else:
                 # A wait that the server does not take, such as one with a wrong form, fails the same way every time.
                 failed = error_of(f"The wait was refused: {error}"[:1_000])
-                await self._finish([{"assignment_id": ending["assignment_id"], "error": failed, "retryable": False}])
-                return
-            log.warning("assignment %s was over: %s", ending["assignment_id"], error)
-            self.summary.lost += 1
-        self._forget(ending["assignment_id"])
+                await self._finish([{"assignment_id": assignment_id, "error": failed, "retryable": False}])
+            return
+        self.summary.released += 1
+        self._forget(assignment_id)
 
     async def _finish(self, endings: list[dict[str, Any]]) -> None:
         try:
-            answers = await self._until_answered(lambda: self.client.finish(endings))
-        except (ApiError, ValueError, TypeError, RecursionError) as error:
-            # One result that cannot be sent must not hold up the others.
-            if len(endings) > 1:
-                for ending in endings:
-                    await self._finish([ending])
-            elif is_foreign(error):
-                self._report_later(endings[0], error)
-            else:
-                await self._finish_refused(endings[0], str(error))
+            answer = await self._post("finish", {"endings": endings})
+            answers = _answers("POST /assignments/finish", answer, "endings", len(endings))
+        except (ApiError, ConnectionFailed, ValueError, TypeError, RecursionError) as error:
+            await self._finish_failed(endings, error)
             return
         for ending, answer in zip(endings, answers, strict=True):
-            status = answer["status"]
-            if is_transient_status(status):
-                await asyncio.sleep(backoff(1))
-                await self._endings.put(ending)
-                continue
-            if status not in (200, 404, 409, 410):
-                at = "".join(f" at {error['pointer']}: {error['detail']}" for error in answer.get("errors", [])[:1])
-                await self._finish_refused(ending, f"{status} {answer.get('code')}{at}")
-                continue
-            if status != 200:
-                log.warning("assignment %s was over: %s", ending["assignment_id"], answer.get("code"))
-                self.summary.lost += 1
-            elif "error" in ending:
+            await self._finish_answered(ending, answer)
+
+    async def _finish_failed(self, endings: list[dict[str, Any]], error: Exception) -> None:
+        if is_transient(error):
+            for ending in endings:
+                self._report_later(ending, error)
+        elif len(endings) > 1:
+            # One ending that cannot be sent must not hold up the others.
+            for ending in endings:
+                await self._finish([ending])
+        elif is_foreign(error):
+            self._report_later(endings[0], error)
+        else:
+            await self._finish_refused(endings[0], str(error))
+
+    async def _finish_answered(self, ending: dict[str, Any], answer: dict[str, Any]) -> None:
+        assignment_id, status = ending["assignment_id"], answer["status"]
+        if is_transient_status(status):
+            self._report_later(ending, ApiError(f"ending of assignment {assignment_id}", status, answer))
+        elif status in (404, 409, 410):
+            log.warning("assignment %s was over: %s", assignment_id, answer.get("code"))
+            self._drop(assignment_id)
+        elif status != 200:
+            at = "".join(f" at {error['pointer']}: {error['detail']}" for error in answer.get("errors", [])[:1])
+            await self._finish_refused(ending, f"{status} {answer.get('code')}{at}")
+        else:
+            if "error" in ending:
                 self.summary.failed += 1
             else:
                 self.summary.succeeded += 1
-            self._forget(ending["assignment_id"])
+            self._forget(assignment_id)
 
     def _report_later(self, ending: dict[str, Any], error: BaseException) -> None:
-        """Reports an ending again that something else than Treeline has refused, until its lease is over."""
-        held = self._held.get(ending["assignment_id"])
+        """Reports an ending again that Treeline has not answered, until it says that the assignment is closed.
+
+        An ending whose content is refused on the way for the length of a lease is replaced once by a failure without it.
+        """
+        assignment_id = ending["assignment_id"]
+        held = self._held.get(assignment_id)
         if held is None:
             return
-        now = time.monotonic()
-        held.refused_since, held.refusals = held.refused_since or now, held.refusals + 1
-        if held.is_lost or now - held.refused_since > LEASE * held.interval:
-            log.error("the ending of assignment %s did not reach Treeline: %s", ending["assignment_id"], error)
-            self.summary.lost += 1
-            self._forget(ending["assignment_id"])
-            return
         log.warning("%s", error)
-        asyncio.get_running_loop().call_later(backoff(held.refusals), self._endings.put_nowait, ending)
+        if held.is_closed:
+            log.warning("assignment %s was over", assignment_id)
+            self._drop(assignment_id)
+            return
+        pause = max(backoff(held.unanswered_reports), getattr(error, "retry_after", None) or 0.0)
+        if held.report_unanswered(time.monotonic(), is_foreign=is_foreign(error)):
+            log.error("the ending of assignment %s was refused on the way; reporting a failure without it", assignment_id)
+            ending, pause = without_content(ending, getattr(error, "status", None)), 0.0
+        asyncio.get_running_loop().call_later(min(pause, LONGEST_REPORT_PAUSE), self._endings.put_nowait, ending)
 
     async def _finish_refused(self, ending: dict[str, Any], why: str) -> None:
         """Makes a result that the server does not take a failure, and sends a failure without its detail.
@@ -445,8 +463,7 @@ class Worker:
         elif "detail" in ending["error"]:
             ending = ending | {"error": without_detail(ending["error"], why)}
         else:
-            self.summary.lost += 1
-            self._forget(ending["assignment_id"])
+            self._drop(ending["assignment_id"])
             return
         await self._finish([ending])
 
@@ -455,11 +472,12 @@ class Worker:
     async def _beat(self) -> None:
         while True:
             now, seen = time.monotonic(), self._changed.count
-            due = {name: held for name, held in self._held.items() if not held.is_lost and held.due_at <= now}
+            open_ones = {name: held for name, held in self._held.items() if not held.is_closed}
+            due = {name: held for name, held in open_ones.items() if held.due_at <= now}
             if due:
                 await self._send_beats(due)
                 continue
-            waits = [held.due_at - now for held in self._held.values() if not held.is_lost]
+            waits = [held.due_at - now for held in open_ones.values()]
             await self._changed.after(seen, max(0.05, min(waits, default=60.0)))
 
     async def _watch_leases(self) -> None:
@@ -467,10 +485,10 @@ class Worker:
         while True:
             now, seen = time.monotonic(), self._changed.count
             for held in list(self._held.values()):
-                if held.lost_at <= now and not held.is_lost:
+                if held.is_at_work and held.lost_at <= now:
                     log.warning("no heartbeat of item %s was answered; stopping", held.task.item_id)
                     self._lose(held)
-            waits = [held.lost_at - now for held in self._held.values() if not held.is_lost]
+            waits = [held.lost_at - now for held in self._held.values() if held.is_at_work]
             await self._changed.after(seen, max(0.01, min(waits, default=60.0)))
 
     async def _send_beats(self, due: dict[str, Assigned]) -> None:
@@ -490,45 +508,42 @@ class Worker:
         except (TreelineError, TimeoutError) as error:
             log.warning("%s", str(error) or "a heartbeat was not answered")
             for name, held in due.items():
-                self._beat_failed(held, progress[name], is_refusal=is_refusal(error))
+                if is_refusal(error) and progress[name]:
+                    held.progress_refused(time.monotonic(), progress[name])
+                else:
+                    held.beat_unanswered(time.monotonic(), had_progress=bool(progress[name]), is_foreign=is_foreign(error))
             return
         for (name, held), answer in zip(due.items(), answers, strict=True):
-            if answer["status"] in (404, 409, 410):
-                self._lose(held)
-                continue
-            if answer["status"] != 200:
-                log.warning("a heartbeat of item %s was refused: %s", held.task.item_id, answer.get("errors"))
-                self._beat_failed(held, progress[name], is_refusal=not is_transient_status(answer["status"]))
-                continue
-            held.due, held.answered = now + held.interval, now
-            held.sent_progress, held.is_bare = progress[name], False
-            if not held.is_confirmed:
-                held.is_confirmed = True
-                if answer.get("cancel") or self._stop.is_set():
-                    await self._endings.put({"assignment_id": name, "release": None})
-                else:
-                    self._begin(held)
-            elif answer.get("cancel") and not held.task.is_stopped:
-                held.task._stopped.set()
-                self._stop_later(held)
+            self._beat_answered(held, answer, now, progress[name])
 
-    @staticmethod
-    def _beat_failed(held: Assigned, progress: dict[str, Any] | None, *, is_refusal: bool) -> None:
-        now = time.monotonic()
-        if not (is_refusal and progress):
-            held.due = now + min(1.0, held.interval / 4)
+    def _beat_answered(self, held: Assigned, answer: Mapping[str, Any], sent: float, progress: dict[str, Any] | None) -> None:
+        if answer["status"] in (404, 409, 410):
+            held.is_closed = True
+            self._lose(held)
             return
-        # Progress that the server does not take must not cost the lease: one heartbeat goes at once without it.
-        held.due, held.is_bare = now, True
-        if held.task._progress is progress:
-            held.task._progress = None
+        if answer["status"] != 200:
+            log.warning("a heartbeat of item %s was refused: %s", held.task.item_id, answer.get("errors"))
+            if progress and not is_transient_status(answer["status"]):
+                held.progress_refused(time.monotonic(), progress)
+            else:
+                held.beat_unanswered(time.monotonic(), had_progress=bool(progress), is_foreign=False)
+            return
+        held.beat_accepted(sent, progress)
+        if not held.is_confirmed:
+            held.is_confirmed = True
+            if answer.get("cancel") or self._stop.is_set():
+                self._end(held, {"assignment_id": held.task.assignment["id"], "release": None})
+            else:
+                self._begin(held)
+        elif answer.get("cancel") and not held.task.is_stopped:
+            held.task._stopped.set()
+            self._stop_later(held)
 
     def _lose(self, held: Assigned) -> None:
         held.is_lost = True
         self._changed.tell()
         if not held.is_confirmed:
-            self.summary.lost += 1
-            self._forget(held.task.assignment["id"])
+            self._drop(held.task.assignment["id"])
             return
         held.task._stopped.set()
         self._stop_later(held, max(0.0, held.dropped_at - time.monotonic()))
