@@ -6,21 +6,21 @@
 use std::time::Duration;
 
 use domain::Code;
-use reqwest::StatusCode;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
 /// Longest pause that a `Retry-After` can cause.
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+/// Interval at which a call that is not answered is logged.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Condition for retrying a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
     /// The call is idempotent.
     Always,
-    /// Retry only if the server certainly did not process the call: no connection, 429, 503 unless its database was
-    /// away.
+    /// Retry only if the server certainly did not process the call ([`Error::is_unprocessed`]).
     IfNotProcessed,
 }
 
@@ -66,28 +66,21 @@ impl RetryState {
     }
 }
 
-/// Calls until the response is final: a success, or an error that is not transient. It never gives up by itself; to
-/// stop it, drop the future. Responses that are not from Treeline are no answer for `foreign_timeout` after the first one.
-pub(crate) async fn retry_until_answered<T, F>(
-    what: &'static str,
-    foreign_timeout: Duration,
-    call: impl Fn() -> F,
-) -> Result<T>
+/// Calls until Treeline answers: a success, or an error that is neither transient nor foreign. It never gives up by
+/// itself; to stop it, drop the future.
+pub(crate) async fn retry_until_answered<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let mut tries = 0;
-    let mut first_foreign = None;
-    let mut may_pass = |error: &Error| {
-        error.is_transient()
-            || (error.is_foreign() && first_foreign.get_or_insert_with(Instant::now).elapsed() < foreign_timeout)
-    };
+    let mut log_at = Instant::now();
     loop {
         match call().await {
-            Err(error) if may_pass(&error) => {
+            Err(error) if error.is_transient() || error.is_foreign() => {
                 tries += 1;
-                if tries == 1 {
-                    tracing::warn!(%error, what, "call failed; retrying until the server answers");
+                if Instant::now() >= log_at {
+                    log_at = Instant::now() + LOG_INTERVAL;
+                    tracing::warn!(%error, what, tries, "call failed; retrying until the server answers");
                 }
                 let requested_pause = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
                 tokio::time::sleep(backoff(tries).max(requested_pause)).await;
@@ -103,21 +96,16 @@ where
 }
 
 fn may_retry(error: &Error, retry_after: Option<Duration>, retry: RetryPolicy) -> bool {
-    let is_refused = |status| status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE;
+    let is_idempotent = retry == RetryPolicy::Always;
     match error {
-        Error::Transport { cause, .. } => cause.is_connect() || retry == RetryPolicy::Always,
+        _ if error.is_unprocessed() => true,
+        Error::Transport { .. } => is_idempotent,
         // The server may have done it.
-        Error::Problem(problem) if problem.code == Code::DatabaseUnavailable => retry == RetryPolicy::Always,
+        Error::Problem(problem) if problem.code == Code::DatabaseUnavailable => is_idempotent,
         // Another request with the same Idempotency-Key is being answered.
-        Error::Problem(problem) if problem.code == Code::Duplicate && retry_after.is_some() => {
-            retry == RetryPolicy::Always
-        }
-        _ => match error.status().and_then(|status| StatusCode::from_u16(status).ok()) {
-            Some(status) if is_refused(status) => true,
-            // The gateway lost its connection to the server.
-            Some(StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT) => retry == RetryPolicy::Always,
-            _ => false,
-        },
+        Error::Problem(problem) if problem.code == Code::Duplicate && retry_after.is_some() => is_idempotent,
+        // The gateway lost its connection to the server.
+        _ => is_idempotent && matches!(error.status(), Some(502 | 504)),
     }
 }
 

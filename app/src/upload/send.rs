@@ -25,6 +25,8 @@ const PIECE: f64 = 4.0 * 1_048_576.0;
 /// First and maximum pause after an error, in milliseconds.
 const SHORTEST: f64 = 400.0;
 const LONGEST: f64 = 15_000.0;
+/// Shortest `Retry-After` of a quota that waiting does not free, in seconds.
+const LASTING_QUOTA: f64 = 60.0;
 
 thread_local! {
     /// Number of the newest chosen file; older uploads stop.
@@ -363,12 +365,15 @@ async fn piece(sending: &Sending, file: &File, upload_url: &str, at: f64) -> Res
     exchange("PATCH", upload_url, &headers, Body::Piece(&piece), Some(sending.from(at))).await
 }
 
-/// Returns true for temporary errors: no connection, a body that broke off, or a busy server or proxy. Only an admin or
-/// the deletion of other files makes room.
+/// Returns true for temporary errors: no connection, a body that broke off, a busy server or proxy, or a quota that is
+/// soon free again. Only an admin or the deletion of other files makes room.
 fn is_temporary_error(reply: &Reply) -> bool {
     match reply.status {
         507 => false,
-        429 => problem(reply).is_none_or(|problem| problem.code != "quota_exceeded"),
+        429 => {
+            problem(reply).is_none_or(|problem| problem.code != "quota_exceeded")
+                || number(reply, "Retry-After").is_some_and(|seconds| seconds < LASTING_QUOTA)
+        }
         status => matches!(status, 0 | 408 | 422 | 500..),
     }
 }

@@ -21,6 +21,7 @@ use reqwest::{Body, Method, Response, header::HeaderValue};
 use tokio::{
     fs::File,
     io::{AsyncReadExt as _, AsyncSeekExt as _},
+    sync::Notify,
     time::{Instant, timeout},
 };
 
@@ -28,17 +29,19 @@ use crate::{
     api::idempotency_header,
     client::Client,
     error::{Error, Result},
-    retry::{RetryPolicy, backoff},
+    retry::{MAX_RETRY_AFTER, RetryPolicy, backoff},
 };
 
 /// Size of a piece in bytes.
 pub(crate) const PIECE_BYTES: u64 = 8 * 1024 * 1024;
 /// Size of the parts of a piece after which progress is reported, in bytes.
 const PART_BYTES: usize = 64 * 1024;
-/// Time within which a piece must be sent and answered. After the last one, the server assembles the whole file.
-const PIECE_TIMEOUT: Duration = Duration::from_mins(15);
-/// Time without progress after which an upload fails.
+/// Time after the first failed attempt without progress after which an upload fails, and idle timeout of a request.
 const STALL_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time within which the server must say the offset after the last piece: it assembles the whole file first.
+const ASSEMBLY_TIMEOUT: Duration = Duration::from_mins(5);
+/// Shortest `Retry-After` of a quota that waiting does not free.
+const LASTING_QUOTA: Duration = Duration::from_mins(1);
 
 /// A file that is uploaded in pieces.
 struct Pieces<'a, P> {
@@ -76,84 +79,125 @@ impl Client {
 
 impl<P: Fn(u64) + Send + Sync + 'static> Pieces<'_, P> {
     async fn send_all(mut self) -> Result<()> {
-        let (mut offset, mut failures, mut moved_at) = (0, 0, Instant::now());
+        let (mut offset, mut is_known, mut stall) = (0, true, Stall::default());
         while offset < self.bytes {
             (self.progress)(offset);
-            let piece = self.read(offset).await?;
-            let end = match self.send(offset, piece).await {
-                Ok(end) => end,
-                Err(error) if may_resume(&error) && moved_at.elapsed() < STALL_TIMEOUT => {
-                    tracing::debug!(%error, offset, "piece of an upload failed; continuing");
-                    failures += 1;
-                    tokio::time::sleep(backoff(failures)).await;
-                    self.received(STALL_TIMEOUT.saturating_sub(moved_at.elapsed())).await?
+            let answered = if is_known { self.send(offset).await } else { self.received(offset).await };
+            is_known = answered.is_ok();
+            match answered {
+                Ok(end) => {
+                    if end > offset {
+                        stall = Stall::default();
+                    }
+                    offset = end;
                 }
-                Err(error) => return Err(error),
-            };
-            if end > offset {
-                (failures, moved_at) = (0, Instant::now());
+                Err(error) => tokio::time::sleep(stall.pause_after(error, Instant::now())?).await,
             }
-            offset = end;
         }
         (self.progress)(offset);
         Ok(())
     }
 
+    /// Offset behind the piece that begins at `offset`.
+    const fn end_of_piece(&self, offset: u64) -> u64 {
+        if self.bytes - offset > PIECE_BYTES { offset + PIECE_BYTES } else { self.bytes }
+    }
+
     /// Reads the piece at an offset.
     async fn read(&mut self, offset: u64) -> Result<Bytes> {
         let unreadable = |cause| Error::File { path: self.path.to_owned(), cause };
-        let mut piece = vec![0; (self.bytes - offset).min(PIECE_BYTES) as usize];
+        let mut piece = vec![0; (self.end_of_piece(offset) - offset) as usize];
         self.file.seek(SeekFrom::Start(offset)).await.map_err(unreadable)?;
         self.file.read_exact(&mut piece).await.map_err(unreadable)?;
         Ok(piece.into())
     }
 
-    /// Sends a piece and returns the offset behind it.
-    async fn send(&self, offset: u64, piece: Bytes) -> Result<u64> {
+    /// Sends the piece at an offset and returns the offset behind it.
+    async fn send(&mut self, offset: u64) -> Result<u64> {
+        let piece = self.read(offset).await?;
         let call = self.client.call(Method::PATCH, &["uploads", "resumable", &self.id.to_string()]);
         let call = call.header("tus-resumable", HeaderValue::from_static("1.0.0"));
         let call = call.header("upload-offset", HeaderValue::from(offset));
         let call = call.header("content-type", HeaderValue::from_static("application/offset+octet-stream"));
         let (name, length) = (call.name(), piece.len() as u64);
+        let moved = Arc::new(Notify::new());
+        let body = self.body(offset, &piece, Arc::clone(&moved));
+        let response = unless_idle(STALL_TIMEOUT, &moved, self.client.send_once(call, body, length)).await;
+        let response = response.ok_or_else(|| Error::IdleTimeout { call: name.clone() })??;
+        offset_of(&name, &response, offset)
+    }
+
+    /// Body of a piece. Each part that is sent is reported, and notifies `moved`.
+    fn body(&self, offset: u64, piece: &Bytes, moved: Arc<Notify>) -> Body {
         let (progress, sent) = (Arc::clone(&self.progress), AtomicU64::new(offset));
         let starts = (0..piece.len()).step_by(PART_BYTES);
         let parts: Vec<Bytes> = starts.map(|at| piece.slice(at..piece.len().min(at + PART_BYTES))).collect();
-        let body = futures::stream::iter(parts).map(move |part| {
+        Body::wrap_stream(futures::stream::iter(parts).map(move |part| {
+            moved.notify_one();
             progress(sent.fetch_add(part.len() as u64, Ordering::Relaxed) + part.len() as u64);
             Ok::<_, std::io::Error>(part)
-        });
-        match timeout(PIECE_TIMEOUT, self.client.send_once(call, Body::wrap_stream(body), length)).await {
-            Ok(response) => offset_of(&name, &response?),
-            Err(_) => Err(Error::IdleTimeout { call: name }),
-        }
+        }))
     }
 
-    /// Number of bytes that the server has. It may still be storing some.
-    async fn received(&self, retry_timeout: Duration) -> Result<u64> {
-        let client = self.client.with_retry_timeout(retry_timeout);
-        let call = client.get(&["uploads", "resumable", &self.id.to_string()]).timeout(PIECE_TIMEOUT);
+    /// Number of bytes that the server has, asked after the piece at `offset`. It may still be storing some.
+    async fn received(&self, offset: u64) -> Result<u64> {
+        let is_last = self.end_of_piece(offset) == self.bytes;
+        let limit = if is_last { ASSEMBLY_TIMEOUT } else { STALL_TIMEOUT };
+        let client = self.client.with_retry_timeout(Duration::ZERO);
+        let call = client.get(&["uploads", "resumable", &self.id.to_string()]).timeout(limit);
         let upload: ResumableUpload = client.fetch(call).await?;
         Ok(upload.received.unsigned_abs())
     }
 }
 
-fn offset_of(call: &str, response: &Response) -> Result<u64> {
+/// Runs a request until nothing has moved for the idle timeout.
+async fn unless_idle<T>(idle_timeout: Duration, moved: &Notify, request: impl Future<Output = T>) -> Option<T> {
+    let idle = async { while timeout(idle_timeout, moved.notified()).await.is_ok() {} };
+    tokio::select! {
+        answer = request => Some(answer),
+        () = idle => None,
+    }
+}
+
+/// Failed attempts since the offset last grew.
+#[derive(Default)]
+struct Stall {
+    failures: u32,
+    since: Option<Instant>,
+}
+
+impl Stall {
+    /// Pause after an attempt that failed now. Returns the error if it is final, or if nothing has moved for the stall
+    /// timeout.
+    fn pause_after(&mut self, error: Error, now: Instant) -> Result<Duration> {
+        let since = *self.since.get_or_insert(now);
+        if !may_resume(&error) || now - since >= STALL_TIMEOUT {
+            return Err(error);
+        }
+        self.failures += 1;
+        tracing::debug!(%error, "piece of an upload failed; continuing");
+        Ok(error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER).max(backoff(self.failures)))
+    }
+}
+
+/// The new offset of a response to a piece, which is beyond the one of the piece.
+fn offset_of(call: &str, response: &Response, before: u64) -> Result<u64> {
     let offset = response.headers().get("upload-offset").and_then(|value| value.to_str().ok()?.parse().ok());
-    offset.ok_or_else(|| Error::Unexpected {
+    offset.filter(|&offset| offset > before).ok_or_else(|| Error::Unexpected {
         call: call.to_owned(),
         status: response.status().as_u16(),
-        body: "no Upload-Offset".to_owned(),
+        body: "no new Upload-Offset".to_owned(),
     })
 }
 
 /// True if the upload can continue after this error.
 fn may_resume(error: &Error) -> bool {
     match error.code() {
-        Some(code) => matches!(
-            code,
-            Code::WrongOffset | Code::TooManyRequests | Code::Busy | Code::DatabaseUnavailable | Code::ShuttingDown
-        ),
-        None => error.is_transient() || error.is_foreign(),
+        // The body of the piece paused for too long; the server has what came before.
+        Some(Code::WrongOffset | Code::InvalidBody) => true,
+        Some(Code::QuotaExceeded) => error.retry_after().is_some_and(|pause| pause < LASTING_QUOTA),
+        Some(Code::InsufficientStorage) => false,
+        _ => error.is_transient() || error.is_foreign(),
     }
 }
 
@@ -195,7 +239,8 @@ mod tests {
         format!("{}|{MEDIA_TYPE}|{body}", code.status())
     }
 
-    /// Answers the pieces with these faults first, and returns the bytes that it has stored.
+    /// Answers the requests with these faults first, and returns the bytes that it has stored. Of a piece with the fault
+    /// `invalid_body`, the first half is stored. An empty fault is the usual answer.
     async fn serve(listener: TcpListener, mut faults: VecDeque<String>, whole: u64) -> Vec<u8> {
         let mut stored = Vec::new();
         loop {
@@ -213,10 +258,14 @@ mod tests {
                 };
                 format!("200|application/json|{}", serde_json::to_string(&upload).expect("JSON"))
             };
-            let answer = if method != "PATCH" {
-                upload(stored.len())
-            } else if let Some(fault) = faults.pop_front() {
+            let fault = if method == "POST" { None } else { faults.pop_front() };
+            let answer = if let Some(fault) = fault.filter(|fault| !fault.is_empty()) {
+                if fault.contains(Code::InvalidBody.as_str()) {
+                    stored.extend(&body[..body.len() / 2]);
+                }
                 fault
+            } else if method != "PATCH" {
+                upload(stored.len())
             } else {
                 assert_eq!(offset, stored.len() as u64);
                 stored.extend(body);
@@ -245,11 +294,17 @@ mod tests {
         std::fs::write(&path, &content).expect("written");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let reloading = "404|text/plain|404 page not found".to_owned();
+        // Of pieces and of the questions for the offset after them.
         let faults = [
+            refusal(Code::InvalidBody),
+            "200|text/html|<html>".to_owned(),
+            String::new(),
             "502|text/plain|".to_owned(),
             refusal(Code::DatabaseUnavailable),
-            refusal(Code::WrongOffset),
-            "404|text/plain|404 page not found".to_owned(),
+            reloading.clone(),
+            String::new(),
+            reloading,
         ];
         let serving = tokio::spawn(serve(listener, faults.into(), content.len() as u64));
         let client = Client::new(&url, None).expect("a client").with_retry_timeout(Duration::ZERO);
@@ -261,11 +316,39 @@ mod tests {
         assert_eq!(*furthest.lock().expect("a lock"), content.len() as u64);
     }
 
+    fn problem(code: Code, retry_after_seconds: Option<u32>) -> Error {
+        Error::Problem(Box::new(Problem { retry_after_seconds, ..Problem::new(code, "why") }))
+    }
+
     #[test]
     fn a_refusal_ends_an_upload() {
-        let problem = |code| Error::Problem(Box::new(Problem::new(code, "why")));
         for code in [Code::QuotaExceeded, Code::InsufficientStorage, Code::NotFound, Code::TooLarge] {
-            assert!(!may_resume(&problem(code)), "{code:?}");
+            assert!(!may_resume(&problem(code, None)), "{code:?}");
         }
+        assert!(!may_resume(&problem(Code::QuotaExceeded, Some(60))), "only a deletion makes room");
+        assert!(may_resume(&problem(Code::QuotaExceeded, Some(1))), "requests that are under way end");
+        for code in [Code::WrongOffset, Code::InvalidBody, Code::Internal, Code::ShuttingDown] {
+            assert!(may_resume(&problem(code, None)), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_stall_begins_with_the_first_failed_attempt() {
+        let (first, mut stall) = (Instant::now(), Stall::default());
+        let mut fail = |code, retry_after, later| stall.pause_after(problem(code, retry_after), first + later);
+        assert!(fail(Code::Busy, None, Duration::ZERO).expect("a pause") <= Duration::from_millis(100));
+        let pause = fail(Code::QuotaExceeded, Some(7), STALL_TIMEOUT / 2).expect("a pause");
+        assert_eq!(pause, Duration::from_secs(7));
+        let error = fail(Code::ShuttingDown, None, STALL_TIMEOUT).expect_err("nothing has moved");
+        assert_eq!(error.code(), Some(Code::ShuttingDown), "the last error");
+        Stall::default().pause_after(problem(Code::NotFound, None), first).expect_err("a refusal");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_move_is_idle() {
+        let moved = Notify::new();
+        moved.notify_one();
+        assert!(unless_idle(Duration::ZERO, &moved, std::future::pending::<()>()).await.is_none());
+        assert!(unless_idle(Duration::MAX, &moved, std::future::ready(())).await.is_some());
     }
 }

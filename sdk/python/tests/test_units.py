@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from treeline import ApiError, Client, ConnectionFailed, InvalidWebhook, webhooks
+from treeline import ApiError, Client, ConnectionFailed, InvalidWebhook, UnexpectedResponse, webhooks
 from treeline._changes import Changes
-from treeline._retry import is_foreign, is_refusal, may_repeat, retry_after
+from treeline._retry import is_foreign, is_refusal, is_transient, may_repeat, retry_after
 from treeline._sse import Event, Parser
 
 from .fake import problem
@@ -114,6 +114,10 @@ def test_only_a_problem_document_of_treeline_is_a_refusal() -> None:
         assert is_foreign(error) and not is_refusal(error) and error.code == ""
     for passing in (httpx.Response(503, text="no"), problem(429, "quota_exceeded")):
         assert not is_foreign(error_of(passing)) and not is_refusal(error_of(passing))
+    page = httpx.Response(200, text="<html>")
+    with pytest.raises(UnexpectedResponse) as raised:
+        client_of(lambda _: page).retry("item")
+    assert is_foreign(raised.value) and not is_transient(raised.value)
 
 
 def test_a_redirect_is_no_success() -> None:
@@ -302,35 +306,125 @@ def test_a_watch_ends_with_its_job_and_reads_it_by_long_polls_while_there_are_to
     assert asked[0] == "stream" and asked[1] != "stream" and not answers
 
 
-def test_an_upload_goes_on_where_it_broke_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treeline.client.CHUNK", 100_000)
-    monkeypatch.setattr("treeline.client.time.sleep", lambda _: None)
-    file = tmp_path / "rows.csv"
-    file.write_bytes(b"x" * 150_000)
-    stored = 0
-    faults = [
-        httpx.Response(502),
-        problem(503, "database_unavailable"),
-        problem(409, "wrong_offset"),
-        httpx.Response(404, text="404 page not found"),
-        *[httpx.Response(504)] * 6,
-    ]
-    sent: list[str] = []
+Fault = httpx.Response | Exception | None
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        nonlocal stored
-        sent.append(request.method)
+
+class Clock:
+    """Time of a client: it passes only by pauses and by what a test adds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        self.pauses: list[float] = []
+        monkeypatch.setattr("treeline.client.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+class UploadServer:
+    """Answers requests for one resumable upload with `faults` first; each of them takes `fault_seconds`.
+
+    Of a piece with the fault `invalid_body`, the first half is stored. The fault `None` is the usual answer.
+    """
+
+    def __init__(self, clock: Clock, faults: list[Fault], fault_seconds: float = 0.0) -> None:
+        self.clock, self.faults, self.fault_seconds = clock, faults, fault_seconds
+        self.stored = b""
+        self.sent: list[str] = []
+        self.limits: list[dict[str, float]] = []
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        self.sent.append(request.method)
+        self.limits.append(request.extensions["timeout"])
         if request.method == "POST":
             return httpx.Response(201, headers={"Location": "/api/v1/uploads/resumable/U", "Upload-Offset": "0"})
+        if self.faults and (fault := self.faults.pop(0)) is not None:
+            return self.fail(fault, request.content)
         if request.method == "PATCH":
-            if faults:
-                return faults.pop(0)
-            assert int(request.headers["Upload-Offset"]) == stored
-            stored += len(request.content)
-        return httpx.Response(204, headers={"Upload-Offset": str(stored)}, json={} if request.method == "GET" else None)
+            assert int(request.headers["Upload-Offset"]) == len(self.stored)
+            assert int(request.headers["Content-Length"]) == len(request.content)
+            self.stored += request.content
+        return httpx.Response(200, headers={"Upload-Offset": str(len(self.stored))}, json={})
 
-    client_of(answer, retry_timeout=0).upload(file)
-    assert stored == 150_000 and not faults and sent.count("PATCH") == 12 and sent.count("HEAD") == 10
+    def fail(self, fault: httpx.Response | Exception, content: bytes) -> httpx.Response:
+        self.clock.now += self.fault_seconds
+        if isinstance(fault, Exception):
+            raise fault
+        if b"invalid_body" in fault.content:
+            self.stored += content[: len(content) // 2]
+        return fault
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr("treeline.client.CHUNK", 100_000)
+    return Clock(monkeypatch)
+
+
+def file_of(tmp_path: Path, size: int) -> Path:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(bytes(n % 251 for n in range(size)))
+    return file
+
+
+def test_an_upload_goes_on_where_it_broke_off(tmp_path: Path, clock: Clock) -> None:
+    file = file_of(tmp_path, 250_000)
+    reloading = httpx.Response(404, text="404 page not found")
+    faults: list[Fault] = [
+        httpx.Response(502),
+        # Of the question.
+        problem(503, "database_unavailable"),
+        reloading,
+        httpx.Response(200, text="<html>"),
+        httpx.ReadError("broken"),
+        problem(500, "internal"),
+        problem(429, "quota_exceeded", Retry_After="59"),
+        reloading,
+        None,
+        problem(422, "invalid_body"),
+    ]
+    server = UploadServer(clock, faults)
+    client_of(server.answer, retry_timeout=0).upload(file)
+    assert server.stored == file.read_bytes() and not faults
+    assert server.sent.count("PATCH") == 4 and 59.0 in clock.pauses
+
+
+def test_a_piece_that_takes_longer_than_the_stall_time_may_fail(tmp_path: Path, clock: Clock) -> None:
+    file = file_of(tmp_path, 150_000)
+    server = UploadServer(clock, [httpx.ReadTimeout("silent")], fault_seconds=500.0)
+    client_of(server.answer, retry_timeout=0).upload(file)
+    assert server.stored == file.read_bytes()
+    pieces = [limit for method, limit in zip(server.sent, server.limits, strict=True) if method == "PATCH"]
+    assert all(limit["read"] == limit["write"] == 120.0 for limit in pieces)
+
+
+def test_an_upload_that_does_not_move_fails_with_the_last_error(tmp_path: Path, clock: Clock) -> None:
+    faults: list[Fault] = [*[httpx.Response(404, text="x")] * 3, problem(503, "busy"), httpx.Response(502)]
+    server = UploadServer(clock, faults, fault_seconds=45.0)
+    with pytest.raises(ApiError) as raised:
+        client_of(server.answer, retry_timeout=0).upload(file_of(tmp_path, 1_000))
+    assert (raised.value.code, server.sent) == ("busy", ["POST", "PATCH", "GET", "GET", "GET"])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        problem(429, "quota_exceeded", Retry_After="60"),
+        problem(507, "insufficient_storage"),
+        problem(404, "not_found"),
+        httpx.Response(413),
+    ],
+)
+@pytest.mark.parametrize("is_of_piece", [True, False])
+def test_a_refusal_ends_an_upload(refusal: httpx.Response, is_of_piece: bool, tmp_path: Path, clock: Clock) -> None:
+    server = UploadServer(clock, [refusal] if is_of_piece else [httpx.Response(502), refusal])
+    with pytest.raises(ApiError) as raised:
+        client_of(server.answer, retry_timeout=0).upload(file_of(tmp_path, 1_000))
+    assert raised.value.status == refusal.status_code and not server.faults
 
 
 def test_a_file_that_becomes_shorter_while_it_is_sent_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

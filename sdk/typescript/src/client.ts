@@ -1,7 +1,7 @@
-import { ApiError, ConnectionFailed } from './errors.js';
+import { ApiError, ConnectionFailed, UnexpectedResponse } from './errors.js';
 import { Management } from './management.js';
 import type { Filters, NewItem, NewJob, RequestOptions } from './options.js';
-import { backoff, isForeign, mayRepeat, problemOf, retryAfter, sleep } from './retry.js';
+import { backoff, isForeign, isTransient, mayRepeat, problemOf, retryAfter, sleep } from './retry.js';
 import type * as t from './schema.js';
 import { eventsOf, linesOf } from './sse.js';
 
@@ -15,10 +15,16 @@ const SLOWEST = 16 * 1024;
 const REOPEN = 5;
 /** Seconds of one long poll. */
 const POLL = 25;
-/** Seconds within which the server must answer a piece of a file: after the last one, it assembles the whole. */
-const UPLOAD_TIMEOUT = 300;
-/** Seconds without progress after which an upload fails. */
+/** Seconds after the first failed attempt without progress after which an upload fails, and time limit of a piece. */
 const UPLOAD_STALL = 120;
+/** Seconds within which the server must say the offset after the last piece: it assembles the whole file first. */
+const ASSEMBLY_TIMEOUT = 300;
+/** Bytes of the smallest piece. */
+const SMALLEST_CHUNK = 256 * 1024;
+/** Seconds of the shortest `Retry-After` of a quota that waiting does not free. */
+const LASTING_QUOTA = 60;
+/** Header of resumable uploads. */
+const TUS = { 'tus-resumable': '1.0.0' };
 
 export interface ClientOptions {
   /** Address of the server. Default: the environment variable `TREELINE_URL`, or http://127.0.0.1:3000. */
@@ -73,7 +79,7 @@ export class Client extends Management {
     try {
       return (text === '' ? undefined : JSON.parse(text)) as T;
     } catch (cause) {
-      throw new ConnectionFailed(`${method} ${path}: the response is not JSON`, { cause });
+      throw new UnexpectedResponse(`${method} ${path}: the response is not JSON`, { cause });
     }
   }
 
@@ -348,34 +354,57 @@ export class Client extends Management {
    * upload without progress for two minutes fails.
    */
   async upload(file: Blob, filename: string, progress?: (sent: number, total: number) => void): Promise<t.Upload> {
-    const tus = { 'tus-resumable': '1.0.0' };
     const created = await this.#send('POST', '/uploads/resumable', {
       params: { filename },
-      headers: { ...tus, 'upload-length': String(file.size), 'Idempotency-Key': crypto.randomUUID() },
+      headers: { ...TUS, 'upload-length': String(file.size), 'Idempotency-Key': crypto.randomUUID() },
     });
     const id = (created.headers.get('location') ?? '').split('/').at(-1) ?? '';
-    const path = `/uploads/resumable/${id}`;
-    let offset = 0;
     progress?.(0, file.size);
-    for (let failures = 0, movedAt = Date.now(); offset < file.size; ) {
+    await this.#sendPieces(file, `/uploads/resumable/${id}`, progress);
+    return this.request('GET', `/uploads/${id}`);
+  }
+
+  /** Sends a file piece by piece. After an error that may pass, the server is asked where to go on. */
+  async #sendPieces(file: Blob, path: string, progress?: (sent: number, total: number) => void): Promise<void> {
+    let offset = 0;
+    let size = this.#chunk;
+    // Number of failed attempts since the offset last grew, and the time of the first one.
+    let [failures, stalledAt] = [0, 0];
+    let isKnown = true;
+    while (offset < file.size) {
       const before = offset;
-      const raw = file.slice(offset, offset + this.#chunk);
-      const headers = { ...tus, 'upload-offset': String(offset), 'content-type': 'application/offset+octet-stream' };
       try {
-        const answer = await this.#send('PATCH', path, { headers, raw, timeout: UPLOAD_TIMEOUT + raw.size / SLOWEST });
-        offset = offsetOf(answer);
+        offset = await (isKnown ? this.#sendPiece(file, path, offset, size) : this.#received(path, offset + size >= file.size));
+        isKnown = true;
       } catch (cause) {
+        if (failures === 0) stalledAt = Date.now();
         failures += 1;
-        const left = UPLOAD_STALL - (Date.now() - movedAt) / 1_000;
-        if (!mayResume(cause) || left < 0) throw cause;
-        await sleep(backoff(failures));
-        // The server knows how much of the piece has arrived; it may still be storing some.
-        offset = offsetOf(await this.#send('HEAD', path, { headers: tus, retryTimeout: left, timeout: UPLOAD_TIMEOUT }));
+        if (!mayResume(cause) || Date.now() - stalledAt >= UPLOAD_STALL * 1_000) throw cause;
+        // `fetch` says nothing about its progress: on a slow line, a smaller piece arrives in time.
+        if (isKnown) size = Math.max(Math.min(SMALLEST_CHUNK, this.#chunk), Math.ceil(size / 4));
+        isKnown = false;
+        await sleep(Math.max(backoff(failures), cause instanceof ApiError ? (cause.retryAfter ?? 0) : 0));
+        continue;
       }
-      if (offset > before) [failures, movedAt] = [0, Date.now()];
+      if (offset > before) [failures, size] = [0, Math.min(this.#chunk, size * 2)];
       progress?.(offset, file.size);
     }
-    return this.request('GET', `/uploads/${id}`);
+  }
+
+  /** Sends the piece at an offset, once, and returns the new offset. */
+  async #sendPiece(file: Blob, path: string, offset: number, size: number): Promise<number> {
+    const raw = file.slice(offset, offset + size);
+    const headers = { ...TUS, 'upload-offset': String(offset), 'content-type': 'application/offset+octet-stream' };
+    const response = await this.#send('PATCH', path, { headers, raw, retryTimeout: 0, timeout: UPLOAD_STALL });
+    const end = offsetOf(response);
+    if (end <= offset) throw new ConnectionFailed(`PATCH ${path}: the response has no new Upload-Offset`);
+    return end;
+  }
+
+  /** Number of bytes that the server has, asked after a piece, which may be the last one. */
+  async #received(path: string, isLast: boolean): Promise<number> {
+    // GET: a refusal says why, which that of a HEAD cannot.
+    return offsetOf(await this.#send('GET', path, { headers: TUS, retryTimeout: 0, timeout: isLast ? ASSEMBLY_TIMEOUT : UPLOAD_STALL }));
   }
 
   /** Uploads a file and starts a job in which each row is an item. */
@@ -406,14 +435,18 @@ function bytesOf(text: string): string {
 }
 
 function offsetOf(response: Response): number {
-  const offset = response.headers.get('upload-offset');
-  if (offset === null) throw new ConnectionFailed('the response has no Upload-Offset');
-  return Number(offset);
+  const offset = Number.parseInt(response.headers.get('upload-offset') ?? '', 10);
+  if (Number.isNaN(offset)) throw new ConnectionFailed('the response has no Upload-Offset');
+  return offset;
 }
 
-/** True if a piece of a file may be sent again, after the server was asked how much it has. */
+/** True if an upload can continue after this error, where the server says. */
 function mayResume(cause: unknown): boolean {
-  return cause instanceof ConnectionFailed || isForeign(cause) || (cause instanceof ApiError && (cause.code === 'wrong_offset' || mayRepeat(cause, true)));
+  if (!(cause instanceof ApiError)) return cause instanceof ConnectionFailed;
+  // The body of the piece paused for too long; the server has what came before.
+  if (cause.code === 'wrong_offset' || cause.code === 'invalid_body') return true;
+  if (cause.code === 'quota_exceeded') return (cause.retryAfter ?? LASTING_QUOTA) < LASTING_QUOTA;
+  return cause.code !== 'insufficient_storage' && (isTransient(cause) || isForeign(cause));
 }
 
 /** Message of anything that was thrown. */

@@ -1,4 +1,4 @@
-import { ApiError, ConnectionFailed, type Problem } from './errors.js';
+import { ApiError, ConnectionFailed, UnexpectedResponse, type Problem } from './errors.js';
 
 const LONGEST_PAUSE = 60;
 
@@ -25,7 +25,8 @@ export function mayRepeat({ status, code, retryAfter: pause }: ApiError, idempot
 
 /** True if the same call may succeed later: there was no response, or one with a status that passes. */
 export function isTransient(cause: unknown): boolean {
-  return cause instanceof ConnectionFailed || (cause instanceof ApiError && isTransientStatus(cause.status));
+  if (cause instanceof ConnectionFailed) return !(cause instanceof UnexpectedResponse);
+  return cause instanceof ApiError && isTransientStatus(cause.status);
 }
 
 /** True of 408, 429, and 5xx. */
@@ -34,11 +35,17 @@ export function isTransientStatus(status: number): boolean {
 }
 
 /**
- * True of a refusal that is not from Treeline, such as the 404 of a proxy that is reloading. 413 is none, whoever sent it: it
+ * True of a response that is not from Treeline, such as the 404 of a proxy that is reloading. 413 is none, whoever sent it: it
  * is about the body.
  */
 export function isForeign(cause: unknown): boolean {
+  if (cause instanceof UnexpectedResponse) return true;
   return cause instanceof ApiError && cause.code === '' && cause.status !== 413 && !isTransientStatus(cause.status);
+}
+
+/** True if Treeline has not answered: there was no response, one that passes, or one of something else. */
+export function isUnanswered(cause: unknown): boolean {
+  return isTransient(cause) || isForeign(cause);
 }
 
 /** True if the same call is refused every time. */

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 
-import { ApiError, Client, InvalidWebhook, verifyWebhook } from '../dist/index.js';
-import { isForeign, isRefusal, mayRepeat, retryAfter } from '../dist/retry.js';
+import { ApiError, Client, InvalidWebhook, UnexpectedResponse, verifyWebhook } from '../dist/index.js';
+import { isForeign, isRefusal, isTransient, mayRepeat, retryAfter } from '../dist/retry.js';
 import { eventsOf, linesOf } from '../dist/sse.js';
 import { problem } from './fake.mjs';
 
@@ -138,6 +138,8 @@ test('only a problem document of Treeline is a refusal', async () => {
     const error = await errorOf(answered);
     assert.ok(isForeign(error) && !isRefusal(error) && error.code === '', String(error));
   }
+  const page = await errorOf(new Response('<html>'));
+  assert.ok(page instanceof UnexpectedResponse && isForeign(page) && !isTransient(page), String(page));
 });
 
 test('a redirect is not followed and is no success', async () => {
@@ -175,25 +177,86 @@ test('a watch goes on while the database is away, reads its job by long polls, a
   assert.deepEqual(requests.map(({ url }) => new URL(url).search !== ''), [false, false, false, true, false]);
 });
 
+/**
+ * Uploads a blob in pieces of 100 bytes to a server that answers with `faults` first, and returns what it has stored. Of a
+ * piece with the fault `invalid_body`, the first half is stored. The fault null is the usual answer; `before` is called
+ * before each other one.
+ */
+async function uploaded(blob, faults, before = () => undefined) {
+  let stored = '';
+  const answer = async (_, { method, headers, body }) => {
+    if (method === 'POST') return new Response('', { status: 201, headers: { location: '/api/v1/uploads/resumable/U' } });
+    const fault = faults.shift() ?? null;
+    if (fault !== null) {
+      before();
+      if (fault instanceof Error) throw fault;
+      const { code } = await fault.clone().json().catch(() => ({}));
+      if (code === 'invalid_body') stored += (await body.text()).slice(0, body.size / 2);
+      return fault;
+    }
+    if (method === 'PATCH') {
+      assert.equal(Number(headers['upload-offset']), stored.length);
+      stored += await body.text();
+    }
+    return Response.json({ id: 'U' }, { headers: { 'upload-offset': String(stored.length) } });
+  };
+  await new Client({ url: 'http://fake', token: 'token', fetch: answer, chunk: 100, retryTimeout: 0 }).upload(blob, 'rows.csv');
+  return stored;
+}
+
+const reloading = () => new Response('404 page not found', { status: 404 });
+const rows = Array.from({ length: 350 }, (_, n) => String.fromCharCode(32 + (n % 90))).join('');
+
 test('an upload goes on where it broke off', async () => {
-  let stored = 0;
+  // Of pieces and of the questions for the offset after them.
   const faults = [
+    problem(422, { code: 'invalid_body' }),
+    new Response('<html>'),
+    null,
     new Response('', { status: 502 }),
     problem(503, { code: 'database_unavailable' }),
+    null,
+    null,
+    new TypeError('fetch failed'),
+    reloading(),
+    null,
+    null,
     problem(409, { code: 'wrong_offset' }),
-    new Response('404 page not found', { status: 404 }),
+    problem(500, { code: 'internal' }),
+    null,
+    problem(429, { code: 'quota_exceeded' }, { 'retry-after': '0.01' }),
   ];
-  const answer = async (url, { method, headers, body }) => {
-    if (method === 'POST') return new Response('', { status: 201, headers: { location: '/api/v1/uploads/resumable/U' } });
-    if (method === 'GET') return Response.json({ id: 'U' });
-    if (method === 'PATCH') {
-      if (faults.length > 0) return faults.shift();
-      assert.equal(Number(headers['upload-offset']), stored);
-      stored += body.size;
-    }
-    return new Response(null, { status: 204, headers: { 'upload-offset': String(stored) } });
-  };
-  const client = new Client({ url: 'http://fake', token: 'token', fetch: answer, chunk: 100, retryTimeout: 0 });
-  await client.upload(new Blob(['x'.repeat(150)]), 'rows.csv');
-  assert.deepEqual([stored, faults], [150, []]);
+  assert.equal(await uploaded(new Blob([rows]), faults), rows);
+  assert.deepEqual(faults, []);
+});
+
+test('a piece that takes longer than the stall time may fail', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: 0 });
+  let now = 0;
+  const faults = [new Response('', { status: 502 }), null];
+  const pass = () => t.mock.timers.setTime((now += 500_000));
+  assert.equal(await uploaded(new Blob([rows]), faults, pass), rows);
+});
+
+test('an upload that does not move fails with the last error', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: 0 });
+  let now = 0;
+  const faults = [reloading(), reloading(), reloading(), problem(503, { code: 'busy' }), reloading()];
+  const pass = () => t.mock.timers.setTime((now += 45_000));
+  await assert.rejects(uploaded(new Blob([rows]), faults, pass), { status: 503, code: 'busy' });
+  assert.equal(faults.length, 1);
+});
+
+test('a refusal ends an upload', async () => {
+  const refusals = [
+    problem(429, { code: 'quota_exceeded' }, { 'retry-after': '60' }),
+    problem(507, { code: 'insufficient_storage' }),
+    problem(404, { code: 'not_found' }),
+    new Response('', { status: 413 }),
+  ];
+  for (const refusal of refusals) {
+    const { status } = refusal;
+    await assert.rejects(uploaded(new Blob([rows]), [refusal.clone()]), { status });
+    await assert.rejects(uploaded(new Blob([rows]), [reloading(), refusal]), { status });
+  }
 });

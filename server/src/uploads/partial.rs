@@ -1,4 +1,4 @@
-//! Resumable uploads: data received before a connection broke is kept, and the next request continues after it.
+//! Resumable uploads: data received before a connection broke stays, and the next request continues after it.
 //!
 //! A part is stored first and then counted, in one statement guarded by the previous end of the file: a server killed
 //! at any point has lost nothing that it confirmed, and of two concurrent senders one wins. After the last byte, the
@@ -34,7 +34,7 @@ use engine::{
         },
     },
     stored_response::ResponseSlot,
-    task::in_task,
+    task::{in_task, unless_silent},
 };
 
 /// Maximum bytes of a part: the amount to send again after a server is killed.
@@ -129,7 +129,7 @@ where
     if at == partial.bytes {
         finish(app, &partial).await?;
     } else if let Some(why) = coming.broken {
-        let detail = format!("expected {} bytes; what came before it broke off is kept: {why}", partial.bytes - at);
+        let detail = format!("expected {} bytes; what came before it broke off is stored: {why}", partial.bytes - at);
         return Err(Problem::invalid_body([(String::new(), detail)]).into());
     }
     Ok(at)
@@ -183,13 +183,14 @@ fn early(app: &App, partial: &PartialUpload, first: &Arrived) -> Option<Error> {
 }
 
 /// Converts a complete file to an upload. Concurrent callers on this server wait for it; another server may assemble it
-/// too, and the first commit wins.
+/// too, and the first commit wins. A silent database ends only its statements: the assembly of a large file takes
+/// minutes, and goes on.
 async fn finish(app: &App, partial: &PartialUpload) -> Result<()> {
     let (app, partial) = (app.clone(), partial.clone());
-    let task = app.clone().spawn(async move {
+    let task = app.tasks.clone().spawn(async move {
         let turn = KeyName { owner_id: partial.owner_id, scope: "upload".to_owned(), key: partial.id.to_string() };
         let _turn = app.engine.lock_key(&turn).await;
-        match partial_uploads::find(&app.pool, partial.id, partial.owner_id).await? {
+        match unless_silent(partial_uploads::find(&app.pool, partial.id, partial.owner_id)).await?? {
             None => Err(Problem::not_found("upload").into()),
             Some(now) if now.is_finished => Ok(()),
             Some(now) => put_together(&app, now).await,
@@ -199,7 +200,37 @@ async fn finish(app: &App, partial: &PartialUpload) -> Result<()> {
 }
 
 async fn put_together(app: &App, partial: PartialUpload) -> Result<()> {
-    let parts = partial_uploads::parts(&app.pool, partial.id).await?;
+    let arrived = assemble(app, &partial).await?;
+    let format = partial.format.unwrap_or_else(|| UploadFormat::detect(&partial.filename, &arrived.start));
+    if let Some(refused) = refusal_of(app, format, &arrived) {
+        app.files.forget(&arrived).await?;
+        remove(app, partial.id).await?;
+        return Err(refused);
+    }
+    app.files.keep(&arrived).await?;
+    let new = NewUpload {
+        id: partial.id,
+        owner_id: partial.owner_id,
+        format,
+        filename: partial.filename,
+        bytes: partial.bytes,
+        sha256: arrived.sha256,
+        made_by: None,
+    };
+    if let Some(objects) = unless_silent(insert_finished(app, &new)).await.flatten()? {
+        for object in objects {
+            app.files.remove(object).await?;
+        }
+    } else if unless_silent(uploads::find(&app.pool, new.id, None)).await??.is_none() {
+        // Another server was not first: the upload was deleted meanwhile, and the file is orphaned.
+        app.files.remove(new.id).await?;
+    }
+    Ok(())
+}
+
+/// Writes the parts of a file as one.
+async fn assemble(app: &App, partial: &PartialUpload) -> Result<Arrived> {
+    let parts = unless_silent(partial_uploads::parts(&app.pool, partial.id)).await??;
     let source = app.files.read_all(parts);
     let arriving = app.files.receive_as(partial.id, source, u64::MAX);
     let arrived = tokio::select! {
@@ -215,40 +246,23 @@ async fn put_together(app: &App, partial: PartialUpload) -> Result<()> {
     if arrived.bytes != partial.bytes as u64 {
         return Err(Error::Broken(format!("of upload {} there are {} bytes", partial.id, arrived.bytes)));
     }
-    let format = partial.format.unwrap_or_else(|| UploadFormat::detect(&partial.filename, &arrived.start));
-    if let Some(refused) = refusal_of(app, format, &arrived) {
-        app.files.forget(&arrived).await?;
-        remove(app, partial.id).await?;
-        return Err(refused);
-    }
-    let new = NewUpload {
-        id: partial.id,
-        owner_id: partial.owner_id,
-        format,
-        filename: partial.filename,
-        bytes: partial.bytes,
-        sha256: arrived.sha256.clone(),
-        made_by: None,
-    };
-    app.files.keep(&arrived).await?;
+    Ok(arrived)
+}
+
+/// Stores an assembled file as an upload. Returns the objects of its parts, and `None` if another server was first or the
+/// file is gone.
+async fn insert_finished(app: &App, new: &NewUpload) -> Result<Option<Vec<Uuid>>> {
     let mut tx = engine::store::begin(&app.pool).await?;
-    if !partial_uploads::finish(&mut tx, partial.id).await? {
+    if !partial_uploads::finish(&mut tx, new.id).await? {
         tx.rollback().await?;
-        // Another server was first, or the upload was deleted meanwhile; then the file is orphaned.
-        if uploads::find(&app.pool, partial.id, None).await?.is_none() {
-            app.files.remove(partial.id).await?;
-        }
-        return Ok(());
+        return Ok(None);
     }
-    let _: Upload = uploads::insert(&mut tx, &new).await?;
-    let objects = partial_uploads::take_parts(&mut tx, partial.id).await?;
+    let _: Upload = uploads::insert(&mut tx, new).await?;
+    let objects = partial_uploads::take_parts(&mut tx, new.id).await?;
     // If the response of the commit is lost, the file stays: if the commit failed, the next request repeats it, and an
     // orphaned file is deleted later.
     engine::store::commit(tx).await?;
-    for object in objects {
-        app.files.remove(object).await?;
-    }
-    Ok(())
+    Ok(Some(objects))
 }
 
 /// Deletes a resumable upload, or the upload it has become (409 `upload_in_use`).
@@ -262,7 +276,7 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
 }
 
 async fn remove(app: &App, id: Uuid) -> Result<()> {
-    for object in partial_uploads::remove(&app.pool, id).await? {
+    for object in unless_silent(partial_uploads::remove(&app.pool, id)).await?? {
         app.files.remove(object).await?;
     }
     Ok(())

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from datetime import datetime, timezone
 from typing import Any
 
-from .errors import ApiError, ConnectionFailed
+from .errors import ApiError, ConnectionFailed, UnexpectedResponse
 
 #: Statuses with which the server says that it did nothing.
 NOT_DONE = frozenset({429, 503})
@@ -44,7 +44,9 @@ def retry_after(value: str | None) -> float | None:
 
 def is_transient(error: BaseException) -> bool:
     """True if the same call may succeed later: there was no response, or one with a status that passes."""
-    return isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and is_transient_status(error.status))
+    if isinstance(error, ConnectionFailed):
+        return not isinstance(error, UnexpectedResponse)
+    return isinstance(error, ApiError) and is_transient_status(error.status)
 
 
 def is_transient_status(status: int) -> bool:
@@ -53,11 +55,18 @@ def is_transient_status(status: int) -> bool:
 
 
 def is_foreign(error: BaseException) -> bool:
-    """True of a refusal that is not from Treeline, such as the 404 of a proxy that is reloading.
+    """True of a response that is not from Treeline, such as the 404 of a proxy that is reloading.
 
     413 is none, whoever sent it: it is about the body.
     """
+    if isinstance(error, UnexpectedResponse):
+        return True
     return isinstance(error, ApiError) and not (error.code or error.status == 413 or is_transient_status(error.status))
+
+
+def is_unanswered(error: BaseException) -> bool:
+    """True if Treeline has not answered: there was no response, one that passes, or one of something else."""
+    return is_transient(error) or is_foreign(error)
 
 
 def is_refusal(error: BaseException) -> bool:

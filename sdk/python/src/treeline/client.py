@@ -9,17 +9,19 @@ import uuid
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 import httpx
 
 from . import types as t
 from ._management import Management, Json
 from ._lines import Lines
-from ._retry import backoff, is_foreign, may_repeat, problem_of, retry_after
+from ._retry import backoff, is_foreign, is_transient, may_repeat, problem_of, retry_after
 from ._sse import Parser
-from .errors import ApiError, ConnectionFailed, TreelineError
+from .errors import ApiError, ConnectionFailed, TreelineError, UnexpectedResponse
 
+#: Header of resumable uploads.
+TUS = {"Tus-Resumable": "1.0.0"}
 #: Bytes of a file that are sent with one request; what a broken connection costs.
 CHUNK = 8 * 1024 * 1024
 #: Seconds without a byte after which an event stream counts as broken; the server sends one every 15.
@@ -28,10 +30,14 @@ SILENCE = 45.0
 POLL = 25
 #: Seconds before an event stream is opened again that the server has ended, unless it says another time.
 REOPEN = 5.0
-#: Seconds within which the server must answer a piece of a file: after the last one, it assembles the whole.
-UPLOAD_TIMEOUT = 300.0
-#: Seconds without progress after which an upload fails.
+#: Bytes of a piece that are written at once; each write has a timeout of its own.
+PART = 64 * 1024
+#: Seconds after the first failed attempt without progress after which an upload fails, and timeout of its requests.
 UPLOAD_STALL = 120.0
+#: Seconds within which the server must say the offset after the last piece: it assembles the whole file first.
+ASSEMBLY_TIMEOUT = 300.0
+#: Shortest `Retry-After` of a quota that waiting does not free.
+LASTING_QUOTA = 60.0
 
 
 class Client(Management):
@@ -92,7 +98,7 @@ class Client(Management):
         try:
             return response.json() if response.content else None
         except ValueError as error:
-            raise ConnectionFailed(f"{method} {path}: the response is not JSON") from error
+            raise UnexpectedResponse(f"{method} {path}: the response is not JSON") from error
 
     def _send(
         self,
@@ -103,7 +109,7 @@ class Client(Management):
         headers: Mapping[str, str] | None = None,
         idempotent: bool | None = None,
         retry_timeout: float | None = None,
-        content: bytes | None = None,
+        content: bytes | Iterator[bytes] | None = None,
         stream: bool = False,
         timeout: httpx.Timeout | None = None,
     ) -> httpx.Response:
@@ -376,44 +382,75 @@ class Client(Management):
         """
         file = Path(path)
         total = file.stat().st_size
-        tus = {"Tus-Resumable": "1.0.0"}
         created = self._send(
             "POST",
             "/uploads/resumable",
             params={"filename": filename or file.name},
-            headers={**tus, "Upload-Length": str(total), "Idempotency-Key": str(uuid.uuid4())},
+            headers={**TUS, "Upload-Length": str(total), "Idempotency-Key": str(uuid.uuid4())},
         )
         upload_id = created.headers["Location"].rsplit("/", 1)[-1]
         offset = int(created.headers.get("Upload-Offset", "0"))
         if progress:
             progress(offset, total)
-        failures, moved_at = 0, time.monotonic()
-        slow = httpx.Timeout(self._http.timeout.connect or 10.0, read=UPLOAD_TIMEOUT, write=UPLOAD_TIMEOUT)
         with file.open("rb") as source:
-            while offset < total:
-                source.seek(offset)
-                piece = source.read(CHUNK)
-                if not piece:
-                    raise ValueError(f"{file}: the file has become shorter than {total} bytes")
-                headers = {**tus, "Upload-Offset": str(offset), "Content-Type": "application/offset+octet-stream"}
-                path, before = f"/uploads/resumable/{upload_id}", offset
-                try:
-                    answer = self._send("PATCH", path, headers=headers, content=piece, timeout=slow)
-                    offset = _offset_of(answer)
-                except (ApiError, ConnectionFailed) as error:
-                    failures += 1
-                    if not _may_resume(error) or time.monotonic() - moved_at > UPLOAD_STALL:
-                        raise
-                    time.sleep(backoff(failures))
-                    # The server knows how much of the piece has arrived; it may still be storing some.
-                    left = moved_at + UPLOAD_STALL - time.monotonic()
-                    head = self._send("HEAD", path, headers=tus, retry_timeout=left, timeout=slow)
-                    offset = _offset_of(head)
-                if offset > before:
-                    failures, moved_at = 0, time.monotonic()
-                if progress:
-                    progress(offset, total)
+            self._send_pieces(source, f"/uploads/resumable/{upload_id}", offset, total, progress)
         return cast(t.Upload, self.request("GET", f"/uploads/{upload_id}"))
+
+    def _send_pieces(
+        self, source: BinaryIO, path: str, offset: int, total: int, progress: Callable[[int, int], None] | None
+    ) -> None:
+        """Sends a file piece by piece. After an error that may pass, the server is asked where to go on."""
+        # Number of failed attempts since the offset last grew, and the time of the first one.
+        failures, stalled_at = 0, 0.0
+        is_known = True
+        while offset < total:
+            before = offset
+            try:
+                if is_known:
+                    offset = self._send_piece(source, path, offset, total)
+                else:
+                    offset = self._received(path, is_last=offset + CHUNK >= total)
+            except (ApiError, ConnectionFailed) as error:
+                failures += 1
+                stalled_at = stalled_at if failures > 1 else time.monotonic()
+                if not _may_resume(error) or time.monotonic() - stalled_at >= UPLOAD_STALL:
+                    raise
+                is_known = False
+                time.sleep(max(backoff(failures), _pause_of(error)))
+                continue
+            is_known = True
+            if offset > before:
+                failures = 0
+            if progress:
+                progress(offset, total)
+
+    def _send_piece(self, source: BinaryIO, path: str, offset: int, total: int) -> int:
+        """Sends the piece at an offset, once, and returns the new offset."""
+        source.seek(offset)
+        piece = source.read(min(CHUNK, total - offset))
+        if not piece:
+            raise ValueError(f"{source.name}: the file has become shorter than {total} bytes")
+        headers = TUS | {
+            "Upload-Offset": str(offset),
+            "Content-Length": str(len(piece)),
+            "Content-Type": "application/offset+octet-stream",
+        }
+        limit = self._limit(UPLOAD_STALL)
+        response = self._send("PATCH", path, headers=headers, content=_parts(piece), retry_timeout=0, timeout=limit)
+        new = _offset_of(response)
+        if new <= offset:
+            raise ConnectionFailed(f"PATCH {path}: the response has no new Upload-Offset")
+        return new
+
+    def _received(self, path: str, *, is_last: bool) -> int:
+        """Number of bytes that the server has, asked after a piece, which may be the last one."""
+        # GET: a refusal says why, which that of a HEAD cannot.
+        limit = self._limit(ASSEMBLY_TIMEOUT if is_last else UPLOAD_STALL)
+        return _offset_of(self._send("GET", path, headers=TUS, retry_timeout=0, timeout=limit))
+
+    def _limit(self, seconds: float) -> httpx.Timeout:
+        """Time limit of one read or write; connections have that of other requests."""
+        return httpx.Timeout(seconds, connect=self._http.timeout.connect or 10.0)
 
     def import_file(
         self,
@@ -499,11 +536,27 @@ def _offset_of(response: httpx.Response) -> int:
         raise ConnectionFailed(f"{response.request.url}: the response has no Upload-Offset") from error
 
 
+def _parts(piece: bytes) -> Iterator[bytes]:
+    """Yields a piece in parts, so that only a connection that is silent reaches the timeout of a write."""
+    for at in range(0, len(piece), PART):
+        yield piece[at : at + PART]
+
+
 def _may_resume(error: TreelineError) -> bool:
-    """True if a piece of a file may be sent again, after the server was asked how much it has."""
+    """True if an upload can continue after this error, where the server says."""
     if not isinstance(error, ApiError):
         return True
-    return error.code == "wrong_offset" or is_foreign(error) or may_repeat(error, idempotent=True)
+    # The body of the piece paused for too long; the server has what came before.
+    if error.code in ("wrong_offset", "invalid_body"):
+        return True
+    if error.code == "quota_exceeded":
+        return error.retry_after is not None and error.retry_after < LASTING_QUOTA
+    return error.code != "insufficient_storage" and (is_transient(error) or is_foreign(error))
+
+
+def _pause_of(error: TreelineError) -> float:
+    """Seconds of the `Retry-After` of an error."""
+    return (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
 
 
 def _without(body: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -523,8 +576,8 @@ def _api_error(call: str, response: httpx.Response) -> ApiError:
 
 
 def _answers(call: str, answer: Any, name: str, count: int | None = None) -> list[Any]:
-    """A list of the response. Raises `ConnectionFailed` if there is none: something else has answered."""
+    """A list of the response. Raises `UnexpectedResponse` if there is none: something else has answered."""
     rows = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(rows, list) or count not in (None, len(rows)):
-        raise ConnectionFailed(f"{call}: the response is not from Treeline")
+        raise UnexpectedResponse(f"{call}: the response is not from Treeline")
     return rows
