@@ -14,8 +14,7 @@ use crate::{
         timestamp::ago,
     },
     job_view::Head,
-    pace,
-    t,
+    pace, t,
 };
 
 /// The live part of `/imports/{id}`. `label` names the bar.

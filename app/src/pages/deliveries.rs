@@ -332,8 +332,7 @@ fn badge(state: DeliveryState) -> AnyView {
     let shape = match state {
         DeliveryState::Pending => "scheduled",
         DeliveryState::Delivered => "succeeded",
-        DeliveryState::Failed => "dead",
-        DeliveryState::Abandoned => "dead",
+        DeliveryState::Failed | DeliveryState::Abandoned => "dead",
         DeliveryState::Superseded => "cancelled",
     };
     view! { <span class=format!("state s-{shape} badge")>{icon(shape)} " " {word(state)}</span> }.into_any()

@@ -45,15 +45,12 @@ pub fn items_page(page_data: &Items) -> Page {
         let table = rows::table(page_data, Kind::Any, Selection { actions, matching, exact: page_data.exact });
         view! { <section class="card" aria-label="Items">{table}</section> }.into_any()
     };
-    let title = match &page_data.job {
-        Some((id, name)) => {
-            breadcrumbs(&[("/jobs", "Jobs"), (&format!("/jobs/{id}"), name)], "Items");
-            format!("Items of {name}")
-        }
-        None => {
-            breadcrumbs(&[("/jobs", "Jobs")], "Items");
-            "Items".to_owned()
-        }
+    let title = if let Some((id, name)) = &page_data.job {
+        breadcrumbs(&[("/jobs", "Jobs"), (&format!("/jobs/{id}"), name)], "Items");
+        format!("Items of {name}")
+    } else {
+        breadcrumbs(&[("/jobs", "Jobs")], "Items");
+        "Items".to_owned()
     };
     let content = view! {
         <div class="page-head">
