@@ -85,7 +85,7 @@ pub fn new_page(new_operation: &NewOperationForm) -> Page {
         {new_operation.problem.as_ref().map(problem_notice)}
         <form class="operation-new stack gap-4" method="post" action="/bulk">
             <section class="card">
-                <div class="card-body">
+                <div class="card-body pad">
                     <div class="stack gap-4">
                         <div class="field">
                             <span class="label" id="bulk-action">"Action"</span>
