@@ -18,6 +18,7 @@ use crate::{
     ending_batch::{EndCommand, EndingKind, EndingRows},
     error::{Error, Result},
     flush::Batch,
+    store::Tx,
     tree::{
         feed,
         finish_batch::{self, CommitEffects, FedItems},
@@ -115,15 +116,29 @@ async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) ->
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
 
     let mut tx = crate::store::begin(&core.pools.hot).await?;
-    let locked_types = claim::lock_limited(core, &mut tx, &claims).await?;
-    let mut rows = EndingRows::with_cancelled(cancelled);
-    let ended = assignment_endings::end_all(core, &mut tx, &endings, &mut rows).await?;
-    let mut fed_items = FedItems::of(feed::fed_by(core, &mut tx, &rows.succeeded, &endings).await?);
-    fed_items.lock(core, &mut tx, &mut rows).await?;
-    let claimed = claim::claim_all(core, &mut tx, &claims, &locked_types, &mut rows.deltas).await?;
-    let context = claim::context(core, &mut tx, &claimed.rows).await?;
-    let effects = finish_batch::finish_batch_with(core, &mut tx, &mut rows, fed_items).await?;
-    crate::store::commit(tx).await?;
+    match end_and_claim(core, &mut tx, &endings, &claims, EndingRows::with_cancelled(cancelled)).await {
+        Ok(done) => {
+            crate::store::commit(tx).await?;
+            Ok(done)
+        }
+        Err(error) => Err(crate::store::roll_back(tx, error).await),
+    }
+}
+
+async fn end_and_claim(
+    core: &Arc<Core>,
+    tx: &mut Tx,
+    endings: &[&EndCommand],
+    claims: &[&ClaimCommand],
+    mut rows: EndingRows,
+) -> Result<Done> {
+    let locked_types = claim::lock_limited(core, tx, claims).await?;
+    let ended = assignment_endings::end_all(core, tx, endings, &mut rows).await?;
+    let mut fed_items = FedItems::of(feed::fed_by(core, tx, &rows.succeeded, endings).await?);
+    fed_items.lock(core, tx, &mut rows).await?;
+    let claimed = claim::claim_all(core, tx, claims, &locked_types, &mut rows.deltas).await?;
+    let context = claim::context(core, tx, &claimed.rows).await?;
+    let effects = finish_batch::finish_batch_with(core, tx, &mut rows, fed_items).await?;
     Ok(Done { ended, claimed, context, rows, effects })
 }
 

@@ -26,7 +26,7 @@ pub mod tree;
 
 pub use pools::{Pools, owner_pool};
 pub use standby::Standby;
-pub use transactions::{begin, commit};
+pub use transactions::{begin, commit, roll_back};
 
 /// A transaction on PostgreSQL.
 pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

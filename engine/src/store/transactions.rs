@@ -17,6 +17,16 @@ pub fn begin(pool: &PgPool) -> BoxFuture<'_, Result<Tx, sqlx::Error>> {
     Box::pin(pool.begin())
 }
 
+/// Rolls back a transaction whose work failed, and returns the error. A transaction that is only dropped holds its locks
+/// until its connection has been taken back: work that runs again at once would skip the rows that it has locked itself.
+pub async fn roll_back<E>(tx: Tx, error: E) -> E {
+    if let Err(failed) = tx.rollback().await {
+        // Then the connection is broken, and PostgreSQL rolls back.
+        tracing::debug!(error = %failed, "rolling back failed");
+    }
+    error
+}
+
 /// Commits. If a failpoint asks for a crash at the calling file, the process ends before or after the commit.
 #[track_caller]
 pub fn commit(tx: Tx) -> impl Future<Output = Result<(), sqlx::Error>> {
