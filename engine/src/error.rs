@@ -130,6 +130,16 @@ impl Error {
                 )
             };
         }
+        if self.is_conflict() || matches!(self, Self::JobsCancelled(_)) {
+            tracing::warn!(error = %self, "request collided with others each time");
+            return Problem {
+                retry_after_seconds: Some(1),
+                ..Problem::new(
+                    Code::Busy,
+                    "Other requests change the same work at this moment. Nothing has changed. Try again.",
+                )
+            };
+        }
         if is_to_repeat {
             tracing::warn!(error = %self, "read from the standby failed");
         } else {

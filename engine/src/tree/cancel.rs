@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use domain::{Code, ItemState, Problem};
@@ -292,6 +293,15 @@ pub(crate) fn subtract_waiting(counts: &mut domain::Counts, was: PendingIn) {
     }
 }
 
+/// Pauses before a use case that collided with another transaction runs again.
+const PAUSES: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_millis(10),
+    Duration::from_millis(40),
+    Duration::from_millis(150),
+    Duration::from_millis(500),
+];
+
 impl Core {
     /// Runs a use case in its own task, so that a client that disconnects cannot leave a transaction open, and retries
     /// it after a conflict with another transaction.
@@ -305,14 +315,18 @@ impl Core {
     {
         let core = Arc::clone(self);
         let work = async move {
-            let mut left = 5;
+            let mut pauses = PAUSES.into_iter();
             loop {
-                match run(Arc::clone(&core)).await {
-                    Err(Error::JobsCancelled(job_keys)) if left > 0 => core.cancelled_jobs.insert(&job_keys),
-                    Err(error) if error.is_conflict() && left > 0 => {}
+                let error = match run(Arc::clone(&core)).await {
+                    Err(error) if error.is_conflict() || matches!(error, Error::JobsCancelled(_)) => error,
                     other => return other,
+                };
+                let Some(pause) = pauses.next() else { return Err(error) };
+                if let Error::JobsCancelled(job_keys) = error {
+                    core.cancelled_jobs.insert(&job_keys);
                 }
-                left -= 1;
+                // The work that it collides with needs a moment to end.
+                tokio::time::sleep(pause).await;
             }
         };
         in_task("cancelling", work).await
