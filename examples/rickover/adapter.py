@@ -128,7 +128,8 @@ class Adapter(http.server.BaseHTTPRequestHandler):
         status, headers = post(url, sent, f"Bearer {settings.token}")
         # Only a problem document is a refusal of Treeline: a 404 may be of a proxy that is being reloaded.
         types = [value for name, value in headers.items() if name.lower() == "content-type"]
-        is_answer = status == 413 or types in (["application/json"], ["application/problem+json"])
+        is_accepted = status == 200 and types == ["application/json"]
+        is_answer = is_accepted or status == 413 or types == ["application/problem+json"]
         if status >= 500 or status == 429 or not is_answer:
             return self.answer(503, "Treeline is busy or away; send it again")
         with settings.lock:

@@ -65,7 +65,7 @@ enum ProgressTiming {
 #[derive(Debug, Default)]
 struct UnansweredReports {
     count: u32,
-    /// Since when something else than Treeline refuses the ending, and nothing else happens to it.
+    /// Since when something else than Treeline refuses the ending, while Treeline answers the heartbeats.
     refused_since: Option<Instant>,
     /// True if the ending was replaced by a failure without content.
     is_without_content: bool,
@@ -167,6 +167,11 @@ impl ActiveAssignment {
         !self.closed && self.next_heartbeat <= now
     }
 
+    /// True if no report of the ending was left without an answer.
+    pub(super) const fn is_first_report(&self) -> bool {
+        self.reports.count == 0
+    }
+
     /// True if progress can be reported without waiting for the next heartbeat.
     pub(super) fn has_unsent_progress(&self) -> bool {
         let is_open = !self.closed && matches!(self.phase, Phase::Working(_));
@@ -178,7 +183,8 @@ impl ActiveAssignment {
         (self.progress_timing != ProgressTiming::NotNext).then(|| self.progress.take()).flatten()
     }
 
-    /// Records that something else than Treeline refused a heartbeat. If it had progress, the next one has none.
+    /// Records that something else than Treeline refused a batch of heartbeats. If any of them had progress, the next one has
+    /// none.
     pub(super) fn heartbeat_refused_on_the_way(&mut self, had_progress: bool) {
         self.progress_timing = if had_progress { ProgressTiming::NotNext } else { ProgressTiming::AtOnce };
     }
@@ -201,7 +207,7 @@ impl ActiveAssignment {
     }
 
     /// Records that a report of the ending was not answered by Treeline. It is reported again until Treeline says that the
-    /// assignment is closed. If it was only refused on the way for the length of a lease, and Treeline answers the
+    /// assignment is closed. If it was only refused on the way for the length of a lease, in which Treeline answered the
     /// heartbeats, its content is the reason: it is replaced once.
     pub(super) fn report_unanswered(&mut self, unanswered: &Unanswered, now: Instant) -> NextReport {
         if self.closed {
@@ -210,9 +216,10 @@ impl ActiveAssignment {
         let (lease, is_lease_alive) = (self.lease(), now < self.lease_at_risk_at());
         let reports = &mut self.reports;
         reports.count += 1;
-        reports.refused_since = unanswered.is_foreign.then(|| reports.refused_since.unwrap_or(now));
+        let is_only_report_refused = unanswered.is_foreign && is_lease_alive;
+        reports.refused_since = is_only_report_refused.then(|| reports.refused_since.unwrap_or(now));
         let is_content_refused = reports.refused_since.is_some_and(|since| now >= since + lease);
-        if is_content_refused && is_lease_alive && !reports.is_without_content {
+        if is_content_refused && !reports.is_without_content {
             reports.is_without_content = true;
             return NextReport::WithoutContent;
         }
@@ -374,6 +381,7 @@ pub(super) mod tests {
             "no heartbeat answered"
         );
         active.heartbeat_accepted(sent + s(300), false);
+        assert!(matches!(active.report_unanswered(&REFUSED, sent + s(301)), NextReport::Again(_)), "after an outage");
         assert!(matches!(active.report_unanswered(&AWAY, sent + s(301)), NextReport::Again(_)));
         assert!(matches!(active.report_unanswered(&REFUSED, sent + s(302)), NextReport::Again(_)), "counted anew");
         active.heartbeat_accepted(sent + s(480), false);

@@ -69,12 +69,13 @@ impl Loop {
         self.claiming = Some(Claiming::LongPoll { claim, call });
     }
 
-    /// Sends a claim again, alone, whose report was not answered by Treeline: it may have taken items.
-    pub(super) fn repeat_claim(&mut self, claim: Claim, sent: Instant) {
+    /// Closes a claim whose report was not answered by Treeline: it may have taken items. It takes no others, because the
+    /// slots of the reported items are not free.
+    pub(super) fn take_back_claim(&mut self, claim: Claim, sent: Instant) {
         if self.leaving.is_some() {
             self.close_claim(claim);
         } else {
-            self.send_claim(claim, sent);
+            self.send_claim(closing(claim), sent);
         }
     }
 
@@ -183,7 +184,7 @@ impl Loop {
     }
 
     fn close_claim(&mut self, claim: Claim) {
-        let claim = Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim };
+        let claim = closing(claim);
         let client = self.worker.client.with_retry_timeout(Duration::ZERO);
         let last = claim.clone();
         let call = self.poll(Instant::now(), async move {
@@ -192,4 +193,9 @@ impl Loop {
         });
         self.claiming = Some(Claiming::LongPoll { claim, call });
     }
+}
+
+/// A claim with the same id that takes nothing: its answer has what the first one took.
+fn closing(claim: Claim) -> Claim {
+    Claim { types: Vec::new(), item_ids: Some(Vec::new()), wait_seconds: None, ..claim }
 }

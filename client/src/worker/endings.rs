@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     Unfinished,
-    active::{NextReport, Phase, StopReason},
+    active::{ActiveAssignment, NextReport, Phase, StopReason},
     claims::Claiming,
     report::{self, EndingCall, ReleaseOutcome, ReportOutcome, Reported, Unanswered},
     run::{Loop, Reply},
@@ -74,7 +74,11 @@ impl Loop {
             return;
         }
         let endings: Vec<Ending> = self.endings.drain(..report::batch_len(&self.endings)).collect();
-        let slots = (self.worker.concurrency + endings.len()).saturating_sub(self.active.len());
+        // An ending that is reported again frees no slot before it is answered.
+        let is_first =
+            |ending: &&Ending| self.active.get(&ending.assignment_id.id).is_none_or(ActiveAssignment::is_first_report);
+        let freed = endings.iter().filter(is_first).count();
+        let slots = (self.worker.concurrency + freed).saturating_sub(self.active.len());
         let may_claim = self.leaving.is_none() && self.claiming.is_none();
         let claim = (may_claim && slots > 0).then(|| self.claim_for(slots, None));
         if claim.is_some() {
@@ -118,7 +122,7 @@ impl Loop {
         }
         self.accept(reported.assignments, reported.sent);
         if let Some(claim) = reported.unanswered {
-            self.repeat_claim(claim, reported.sent);
+            self.take_back_claim(claim, reported.sent);
         }
     }
 
@@ -292,7 +296,7 @@ mod tests {
             let is_first =
                 !self.requests.lock().expect("a lock").iter().any(|(path, _)| path.ends_with("/assignments"));
             match path.rsplit('/').next() {
-                Some("assignments") if is_first => json!({"assignments": [assignment(0.2)]}),
+                Some("assignments") if is_first => json!({"assignments": [assignment(0.5)]}),
                 Some("assignments") => {
                     self.is_free.notify_one();
                     json!({"assignments": []})

@@ -82,16 +82,17 @@ impl Loop {
                 // something else refuses, the next heartbeat has none.
                 let is_foreign = error.is_foreign();
                 let keeps_progress = error.is_transient() || is_foreign;
+                // Any progress in the batch may be the reason.
+                let had_any_progress = heartbeats.iter().any(|heartbeat| heartbeat.progress.is_some());
                 let now = Instant::now();
                 for heartbeat in heartbeats {
                     let Some(active) = self.active.get_mut(&heartbeat.assignment_id.id) else { continue };
                     active.heartbeat_failed(now);
-                    let had_progress = heartbeat.progress.is_some();
-                    if keeps_progress && had_progress {
+                    if keeps_progress && heartbeat.progress.is_some() {
                         active.progress.put_back();
                     }
                     if is_foreign {
-                        active.heartbeat_refused_on_the_way(had_progress);
+                        active.heartbeat_refused_on_the_way(had_any_progress);
                     }
                 }
             }

@@ -280,7 +280,9 @@ pub(super) async fn release(client: Client, assignment: Uuid, call: &EndingCall)
     }
     match (call, error.code()) {
         (EndingCall::Release(_), Some(Code::AlreadyStarted)) => ReleaseOutcome::MustFail,
-        (EndingCall::Wait(_), Some(Code::InvalidBody)) => ReleaseOutcome::Refused(error.to_string()),
+        (EndingCall::Wait(_), _) if !matches!(error.status(), Some(404 | 409 | 410)) => {
+            ReleaseOutcome::Refused(error.to_string())
+        }
         _ => {
             tracing::debug!(%error, %assignment, ?call, "release failed");
             ReleaseOutcome::Closed

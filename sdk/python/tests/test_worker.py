@@ -359,7 +359,7 @@ def test_a_failure_or_a_wait_that_never_reaches_the_server_becomes_a_failure_wit
     def handle(_: Task) -> None:
         raise end
 
-    server = FakeServer(heartbeat_seconds=0.1, answer=blocked)
+    server = FakeServer(heartbeat_seconds=0.3, answer=blocked)
     assert asyncio.run(server.run(handle, lambda: bool(refused(server)))) == Summary(failed=1)
     [ending] = refused(server)
     assert "drop table" not in str(ending) and ending["retryable"] is isinstance(end, Failure)
@@ -370,12 +370,12 @@ def test_an_ending_outlives_an_outage_that_is_longer_than_its_lease() -> None:
     """A 404 of the proxy that came after the time of a lease made the worker drop it, although leases outlast an outage."""
 
     def answer(path: str, _: Any) -> httpx.Response | None:
-        if len(server.sent("/heartbeat")) > 20:  # one each 0.05 s, and a lease is 0.3 s
+        if len(server.sent("/heartbeat")) > 20:  # one each 0.08 s, and a lease is 0.9 s
             return None
         faults = {"/heartbeat": httpx.Response(503), "/finish": httpx.Response(404, text="404 page not found")}
         return next((fault for ending, fault in faults.items() if path.endswith(ending)), None)
 
-    server = FakeServer(heartbeat_seconds=0.1, answer=answer)
+    server = FakeServer(heartbeat_seconds=0.3, answer=answer)
     assert asyncio.run(server.run(lambda _: "paid", lambda: has_free_place(server))) == Summary(succeeded=1)
     assert {one.get("result") for one in ends(server)} == {"paid"}
 
@@ -415,6 +415,7 @@ def test_an_ending_loses_its_content_only_if_it_is_the_only_thing_that_is_refuse
     held = assigned()
     assert not held.report_unanswered(10, is_foreign=True) and not held.report_unanswered(300, is_foreign=True)
     held.beat_accepted(300, None)
+    assert not held.report_unanswered(301, is_foreign=True), "after an outage"
     assert not held.report_unanswered(301, is_foreign=False) and not held.report_unanswered(302, is_foreign=True)
     held.beat_accepted(420, None)
     assert not held.report_unanswered(481, is_foreign=True), "counted anew since 302"

@@ -72,8 +72,8 @@ export class Assigned {
   }
 
   /**
-   * Records that a heartbeat was not answered by Treeline. If something else refused it, maybe for its progress, the next one
-   * goes at once without it.
+   * Records that a heartbeat was not answered by Treeline. If something else refused the batch, maybe for the progress in it,
+   * the next one goes at once without any.
    */
   beatUnanswered(at: number, hadProgress: boolean, isForeign: boolean): void {
     if (isForeign) this.isBare = this.isProgressHeld = hadProgress;
@@ -89,16 +89,16 @@ export class Assigned {
 
   /**
    * Records that a report of the ending was not answered by Treeline. True once if its content is the reason: it was only
-   * refused on the way for the length of a lease, and Treeline answers the heartbeats.
+   * refused on the way for the length of a lease, in which Treeline answered the heartbeats.
    */
   reportUnanswered(at: number, isForeign: boolean): boolean {
     this.unansweredReports += 1;
-    if (!isForeign) {
+    if (!isForeign || at >= this.lostAt) {
       this.refusedSince = undefined;
       return false;
     }
     this.refusedSince ??= at;
-    const isContentRefused = at - this.refusedSince >= LEASE * this.interval && at < this.lostAt;
+    const isContentRefused = at - this.refusedSince >= LEASE * this.interval;
     if (this.isWithoutContent || !isContentRefused) return false;
     this.isWithoutContent = true;
     return true;

@@ -351,7 +351,7 @@ export class Client extends Management {
   /**
    * Stores a file: a `File` of a browser, or `await openAsBlob(path)` of Node.js. `progress` is called with the bytes
    * sent so far and their total. The file is sent in pieces, so a broken connection costs one piece at most. An
-   * upload without progress for two minutes fails.
+   * upload fails if nothing has arrived for two minutes after the first failed attempt.
    */
   async upload(file: Blob, filename: string, progress?: (sent: number, total: number) => void): Promise<t.Upload> {
     const created = await this.#send('POST', '/uploads/resumable', {
@@ -370,11 +370,12 @@ export class Client extends Management {
     let size = this.#chunk;
     // Number of failed attempts since the offset last grew, and the time of the first one.
     let [failures, stalledAt] = [0, 0];
-    let isKnown = true;
+    let [isKnown, isLast] = [true, false];
     while (offset < file.size) {
       const before = offset;
       try {
-        offset = await (isKnown ? this.#sendPiece(file, path, offset, size) : this.#received(path, offset + size >= file.size));
+        if (isKnown) isLast = offset + size >= file.size;
+        offset = await (isKnown ? this.#sendPiece(file, path, offset, size) : this.#received(path, isLast));
         isKnown = true;
       } catch (cause) {
         if (failures === 0) stalledAt = Date.now();

@@ -444,10 +444,12 @@ export class Worker<Payload = unknown> {
       });
     } catch (cause) {
       this.#options.warn(messageOf(cause));
+      // Any progress in the batch may be the reason of a refusal.
+      const hadProgress = progress.some((said) => said !== undefined);
       due.forEach((held, place) => {
         const said = progress[place];
         if (said !== undefined && isRefusal(cause)) held.progressRefused(now(), said);
-        else held.beatUnanswered(now(), said !== undefined, isForeign(cause));
+        else held.beatUnanswered(now(), hadProgress, isForeign(cause));
       });
       await sleep(0.1);
     }

@@ -195,7 +195,7 @@ test('a failure or a wait that never reaches the server becomes a failure withou
     [() => new Wait('drop table'), false, undefined],
   ];
   for (const [end, retryable, pause] of ends) {
-    const server = new FakeServer({ heartbeatSeconds: 0.1, answer: blocked });
+    const server = new FakeServer({ heartbeatSeconds: 0.3, answer: blocked });
     const handle = () => {
       throw end();
     };
@@ -209,11 +209,11 @@ test('a failure or a wait that never reaches the server becomes a failure withou
 // A 404 of the proxy that came after the time of a lease made the worker drop it, although leases outlast an outage.
 test('an ending outlives an outage that is longer than its lease', async () => {
   const answer = (path) => {
-    if (server.sent('/heartbeat').length > 20) return undefined; // one each 0.05 s, and a lease is 0.3 s
+    if (server.sent('/heartbeat').length > 20) return undefined; // one each 0.08 s, and a lease is 0.9 s
     if (path.endsWith('/heartbeat')) return new Response('no', { status: 503 });
     return path.endsWith('/finish') ? notFound() : undefined;
   };
-  const server = new FakeServer({ heartbeatSeconds: 0.1, answer });
+  const server = new FakeServer({ heartbeatSeconds: 0.3, answer });
   const isFree = () => server.sent('/assignments').length > 1;
   assert.deepEqual(await server.run(() => 'paid', isFree), { ...NONE, succeeded: 1 });
   assert.ok(endingsOf(server).every(({ result }) => result === 'paid'));
@@ -244,6 +244,7 @@ test('an ending loses its content only if it is the only thing that is refused',
   held.beatAccepted(0, undefined);
   assert.deepEqual([held.reportUnanswered(10, true), held.reportUnanswered(300, true)], [false, false]);
   held.beatAccepted(300, undefined);
+  assert.equal(held.reportUnanswered(301, true), false, 'after an outage');
   assert.deepEqual([held.reportUnanswered(301, false), held.reportUnanswered(302, true)], [false, false]);
   held.beatAccepted(420, undefined);
   assert.deepEqual([held.reportUnanswered(481, true), held.reportUnanswered(482, true)], [false, true], 'counted anew since 302');

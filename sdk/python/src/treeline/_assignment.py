@@ -49,7 +49,7 @@ class Assigned:
     is_progress_held: bool = False
     #: Number of reports of the ending that Treeline has not answered.
     unanswered_reports: int = 0
-    #: Since when something else than Treeline refuses the ending, and nothing else happens to it.
+    #: Since when something else than Treeline refuses the ending, while Treeline answers the heartbeats.
     refused_since: float | None = None
     #: True if the ending was replaced by a failure without its content.
     is_without_content: bool = False
@@ -86,7 +86,7 @@ class Assigned:
     def beat_unanswered(self, now: float, *, had_progress: bool, is_foreign: bool) -> None:
         """Records that a heartbeat was not answered by Treeline.
 
-        If something else refused it, maybe for its progress, the next one goes at once without it.
+        If something else refused the batch, maybe for the progress in it, the next one goes at once without any.
         """
         if is_foreign:
             self.is_bare = self.is_progress_held = had_progress
@@ -102,15 +102,15 @@ class Assigned:
     def report_unanswered(self, now: float, *, is_foreign: bool) -> bool:
         """Records that a report of the ending was not answered by Treeline. True once if its content is the reason.
 
-        That is so if it was only refused on the way for the length of a lease, and Treeline answers the heartbeats.
+        That is so if it was only refused on the way for the length of a lease, in which Treeline answered the heartbeats.
         """
         self.unanswered_reports += 1
-        if not is_foreign:
+        if not is_foreign or now >= self.lost_at:
             self.refused_since = None
             return False
         if self.refused_since is None:
             self.refused_since = now
-        is_content_refused = now - self.refused_since >= LEASE * self.interval and now < self.lost_at
+        is_content_refused = now - self.refused_since >= LEASE * self.interval
         if self.is_without_content or not is_content_refused:
             return False
         self.is_without_content = True

@@ -507,11 +507,13 @@ class Worker:
                 answers = await self.client.heartbeat(beats)
         except (TreelineError, TimeoutError) as error:
             log.warning("%s", str(error) or "a heartbeat was not answered")
+            # Any progress in the batch may be the reason of a refusal.
+            had_progress = any(progress.values())
             for name, held in due.items():
                 if is_refusal(error) and progress[name]:
                     held.progress_refused(time.monotonic(), progress[name])
                 else:
-                    held.beat_unanswered(time.monotonic(), had_progress=bool(progress[name]), is_foreign=is_foreign(error))
+                    held.beat_unanswered(time.monotonic(), had_progress=had_progress, is_foreign=is_foreign(error))
             return
         for (name, held), answer in zip(due.items(), answers, strict=True):
             self._beat_answered(held, answer, now, progress[name])
@@ -529,6 +531,8 @@ class Worker:
                 held.beat_unanswered(time.monotonic(), had_progress=bool(progress), is_foreign=False)
             return
         held.beat_accepted(sent, progress)
+        if self._held.get(held.task.assignment["id"]) is not held:
+            return  # It was given up meanwhile.
         if not held.is_confirmed:
             held.is_confirmed = True
             if answer.get("cancel") or self._stop.is_set():
