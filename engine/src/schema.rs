@@ -371,7 +371,7 @@ fn fault(error: &ValidationError, schema: Option<&Value>) -> (String, String) {
         ValidationErrorKind::MinLength { limit } => format!("text of at least {limit} characters"),
         ValidationErrorKind::MaxLength { limit } => format!("text of at most {limit} characters"),
         ValidationErrorKind::Pattern { pattern } => {
-            described(error, schema).unwrap_or_else(|| format!("text that matches {pattern}"))
+            described(error, schema, pattern).unwrap_or_else(|| format!("text that matches {pattern}"))
         }
         ValidationErrorKind::Format { format } => format!("text in the format {format}"),
         ValidationErrorKind::MinItems { limit } => format!("at least {limit} elements"),
@@ -382,15 +382,15 @@ fn fault(error: &ValidationError, schema: Option<&Value>) -> (String, String) {
 }
 
 /// Words of the schema's author for a text with a pattern, as people who upload files cannot read patterns: the short
-/// description or the title beside it, and its first example.
-fn described(error: &ValidationError, schema: Option<&Value>) -> Option<String> {
+/// description or the title beside it, and its first example. Without an example, the pattern follows.
+fn described(error: &ValidationError, schema: Option<&Value>, pattern: &str) -> Option<String> {
     let parent = schema?.pointer(error.schema_path().as_str().strip_suffix("/pattern")?)?;
     let texts = ["description", "title"].into_iter().filter_map(|name| parent[name].as_str());
-    let is_short = |text: &&str| (1..=LONGEST_DESCRIPTION).contains(&text.len()) && !text.contains('\n');
+    let is_short = |text: &&str| (1..=LONGEST_DESCRIPTION).contains(&text.len()) && !text.contains(char::is_control);
     let words = texts.map(|text| text.trim().trim_end_matches('.')).find(is_short)?;
     Some(match parent["examples"][0].as_str().filter(is_short) {
         Some(example) => format!("{words}, such as {example}"),
-        None => words.to_owned(),
+        None => format!("{words} (text that matches {pattern})"),
     })
 }
 

@@ -75,7 +75,8 @@ pub struct Config {
     #[arg(long, env = "TREELINE_READ_URL", hide_env_values = true)]
     pub read_url: Option<Secret>,
 
-    /// Maximum number of connections to PostgreSQL; a server uses two more to exchange hints with the others
+    /// Maximum number of connections to PostgreSQL; a server uses two more to exchange hints with the others, and for a
+    /// while four if the database host vanishes
     #[arg(long, env = "TREELINE_DB_POOL", default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=1000))]
     pub db_pool: u32,
 

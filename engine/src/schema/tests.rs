@@ -32,7 +32,7 @@ fn a_pattern_is_described_in_the_words_of_its_author() {
         "$defs":{"iban":{"description":"an IBAN.","examples":["DE89"],"pattern":"^[A-Z]{2}[0-9]"}}}"##;
     let faults_of = |payload: &str| faults(schema, payload).into_iter().map(|(_, detail)| detail).collect::<Vec<_>>();
     assert_eq!(faults_of(r#"{"iban":"n/a"}"#), ["expected an IBAN, such as DE89"]);
-    assert_eq!(faults_of(r#"{"code":"1"}"#), ["expected a code"]);
+    assert_eq!(faults_of(r#"{"code":"1"}"#), ["expected a code (text that matches ^[A-Z]$)"]);
     assert_eq!(faults_of(r#"{"other":"a"}"#), ["expected text that matches ^[0-9]$"]);
     let many = Schema::compile(schema).expect("schema");
     let first = faults::first(&many.source, &many.parts, &serde_json::json!({"iban": "n/a"}));

@@ -83,7 +83,11 @@ async fn subscribe(hub: Hub, engine: Engine, pools: store::Pools, me: Uuid, shut
     loop {
         let subscription = async {
             let mut listener = PgListener::connect_with(&pools.hints).await?;
-            listener.listen(store::hints::CHANNEL).await?;
+            let listening = listener.listen(store::hints::CHANNEL);
+            timeout(ANSWER_TIMEOUT, listening).await.unwrap_or_else(|_| {
+                note_silence();
+                Err(sqlx::Error::PoolTimedOut)
+            })?;
             // Hints may have been missed before the subscription.
             hub.mark_all();
             loop {

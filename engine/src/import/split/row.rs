@@ -6,8 +6,8 @@
 mod edited; // rows that a person changed
 mod mapped; // payloads by a column mapping
 mod returned; // rows of a list of failures that came back
-mod value;
-pub(super) mod workbook_row; // rows of a workbook // JSON values and lines
+mod value; // JSON values and lines
+pub(super) mod workbook_row; // rows of a workbook
 
 use std::fmt::Write as _;
 

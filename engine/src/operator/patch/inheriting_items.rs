@@ -29,7 +29,7 @@ const TRIES: usize = 20;
 
 impl Engine {
     /// Takes one batch of every edit that was interrupted. Returns the number of jobs that made progress. A job that fails
-    /// neither stops nor delays the others: its error is returned if no job made progress.
+    /// does not stop the others: its error is returned if no job made progress.
     pub async fn sweep_job_edits(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {

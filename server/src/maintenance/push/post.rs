@@ -29,6 +29,7 @@ use engine::{
     EndingKind, Engine,
     signing::{Key, keys_of, stamp},
     store::tree::definitions::TypeInfo,
+    task::unless_silent,
 };
 
 use super::{
@@ -272,7 +273,9 @@ pub(super) async fn release_unsent(app: &App, id: Uuid) {
 }
 
 async fn release(app: &App, id: Uuid, body: ReleaseBody) {
-    if let Err(error) = app.engine.end(&Engine::push_caller(), id, EndingKind::Release(body)).await {
+    let caller = Engine::push_caller();
+    let released = app.engine.end(&caller, id, EndingKind::Release(body));
+    if let Err(error) = unless_silent(released).await.flatten() {
         tracing::warn!(%error, assignment = %id, "release failed, lease decides");
     }
 }

@@ -27,7 +27,7 @@ use super::{
     target::{Allowance, Target},
 };
 use crate::App;
-use engine::{Engine, access::caller::Caller, error::Result};
+use engine::{Engine, access::caller::Caller, error::Result, task::unless_silent};
 
 /// Maximum items per claim and endings per call.
 const BATCH: u32 = 200;
@@ -171,7 +171,8 @@ impl TargetLoop {
         let n_endings = self.endings.len().min(BATCH as usize);
         let endings = self.endings[..n_endings].to_vec();
         let began = SystemTime::now();
-        let mut finished = self.app.engine.finish(&self.caller, FinishBody { endings, claim }).await?;
+        let finished = self.app.engine.finish(&self.caller, FinishBody { endings, claim });
+        let mut finished = unless_silent(finished).await.flatten()?;
         finished.assignments.iter_mut().for_each(|assignment| self.app.traces.handed_out(assignment, began, None));
         // Items finished meanwhile, by lease expiry or by the worker, are refused and stay unchanged.
         self.endings.drain(..n_endings);
