@@ -125,13 +125,15 @@ async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut
     let first = pages.first();
     let groups = async { if first && dead { groups(app, caller, request).await } else { Ok(None) } };
     let job = async {
+        if dead {
+            return Ok(None);
+        }
         match only_job(app, caller, request).await {
             // The list is shown without the name of its job.
             Err(error) if error.is_database_away() => Ok(None),
             found => found,
         }
     };
-    let job = async { if dead { Ok(None) } else { job.await } };
     let ((items, summaries, next), groups, job) = futures::try_join!(items, groups, job)?;
     (page_data.groups, page_data.summaries) = (groups, summaries);
     if let Some((job, whole_tree)) = job {
