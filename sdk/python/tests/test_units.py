@@ -402,6 +402,20 @@ def test_a_piece_that_takes_longer_than_the_stall_time_may_fail(tmp_path: Path, 
     assert all(limit["read"] == limit["write"] == 120.0 for limit in pieces)
 
 
+def test_a_slow_piece_after_a_failed_attempt_ends_an_upload_only_if_nothing_of_it_has_arrived(
+    tmp_path: Path, clock: Clock
+) -> None:
+    file = file_of(tmp_path, 150_000)
+    faults = [httpx.Response(502), None, problem(422, "invalid_body")]
+    server = UploadServer(clock, faults, fault_seconds=500.0)
+    client_of(server.answer, retry_timeout=0).upload(file)
+    assert server.stored == file.read_bytes()
+    server = UploadServer(clock, [httpx.Response(502), None, problem(503, "busy")], fault_seconds=500.0)
+    with pytest.raises(ApiError) as raised:
+        client_of(server.answer, retry_timeout=0).upload(file)
+    assert (raised.value.code, server.sent) == ("busy", ["POST", "PATCH", "GET", "PATCH", "GET"])
+
+
 def test_an_upload_that_does_not_move_fails_with_the_last_error(tmp_path: Path, clock: Clock) -> None:
     faults: list[Fault] = [*[httpx.Response(404, text="x")] * 3, problem(503, "busy"), httpx.Response(502)]
     server = UploadServer(clock, faults, fault_seconds=45.0)

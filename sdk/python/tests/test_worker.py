@@ -211,6 +211,33 @@ def test_a_handler_whose_heartbeats_are_not_answered_is_stopped_before_its_lease
     assert len(server.sent("/heartbeat")) >= 2, "another one is sent after the first"
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_failure_of_a_stopped_handler_is_given_back_unless_it_is_lasting_or_delivered_at_most_once(is_lost: bool) -> None:
+    cases: list[tuple[Exception, str, Summary]] = [
+        (RuntimeError("the pool is closed"), "at_least_once", Summary(released=1)),
+        (Failure("the pool is closed"), "at_least_once", Summary(released=1)),
+        (Failure("declined", retryable=False), "at_least_once", Summary(failed=1)),
+        (RuntimeError("the pool is closed"), "at_most_once", Summary(failed=1)),
+    ]
+    for error, delivery, summary in cases:
+        began = threading.Event()
+
+        async def handle(task: Task, began: threading.Event = began, error: Exception = error) -> None:
+            began.set()
+            await task.stopped()
+            raise error
+
+        def away(path: str, _: Any) -> httpx.Response | None:
+            return httpx.Response(502) if is_lost and path.endswith("/heartbeat") else None
+
+        server = FakeServer(heartbeat_seconds=0.2 if is_lost else 60.0, answer=away, delivery=delivery)
+
+        def until(server: FakeServer = server, began: threading.Event = began) -> bool:
+            return bool(server.sent("/release") or server.sent("/finish")) if is_lost else began.is_set()
+
+        assert asyncio.run(server.run(handle, until, drain_seconds=0.05, grace_seconds=5.0)) == summary, (error, delivery)
+
+
 def test_a_worker_looks_for_work_by_itself_while_rabbitmq_is_away() -> None:
     server = FakeServer(5)
     options: dict[str, Any] = {"amqp_url": "amqp://127.0.0.1:1"}

@@ -370,6 +370,7 @@ export class Client extends Management {
     let size = this.#chunk;
     // Number of failed attempts since the offset last grew, and the time of the first one.
     let [failures, stalledAt] = [0, 0];
+    let last: unknown;
     let [isKnown, isLast] = [true, false];
     while (offset < file.size) {
       const before = offset;
@@ -380,7 +381,9 @@ export class Client extends Management {
       } catch (cause) {
         if (failures === 0) stalledAt = Date.now();
         failures += 1;
-        if (!mayResume(cause) || Date.now() - stalledAt >= UPLOAD_STALL * 1_000) throw cause;
+        // After a piece, only the server knows whether anything has moved: some of it may have arrived.
+        if (!mayResume(cause) || (!isKnown && Date.now() - stalledAt >= UPLOAD_STALL * 1_000)) throw cause;
+        last = cause;
         // `fetch` says nothing about its progress: on a slow line, a smaller piece arrives in time.
         if (isKnown) size = Math.max(Math.min(SMALLEST_CHUNK, this.#chunk), Math.ceil(size / 4));
         isKnown = false;
@@ -388,6 +391,7 @@ export class Client extends Management {
         continue;
       }
       if (offset > before) [failures, size] = [0, Math.min(this.#chunk, size * 2)];
+      else if (Date.now() - stalledAt >= UPLOAD_STALL * 1_000) throw last;
       progress?.(offset, file.size);
     }
   }

@@ -232,11 +232,15 @@ export class Worker<Payload = unknown> {
       held.progress = progress;
       this.#touch();
     });
-    const ending: Ending = { assignment_id: assignment.id };
+    let ending: Ending = { assignment_id: assignment.id };
     try {
       ending['result'] = (await this.#handler(task)) ?? {};
     } catch (cause) {
       this.#describe(ending, cause, held);
+    }
+    if (ending.error && stop.signal.aborted && ending['retryable'] !== false && assignment.item.delivery !== 'at_most_once') {
+      // Most likely caused by the stop.
+      ending = { assignment_id: assignment.id, release: undefined };
     }
     held.hasEnded = true;
     this.#touch();

@@ -238,6 +238,15 @@ test('a piece that takes longer than the stall time may fail', async (t) => {
   assert.equal(await uploaded(new Blob([rows]), faults, pass), rows);
 });
 
+test('a slow piece after a failed attempt ends an upload only if nothing of it has arrived', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: 0 });
+  let now = 0;
+  const pass = () => t.mock.timers.setTime((now += 500_000));
+  const broken = () => new Response('', { status: 502 });
+  assert.equal(await uploaded(new Blob([rows]), [broken(), null, problem(422, { code: 'invalid_body' })], pass), rows);
+  await assert.rejects(uploaded(new Blob([rows]), [broken(), null, problem(503, { code: 'busy' })], pass), { status: 503, code: 'busy' });
+});
+
 test('an upload that does not move fails with the last error', async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 0 });
   let now = 0;

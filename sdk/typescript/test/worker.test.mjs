@@ -125,6 +125,28 @@ test('a handler whose heartbeats are not answered is stopped before its lease en
   assert.ok(server.sent('/heartbeat').length >= 2, 'another one is sent after the first');
 });
 
+test('a failure of a stopped handler is given back unless it is lasting or delivered at most once', async () => {
+  const cases = [
+    [new Error('the pool is closed'), 'at_least_once', { ...NONE, released: 1 }],
+    [new Failure('the pool is closed'), 'at_least_once', { ...NONE, released: 1 }],
+    [new Failure('declined', { retryable: false }), 'at_least_once', { ...NONE, failed: 1 }],
+    [new Error('the pool is closed'), 'at_most_once', { ...NONE, failed: 1 }],
+  ];
+  for (const isLost of [true, false]) {
+    for (const [cause, delivery, summary] of cases) {
+      const answer = (path) => (isLost && path.endsWith('/heartbeat') ? new Response('', { status: 502 }) : undefined);
+      const server = new FakeServer({ heartbeatSeconds: isLost ? 0.2 : 60, answer, item: { delivery } });
+      let began = false;
+      const handle = (task) => {
+        began = true;
+        return new Promise((_, reject) => task.signal.addEventListener('abort', () => reject(cause)));
+      };
+      const until = () => (isLost ? server.sent('/release').length + endingsOf(server).length > 0 : began);
+      assert.deepEqual(await server.run(handle, until, { drainSeconds: 0.05, graceSeconds: 5 }), summary);
+    }
+  }
+});
+
 test('a worker looks for work by itself while RabbitMQ is away', async () => {
   const server = new FakeServer({ items: 5 });
   const summary = await server.run(() => 1, () => endingsOf(server).length === 5, { amqpUrl: 'amqp://127.0.0.1:1' });

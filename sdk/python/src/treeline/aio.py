@@ -403,6 +403,7 @@ class AsyncClient(AsyncManagement):
         """Sends a file piece by piece. After an error that may pass, the server is asked where to go on."""
         # Number of failed attempts since the offset last grew, and the time of the first one.
         failures, stalled_at = 0, 0.0
+        last: ApiError | ConnectionFailed | None = None
         is_known = True
         while offset < total:
             before = offset
@@ -414,14 +415,17 @@ class AsyncClient(AsyncManagement):
             except (ApiError, ConnectionFailed) as error:
                 failures += 1
                 stalled_at = stalled_at if failures > 1 else time.monotonic()
-                if not _may_resume(error) or time.monotonic() - stalled_at >= UPLOAD_STALL:
+                # After a piece, only the server knows whether anything has moved: some of it may have arrived.
+                if not _may_resume(error) or (not is_known and time.monotonic() - stalled_at >= UPLOAD_STALL):
                     raise
-                is_known = False
+                last, is_known = error, False
                 await asyncio.sleep(max(backoff(failures), _pause_of(error)))
                 continue
             is_known = True
             if offset > before:
-                failures = 0
+                failures, last = 0, None
+            elif last is not None and time.monotonic() - stalled_at >= UPLOAD_STALL:
+                raise last
             if progress:
                 progress(offset, total)
 

@@ -306,6 +306,10 @@ class Worker:
         except Exception as error:
             log.exception("item %s failed", task.item_id)
             ending["error"] = error_of(str(error) or repr(error), type(error).__name__)
+        at_most_once = task.assignment["item"].get("delivery") == "at_most_once"
+        if "error" in ending and task.is_stopped and ending.get("retryable", True) and not at_most_once:
+            # Most likely caused by the stop.
+            ending = {"assignment_id": task.assignment["id"], "release": None}
         self._end(held, ending)
 
     def _end(self, held: Assigned, ending: dict[str, Any]) -> None:
