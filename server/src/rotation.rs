@@ -17,7 +17,7 @@ use crate::{App, auth::factors::totp, config::Config, outbound::reseal_default_k
 use engine::{
     error::Result,
     sealing::{
-        KeyFile, Sealer, SealingKey, channel_target, is_sealed_with,
+        KeyFile, SealError, Sealer, SealingKey, channel_target, is_sealed_with,
         stored_secrets::{open_push, reseal_scheduled, reseal_target, seal_push},
     },
     store::{
@@ -51,64 +51,27 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         let sealed = seal_push(sealer, &secrets);
         changed += u64::from(rows::replace_executor(pool, &row, &open, sealed.as_deref()).await?);
     }
-    let mut after = i64::MIN;
-    loop {
-        let batch = rows::job_targets(pool, after).await?;
-        let Some((last, _)) = batch.last() else { break };
-        after = *last;
-        for (job_key, old) in &batch {
-            // A value that cannot be parsed was never a receiver.
-            if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a callback")? {
-                changed += u64::from(rows::replace_job_target(pool, *job_key, old, &new).await?);
-            }
-        }
-    }
-    let mut after = Uuid::nil();
-    loop {
-        let batch = rows::delivery_targets(pool, after).await?;
-        let Some((last, _)) = batch.last() else { break };
-        after = *last;
-        for (id, old) in &batch {
-            if let Some(new) = reseal_target(sealer, old).with_context(|| "cannot open the receiver of a delivery")? {
-                changed += u64::from(rows::replace_delivery_target(pool, *id, old, &new).await?);
-            }
-        }
-    }
-    let mut after = Uuid::nil();
-    loop {
-        let batch = rows::scheduled_jobs(pool, after).await?;
-        let Some((last, _)) = batch.last() else { break };
-        after = *last;
-        for (id, old) in &batch {
-            if let Some(new) = reseal_scheduled(sealer, old).with_context(|| "cannot open the job of a schedule")? {
-                changed += u64::from(rows::replace_scheduled_job(pool, *id, old, &new).await?);
-            }
-        }
-    }
-    let mut after = Uuid::nil();
-    loop {
-        let batch = alert_channels::targets(pool, after).await?;
-        let Some((last, _)) = batch.last() else { break };
-        after = *last;
-        for (id, old) in &batch {
-            let new = channel_target::reseal(sealer, old);
-            if let Some(new) = new.with_context(|| "cannot open the receiver of an alert channel")? {
-                changed += u64::from(alert_channels::replace_target(pool, *id, old, &new).await?);
-            }
-        }
-    }
-    let mut after = Uuid::nil();
-    loop {
-        let batch = notices::webhooks(pool, after).await?;
-        let Some((last, _)) = batch.last() else { break };
-        after = *last;
-        for (owner_id, old) in &batch {
-            let new = channel_target::reseal(sealer, old);
-            if let Some(new) = new.with_context(|| "cannot open the webhook of a person")? {
-                changed += u64::from(notices::replace_webhook(pool, *owner_id, old, &new).await?);
-            }
-        }
-    }
+    let stored = (pool, sealer);
+    let all = reseal_rows(stored, i64::MIN, rows::job_targets, reseal_target, rows::replace_job_target).await;
+    changed += all.context("cannot reseal the receiver of a callback")?;
+    let all =
+        reseal_rows(stored, Uuid::nil(), rows::delivery_targets, reseal_target, rows::replace_delivery_target).await;
+    changed += all.context("cannot reseal the receiver of a delivery")?;
+    let all =
+        reseal_rows(stored, Uuid::nil(), rows::scheduled_jobs, reseal_scheduled, rows::replace_scheduled_job).await;
+    changed += all.context("cannot reseal the job of a schedule")?;
+    let all = reseal_rows(
+        stored,
+        Uuid::nil(),
+        alert_channels::targets,
+        channel_target::reseal,
+        alert_channels::replace_target,
+    )
+    .await;
+    changed += all.context("cannot reseal the receiver of an alert channel")?;
+    let all =
+        reseal_rows(stored, Uuid::nil(), notices::webhooks, channel_target::reseal, notices::replace_webhook).await;
+    changed += all.context("cannot reseal the webhook of a person")?;
     for (owner_id, old) in factors::sealed_secrets(pool, &sealer.current_id()).await? {
         let context = totp::context(owner_id);
         let secret =
@@ -116,6 +79,28 @@ pub async fn reseal(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
         changed += u64::from(factors::replace_secret(pool, owner_id, &old, &sealer.seal(&context, &secret)).await?);
     }
     Ok(changed)
+}
+
+/// Reseals the secrets of one column, batch by batch, in the order of their keys.
+async fn reseal_rows<K: Copy>(
+    (pool, sealer): (&PgPool, &Sealer),
+    first: K,
+    rows_after: impl AsyncFn(&PgPool, K) -> sqlx::Result<Vec<(K, String)>>,
+    reseal: fn(&Sealer, &str) -> std::result::Result<Option<String>, SealError>,
+    replace: impl AsyncFn(&PgPool, K, &str, &str) -> sqlx::Result<bool>,
+) -> anyhow::Result<u64> {
+    let (mut changed, mut after) = (0, first);
+    loop {
+        let batch = rows_after(pool, after).await?;
+        let Some(&(last, _)) = batch.last() else { return Ok(changed) };
+        after = last;
+        for (key, old) in &batch {
+            // A value that cannot be parsed was never a secret.
+            if let Some(new) = reseal(sealer, old)? {
+                changed += u64::from(replace(pool, *key, old, &new).await?);
+            }
+        }
+    }
 }
 
 /// Reseals until no secret is sealed with another key, and records this in the database.
