@@ -157,6 +157,8 @@ pub(crate) struct Core {
     key_locks: enqueue::key_locks::KeyLocks,
     /// Slots for batches of items that follow edits of their jobs.
     edit_slots: tokio::sync::Semaphore,
+    /// Edits of jobs that failed, which pause.
+    failed_edits: operator::patch::FailedEdits,
     /// Seals callback receivers.
     sealer: Sealer,
     /// Signs and verifies the capabilities of pushed assignments.
@@ -229,6 +231,7 @@ impl Engine {
             quotas: limits.quotas,
             key_locks: enqueue::key_locks::KeyLocks::default(),
             edit_slots: tokio::sync::Semaphore::new(operator::patch::CONCURRENT_BATCHES),
+            failed_edits: operator::patch::FailedEdits::default(),
             sealer: limits.sealer,
             assignment_key: limits.assignment_key,
             ended_attempts: limits.ended_attempts,

@@ -40,7 +40,7 @@ use crate::{
     task::in_task,
 };
 
-pub(crate) use inheriting_items::CONCURRENT_BATCHES;
+pub(crate) use inheriting_items::{CONCURRENT_BATCHES, FailedEdits};
 use requeue::Requeued;
 
 /// Number of items of a job edited in one transaction.

@@ -2,8 +2,13 @@
 //!
 //! A batch locks the record of the edit first, so that edits of a job follow each other, and moves it with its items.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{BATCH, inherited};
@@ -21,21 +26,64 @@ use crate::{
 };
 
 /// Number of jobs that are continued in turn.
-const JOBS: i64 = 20;
+const JOBS: usize = 20;
+/// Number of edits among which they are chosen. A job may have several.
+const EDITS: i64 = 1_000;
 /// Number of batches at once on this server.
 pub(crate) const CONCURRENT_BATCHES: usize = 2;
 /// Maximum number of attempts for a batch that collides with others.
 const TRIES: usize = 20;
+/// First and longest pause after a batch that failed.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Jobs whose edits failed, with the number of failures and the time of the next attempt: edits that fail every time must
+/// not take the turns of the others. Forgotten at a restart.
+#[derive(Debug, Default)]
+pub(crate) struct FailedEdits(Mutex<HashMap<i64, (u32, Instant)>>);
+
+impl FailedEdits {
+    fn jobs(&self) -> MutexGuard<'_, HashMap<i64, (u32, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, job_key: i64, failed: bool) {
+        let mut jobs = self.jobs();
+        if failed {
+            let failures = jobs.get(&job_key).map_or(0, |job| job.0);
+            let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
+            jobs.insert(job_key, (failures + 1, Instant::now() + pause));
+        } else {
+            jobs.remove(&job_key);
+        }
+    }
+
+    /// Up to `JOBS` of these jobs that do not pause; those that never failed first.
+    fn due(&self, mut open: Vec<i64>) -> Vec<i64> {
+        let (now, mut jobs, mut different) = (Instant::now(), self.jobs(), HashSet::new());
+        open.retain(|job_key| different.insert(*job_key));
+        // Those that are open no more were canceled, or another server continued them.
+        jobs.retain(|job_key, _| different.contains(job_key));
+        open.retain(|job_key| jobs.get(job_key).is_none_or(|job| job.1 <= now));
+        open.sort_by_key(|job_key| jobs.get(job_key).map(|job| job.1));
+        drop(jobs);
+        open.truncate(JOBS);
+        open
+    }
+}
 
 impl Engine {
     /// Takes one batch of every edit that was interrupted. Returns the number of jobs that made progress. A job that fails
-    /// does not stop the others: its error is returned if no job made progress.
+    /// does not stop the others and pauses: its error is returned if no job made progress.
     pub async fn sweep_job_edits(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
             let (mut edited, mut failed) = (0, None);
-            for job_key in job_edits::open(&core.pools.read, JOBS).await? {
-                match core.edit_batch(job_key).await {
+            let open = job_edits::open(&core.pools.read, EDITS).await?;
+            for job_key in core.failed_edits.due(open) {
+                let done = core.edit_batch(job_key).await;
+                core.failed_edits.record(job_key, done.is_err());
+                match done {
                     Ok(_) => edited += 1,
                     Err(error) => {
                         tracing::debug!(%error, job_key, "an edit is continued later");
