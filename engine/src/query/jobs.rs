@@ -137,7 +137,8 @@ impl Engine {
             anchor,
             oldest_first,
             behind: after,
-            limit,
+            // One more shows whether a page follows.
+            limit: limit + 1,
             owner_id,
             roots: filter.root,
             uploads_only: filter.uploaded_by.is_some(),
@@ -156,11 +157,13 @@ impl Engine {
             status: filter.status.map(|status| status.as_str().to_owned()),
             stalled: filter.stalled,
         };
-        let found = job_list::list(pool, &query).await?;
-        let looked_to = async { Ok(job_list::scan_end(pool, &query, found.len()).await?) };
+        let mut found = job_list::list(pool, &query).await?;
+        let read = found.len();
+        found.truncate(usize::try_from(limit).unwrap_or_default());
+        let looked_to = async { Ok(job_list::scan_end(pool, &query, read).await?) };
         let ((jobs, next), looked_to) = futures::try_join!(of_whole_trees(pool, &found), looked_to)?;
-        let full = found.len() as i64 == limit;
-        Ok((jobs, if full { next.or(found.last().map(|job| job.0)) } else { next.or(looked_to) }))
+        let behind = if read > found.len() { found.last().map(|job| job.0) } else { looked_to };
+        Ok((jobs, next.or(behind)))
     }
 
     /// Error groups of a tree, or of a job below its root alone, the largest first, at most fifty.

@@ -328,7 +328,8 @@ async fn audit_stream_resumes_where_it_ended() {
     assert_eq!(lines(&eve, "").await.len(), 1, "her own sign-in");
     let nothing = uuid::Uuid::now_v7();
     let odd = [format!("after={nothing}&format=ndjson"), "after=x".into(), "format=ndjson&limit=3".into()];
-    for query in odd.into_iter().chain([format!("after={middle}"), "format=csv".to_owned()]) {
+    let odd = odd.into_iter().chain(["format=ndjson&sort=created_at".to_owned()]);
+    for query in odd.chain([format!("after={middle}"), "format=csv".to_owned()]) {
         ada.get(&format!("/api/v1/audit?{query}")).await.expect_problem(400, "invalid_parameter");
     }
 

@@ -42,9 +42,8 @@ pub struct AuditList {
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Time>,
     /// `-created_at` (default): newest first; `created_at`: oldest first
-    #[serde(default)]
     #[param(value_type = Option<String>)]
-    sort: ByAge,
+    sort: Option<ByAge>,
     /// Maximum number of rows on the page, 1 to 1,000; default 50
     #[serde(skip_serializing)]
     limit: Option<i64>,
@@ -90,10 +89,14 @@ pub async fn list_audit(
     Query(list): Query<AuditList>,
 ) -> Result<Response> {
     let streams = list.format == Some(Format::Ndjson);
-    let odd = if streams { list.cursor.is_some() || list.limit.is_some() } else { list.after.is_some() };
+    let odd = if streams {
+        list.cursor.is_some() || list.limit.is_some() || list.sort.is_some()
+    } else {
+        list.after.is_some()
+    };
     if odd {
         let (name, expected) = if streams {
-            ("format", "expected neither `cursor` nor `limit` with ndjson, but `after`")
+            ("format", "expected no `cursor`, `limit`, or `sort` with ndjson; it resumes with `after`")
         } else {
             ("after", "expected format=ndjson with it; pages go on by `cursor`")
         };
@@ -108,7 +111,7 @@ pub async fn list_audit(
         root_id: list.root,
         item_id: list.item,
         since: list.since.map(|at| at.0),
-        oldest_first: list.sort.oldest_first(),
+        oldest_first: list.sort.unwrap_or_default().oldest_first(),
         behind: before.map(|(at, id)| (at.0, id)),
         limit,
     };
