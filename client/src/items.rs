@@ -75,8 +75,9 @@ impl Client {
         self.list(self.get(&["items", &item.to_string(), "logs"]).query_some("attempt", attempt.as_deref()), page).await
     }
 
-    /// The dead letters of a tree, grouped by error message; the largest group first.
+    /// The dead letters of a tree, grouped by error message; the largest group first, at most 1,000. The list has one page.
     pub async fn error_groups(&self, job: Uuid) -> Result<Page<ErrorGroup>> {
-        self.fetch(self.get(&["dead-letters", "groups"]).query("job", &job.to_string())).await
+        let call = self.get(&["dead-letters", "groups"]).query("job", &job.to_string());
+        self.fetch(call.query("sort", "-count").query("limit", "1000")).await
     }
 }

@@ -9,6 +9,9 @@
 //! closed; another answer, such as the 404 of a proxy, counts as none. If something on the way refuses only the report, for
 //! the length of a lease while heartbeats are answered, a failure without its content is reported instead
 //! (`answer_refused`). Progress that is refused on the way goes with later heartbeats until one is accepted.
+//!
+//! A failure of a handler that was told to stop was most likely caused by the stop: its item is released, and no failure is
+//! counted, unless it is not retryable or the item is delivered `at_most_once`. The SDKs do the same.
 
 mod active;
 mod claims;

@@ -82,16 +82,15 @@ impl<P: Fn(u64) + Send + Sync + 'static> Pieces<'_, P> {
         let (mut offset, mut is_known, mut stall) = (0, true, Stall::default());
         while offset < self.bytes {
             (self.progress)(offset);
-            let answered = if is_known { self.send(offset).await } else { self.received(offset).await };
+            let is_piece = is_known;
+            let answered = if is_piece { self.send(offset).await } else { self.received(offset).await };
             is_known = answered.is_ok();
             match answered {
                 Ok(end) => {
-                    if end > offset {
-                        stall = Stall::default();
-                    }
+                    stall = if end > offset { Stall::default() } else { stall.without_progress(Instant::now())? };
                     offset = end;
                 }
-                Err(error) => tokio::time::sleep(stall.pause_after(error, Instant::now())?).await,
+                Err(error) => tokio::time::sleep(stall.pause_after(error, is_piece, Instant::now())?).await,
             }
         }
         (self.progress)(offset);
@@ -163,20 +162,33 @@ async fn unless_idle<T>(idle_timeout: Duration, moved: &Notify, request: impl Fu
 #[derive(Default)]
 struct Stall {
     failures: u32,
+    /// Time of the first one.
     since: Option<Instant>,
+    last_error: Option<Error>,
 }
 
 impl Stall {
     /// Pause after an attempt that failed now. Returns the error if it is final, or if nothing has moved for the stall
-    /// timeout.
-    fn pause_after(&mut self, error: Error, now: Instant) -> Result<Duration> {
-        let since = *self.since.get_or_insert(now);
-        if !may_resume(&error) || now - since >= STALL_TIMEOUT {
+    /// timeout. After a piece, only the server knows that: some of it may have arrived.
+    fn pause_after(&mut self, error: Error, is_piece: bool, now: Instant) -> Result<Duration> {
+        self.since.get_or_insert(now);
+        if !may_resume(&error) || !is_piece && self.is_over(now) {
             return Err(error);
         }
         self.failures += 1;
         tracing::debug!(%error, "piece of an upload failed; continuing");
-        Ok(error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER).max(backoff(self.failures)))
+        let pause = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER).max(backoff(self.failures));
+        self.last_error = Some(error);
+        Ok(pause)
+    }
+
+    /// Continues after the server has said that nothing arrived. Returns the last error if the stall timeout is over.
+    fn without_progress(self, now: Instant) -> Result<Self> {
+        if self.is_over(now) { self.last_error.map_or_else(|| Ok(Self::default()), Err) } else { Ok(self) }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now - since >= STALL_TIMEOUT)
     }
 }
 
@@ -335,13 +347,26 @@ mod tests {
     #[test]
     fn a_stall_begins_with_the_first_failed_attempt() {
         let (first, mut stall) = (Instant::now(), Stall::default());
-        let mut fail = |code, retry_after, later| stall.pause_after(problem(code, retry_after), first + later);
+        let mut fail = |code, retry_after, later| stall.pause_after(problem(code, retry_after), false, first + later);
         assert!(fail(Code::Busy, None, Duration::ZERO).expect("a pause") <= Duration::from_millis(100));
         let pause = fail(Code::QuotaExceeded, Some(7), STALL_TIMEOUT / 2).expect("a pause");
         assert_eq!(pause, Duration::from_secs(7));
         let error = fail(Code::ShuttingDown, None, STALL_TIMEOUT).expect_err("nothing has moved");
         assert_eq!(error.code(), Some(Code::ShuttingDown), "the last error");
-        Stall::default().pause_after(problem(Code::NotFound, None), first).expect_err("a refusal");
+        Stall::default().pause_after(problem(Code::NotFound, None), true, first).expect_err("a refusal");
+    }
+
+    // A slow piece after a failed attempt ended the upload, although a part of it had arrived.
+    #[test]
+    fn a_slow_piece_ends_an_upload_only_if_nothing_of_it_has_arrived() {
+        let first = Instant::now();
+        let mut stall = Stall::default();
+        stall.pause_after(problem(Code::Busy, None), true, first).expect("a pause");
+        let mut stall = stall.without_progress(first + STALL_TIMEOUT / 2).expect("a second attempt");
+        let late = first + STALL_TIMEOUT * 2;
+        stall.pause_after(problem(Code::Internal, None), true, late).expect("the server is asked");
+        let error = stall.without_progress(late).err().expect("nothing has arrived");
+        assert_eq!(error.code(), Some(Code::Internal), "the last error");
     }
 
     #[tokio::test]

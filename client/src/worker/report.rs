@@ -308,6 +308,18 @@ mod tests {
         assert_eq!(batch_len(&[]), 0);
     }
 
+    // The whole answer was taken for one of a proxy.
+    #[test]
+    fn a_code_of_a_newer_server_counts_only_for_its_row() {
+        let (ending, other) = (ending("x"), ending("y"));
+        let rows = serde_json::json!({"assignments": [], "endings": [
+            {"assignment_id": ending.assignment_id, "status": 409, "code": "a_newer_code"},
+            {"assignment_id": other.assignment_id, "status": 200},
+        ]});
+        let (outcomes, _) = read(&[ending, other], serde_json::from_value(rows).expect("an answer"));
+        assert!(matches!(outcomes[..], [ReportOutcome::Closed(None), ReportOutcome::Accepted]), "{outcomes:?}");
+    }
+
     #[test]
     fn a_failure_is_cut_to_what_the_server_takes() {
         let of = |message: &str, kind: &str, pause| FailureBody {

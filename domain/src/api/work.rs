@@ -165,6 +165,12 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<D
     Document::deserialize(deserializer).map(Some)
 }
 
+/// Reads the code of one row: a code of a newer server is none, and does not make the other rows unreadable.
+fn known_code<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Code>, D::Error> {
+    let word: Option<String> = Option::deserialize(deserializer)?;
+    Ok(word.and_then(|word| Code::ALL.iter().copied().find(|code| code.as_str() == word)))
+}
+
 /// Error of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -267,7 +273,7 @@ pub struct HeartbeatAnswer {
     pub assignment_id: NamedAssignment,
     /// HTTP status that the request for this assignment alone would have returned.
     pub status: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_code")]
     pub code: Option<Code>,
     /// For `invalid_body`: the invalid places, as pointers into the request, and what was expected there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -334,7 +340,7 @@ pub struct EndingAnswer {
     pub assignment_id: NamedAssignment,
     /// HTTP status that the request for this assignment alone would have returned.
     pub status: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_code")]
     pub code: Option<Code>,
     /// For `invalid_body`: the invalid places, as pointers into the request, and what was expected there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

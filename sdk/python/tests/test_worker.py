@@ -212,7 +212,7 @@ def test_a_handler_whose_heartbeats_are_not_answered_is_stopped_before_its_lease
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_a_failure_of_a_stopped_handler_is_given_back_unless_it_is_lasting_or_delivered_at_most_once(is_lost: bool) -> None:
+def test_the_item_of_a_handler_that_fails_when_stopped_is_released_unless_that_is_unsafe(is_lost: bool) -> None:
     cases: list[tuple[Exception, str, Summary]] = [
         (RuntimeError("the pool is closed"), "at_least_once", Summary(released=1)),
         (Failure("the pool is closed"), "at_least_once", Summary(released=1)),

@@ -125,7 +125,7 @@ test('a handler whose heartbeats are not answered is stopped before its lease en
   assert.ok(server.sent('/heartbeat').length >= 2, 'another one is sent after the first');
 });
 
-test('a failure of a stopped handler is given back unless it is lasting or delivered at most once', async () => {
+test('the item of a handler that fails when stopped is released unless that is unsafe', async () => {
   const cases = [
     [new Error('the pool is closed'), 'at_least_once', { ...NONE, released: 1 }],
     [new Failure('the pool is closed'), 'at_least_once', { ...NONE, released: 1 }],
