@@ -1,17 +1,26 @@
-//! Durations to the millisecond, where times are compared.
+//! Durations in milliseconds: short for people, and exact where times are compared.
 
 use domain::Time;
 
-use crate::{pace::duration, speech::with_decimal_separator};
+use crate::{
+    pace::duration,
+    speech::{tenths, with_decimal_separator},
+    t,
+};
 
-/// Duration from one time to another: `912 ms`, `1.903 s`, `3 min 12 s`.
+/// Duration from one time to another: `912 ms`, `1.9 s`, `42 s`, `3 min 12 s`.
 pub(crate) fn took(from: Time, to: Time) -> String {
     length((to.seconds_since(from) * 1_000.0).round().max(0.0) as u64)
 }
 
-/// Duration of milliseconds. A minute and more is shown without them.
+/// Duration of milliseconds, with one decimal from one second to ten.
 pub(crate) fn length(milliseconds: u64) -> String {
-    if milliseconds < 60_000 { precise(milliseconds) } else { duration(milliseconds as f64 / 1_000.0) }
+    let rounded = milliseconds.saturating_add(50) / 100;
+    match milliseconds {
+        ..1_000 => precise(milliseconds),
+        1_000..9_950 if !rounded.is_multiple_of(10) => t!("time-seconds", n = &tenths(rounded)),
+        _ => duration(milliseconds as f64 / 1_000.0),
+    }
 }
 
 /// Duration with all its milliseconds, for times that are close together: `3 min 0.004 s`.
@@ -31,11 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_below_a_minute_are_shown_in_milliseconds() {
+    fn durations_have_at_most_one_decimal() {
         assert_eq!(length(912), "912 ms");
-        assert_eq!(length(1_903), "1.903 s");
-        assert_eq!(length(59_999), "59.999 s");
-        assert_eq!(length(60_000), "1 min");
+        assert_eq!(length(1_000), "1 s");
+        assert_eq!(length(3_357), "3.4 s");
+        assert_eq!(length(9_949), "9.9 s");
+        assert_eq!(length(9_950), "10 s");
+        assert_eq!(length(41_903), "42 s");
+        assert_eq!(length(59_999), "1 min");
         assert_eq!(length(180_004), "3 min");
         assert_eq!(length(192_501), "3 min 13 s");
         assert_eq!(length(3_723_040), "1 h 2 min");

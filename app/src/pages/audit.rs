@@ -2,7 +2,11 @@
 
 mod verbs; // actions in words
 
+use std::collections::HashMap;
+
 use domain::{
+    Job,
+    id::Uuid,
     identity::audit::{ActorKind, AuditEntry},
     job::{Owner, OwnerKind},
 };
@@ -15,6 +19,7 @@ use crate::{
         timestamp::second,
     },
     frame::{NavSection, Page},
+    job_view::display_name,
 };
 
 use crate::pages::identity::people::encoded;
@@ -35,6 +40,8 @@ pub struct Filter {
 pub struct Audit {
     pub filter: Filter,
     pub entries: Vec<AuditEntry>,
+    /// Root jobs of the entries that are still stored.
+    pub roots: HashMap<Uuid, Job>,
     /// Address of the next page.
     pub next: Option<String>,
     /// Error in the filter.
@@ -104,22 +111,23 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
     }
 }
 
-/// Entries as a table.
-pub(super) fn entries(entries: &[AuditEntry]) -> AnyView {
-    let rows = entries.iter().map(row).collect_view();
+/// Entries as a table. Jobs that are not among the root jobs are shown by their ids.
+pub(super) fn entries(entries: &[AuditEntry], roots: &HashMap<Uuid, Job>) -> AnyView {
+    let rows = entries.iter().map(|entry| row(entry, entry.root_id.and_then(|id| roots.get(&id)))).collect_view();
     let heads = words(["When", "Person", "Action", "Target", "Reason"]);
     table::frame("Audit log", "audit", heads, rows)
 }
 
 fn table(audit: &Audit) -> AnyView {
     view! {
-        <div class="card">{entries(&audit.entries)}</div>
+        <div class="card">{entries(&audit.entries, &audit.roots)}</div>
         {next_page(audit.next.as_ref(), "Older")}
     }
     .into_any()
 }
 
-fn row(entry: &AuditEntry) -> impl IntoView + use<> {
+fn row(entry: &AuditEntry, root: Option<&Job>) -> impl IntoView + use<> {
+    let is_root = entry.item_id.is_none() && entry.job_id == entry.root_id;
     let target = match (entry.item_id, entry.job_id) {
         (None, None) if entry.operation_id.is_some() => {
             let id = entry.operation_id.unwrap_or_default();
@@ -128,9 +136,14 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
         (Some(item), _) => {
             view! { <a class="mono" href=format!("/items/{item}")>{short("item", &item)}</a> }.into_any()
         }
+        (None, Some(_)) if is_root && root.is_some() => ().into_any(),
         (None, Some(job)) => view! { <a class="mono" href=format!("/jobs/{job}")>{short("job", &job)}</a> }.into_any(),
         (None, None) => ().into_any(),
     };
+    let job = root.map(|job| {
+        let before = if is_root { "" } else { " in " };
+        view! { {before} <a href=format!("/jobs/{}", job.id)>{display_name(job)}</a> }
+    });
     let owner = entry.owner.as_ref().map(|owner| {
         let of = if entry.job_id.is_some() { "of " } else { "" };
         view! { " " <span class="sub">{of} {name(owner)}</span> }
@@ -165,7 +178,7 @@ fn row(entry: &AuditEntry) -> impl IntoView + use<> {
                 <a class="plain" href=format!("/audit?action={}", encoded(&action)) title=action.clone()>{verbs::in_words(&action).to_owned()}</a>
                 {detail}
             </td>
-            <td role="cell" class="wrap" data-label="Target">{target} {owner}</td>
+            <td role="cell" class="wrap" data-label="Target">{target} {job} {owner}</td>
             <td role="cell" class="wrap" data-label="Reason">{entry.reason.clone().map_or_else(
                     || view! { <span class="faint">"–"</span> }.into_any(),
                     |reason| view! { <span class="soft">{reason}</span> }.into_any(),
@@ -182,7 +195,7 @@ fn name(owner: &Owner) -> String {
 }
 
 /// End of an id; its beginning is the time, which many ids share.
-fn short(what: &str, id: &domain::id::Uuid) -> String {
+fn short(what: &str, id: &Uuid) -> String {
     let id = id.to_string();
     // The joiner keeps the line from breaking after the ellipsis.
     format!("{what} …\u{2060}{}", &id[id.len().saturating_sub(8)..])

@@ -35,7 +35,7 @@ use crate::{
         },
         timestamp::clock,
     },
-    exact_duration,
+    exact_duration::length,
     frame::{NavSection, Page},
     pace::duration,
 };
@@ -277,9 +277,7 @@ fn budget(it: &JobType) -> String {
 
 fn backoff(it: &JobType) -> String {
     let backoff = it.backoff;
-    let wait = |seconds: f64| {
-        if seconds < 1.0 { exact_duration::precise((seconds * 1_000.0).round() as u64) } else { duration(seconds) }
-    };
+    let wait = |seconds: f64| length((seconds * 1_000.0).round() as u64);
     let most = backoff.max_seconds.map_or_else(|| "no longest wait".to_owned(), |max| format!("up to {}", wait(max)));
     format!("{} × {}, {most}", wait(backoff.min_seconds), backoff.factor)
 }

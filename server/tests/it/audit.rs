@@ -76,6 +76,21 @@ async fn audit_log_is_filtered_and_outlives_deleted_trees() {
 }
 
 #[tokio::test]
+async fn page_of_the_log_names_jobs_that_are_stored() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let anna = server.person("anna", "admin").await;
+    let body = json!({"type": "a", "name": "Payroll <May>", "sealed": false, "items": [{"payload": 1}]});
+    let job = server.post("/api/v1/jobs", body).await.expect(201)["id"].as_str().expect("an id").to_owned();
+    let path = format!("/api/v1/jobs/{job}");
+    Answer::of(anna.request(Method::POST, &format!("{path}/pin")).json(&json!({"reason": "look"}))).await.expect(200);
+    let page = anna.get("/audit").await;
+    let link = format!("<a href=\"/jobs/{job}\">Payroll &lt;May&gt;</a>");
+    assert!(page.text.contains(&link), "{}", page.text);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn page_of_the_log_reads_times_in_the_zone_that_it_shows() {
     let server = Server::start().await;
     let anna = server.person("anna", "admin").await;

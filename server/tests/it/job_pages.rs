@@ -124,8 +124,8 @@ async fn timeline_zooms_and_moves_by_links() {
         let before = text.split_once(&format!("\">{word}</a>"))?.0;
         before.rsplit_once("href=\"")?.1.split('"').next().map(|to| to.replace("&amp;", "&"))
     };
-    assert!(text.contains("2.750 s"), "the ledger ran for so long: {text}");
-    assert!(text.contains("1.250 s"), "and waited for so long: {text}");
+    assert!(text.contains("2.8 s"), "the ledger ran for so long: {text}");
+    assert!(text.contains("1.3 s"), "and waited for so long: {text}");
     assert!(text.contains("id=\"gantt\"") && text.contains("Not started"), "{text}");
     assert_eq!(link(&text, "Zoom out"), None, "the whole is shown");
     let near = link(&text, "Zoom in").expect("a link");
@@ -206,6 +206,12 @@ async fn numbers_of_a_job_between_root_and_leaves_are_those_of_its_links_and_but
     }
     let of_tree = page(&server, &format!("/jobs/{root}")).await;
     assert!(of_tree.contains("4 failed items in 1 group") && of_tree.contains("state%3Adead"), "{of_tree}");
+    // The items of a job stand below its head: name, state, progress, and the way back.
+    let items = page(&server, &format!("/items?q=job:{middle}")).await;
+    let head = between(&items, "id=\"job\"", "id=\"list\"");
+    for part in ["Items of middle", "Progress of middle", "Failed", &format!("href=\"/jobs/{middle}\"")] {
+        assert!(head.contains(part), "{part}: {head}");
+    }
     // The API counts the group of a job with the jobs below it.
     let api = server.get(&format!("/api/v1/dead-letters/groups?job={middle}")).await.expect(200);
     assert_eq!(api["data"][0]["count"], 3);

@@ -1,5 +1,7 @@
 //! `/jobs/{id}?view=activity`: what people and services did to the tree of a job, from the audit log.
 
+use std::collections::HashMap;
+
 use domain::identity::audit::AuditEntry;
 use leptos::prelude::*;
 
@@ -21,7 +23,7 @@ pub(super) fn activity(activity: &Activity) -> AnyView {
         empty("No entries", "What people and services do to this job and its items is recorded here.", link)
     } else {
         view! {
-            {audit::entries(&activity.entries)}
+            {audit::entries(&activity.entries, &HashMap::new())}
             {next_page(activity.next.as_ref(), "Older")}
         }
         .into_any()

@@ -10,7 +10,7 @@ use domain::{Problem, Time};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Signed, address, pairs};
+use super::{Signed, address, pairs, schedules};
 use crate::{
     App,
     http::query::cursor::{Paged as _, paged},
@@ -122,6 +122,10 @@ async fn find(app: &App, signed: &Signed, list: &AuditList, page_data: &mut page
         let AuditList { actor, action, since, job, .. } = list;
         address("/audit", &[("actor", actor), ("action", action), ("since", since), ("job", job), ("cursor", &cursor)])
     });
+    let mut roots: Vec<Uuid> = paged.data.iter().filter_map(|entry| entry.root_id).collect();
+    roots.sort_unstable();
+    roots.dedup();
+    page_data.roots = schedules::stored_roots(app, &signed.caller, roots).await?;
     page_data.entries = paged.data;
     Ok(())
 }

@@ -14,7 +14,7 @@ use axum::{
 };
 use domain::{
     Code, Document, Job, Problem,
-    api::{CatchUp, NewJob, NewSchedule, Overlap, Schedule, SchedulePatch, ScheduleRun},
+    api::{CatchUp, NewJob, NewSchedule, Overlap, Schedule, SchedulePatch},
     dispatch::traceparent::Traceparent,
 };
 use serde::Serialize;
@@ -80,14 +80,14 @@ pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
 async fn find(app: &App, caller: &Caller, pages: &Pages) -> Result<Schedules> {
     let found = app.engine.schedules(caller, PageRange::newest(pages.place::<Uuid>()?, ROWS + 1)).await?;
     let found = pages.page_of(found, |one| one.id)?;
-    let jobs = jobs_of(app, caller, found.data.iter().filter_map(|one| one.last_run.as_ref())).await?;
+    let ids = found.data.iter().filter_map(|one| one.last_run.as_ref()?.job_id).collect();
+    let jobs = stored_roots(app, caller, ids).await?;
     let next = found.next_cursor.map(|cursor| address("/schedules", &[("cursor", &cursor)]));
     Ok(Schedules { all: found.data, jobs, next, first: pages.cursor.is_none(), problem: None })
 }
 
-/// Stored roots of these runs.
-async fn jobs_of(app: &App, caller: &Caller, runs: impl Iterator<Item = &ScheduleRun>) -> Result<HashMap<Uuid, Job>> {
-    let ids: Vec<Uuid> = runs.filter_map(|run| run.job_id).collect();
+/// Root jobs with these ids, at most one page of them, that are still stored.
+pub(super) async fn stored_roots(app: &App, caller: &Caller, ids: Vec<Uuid>) -> Result<HashMap<Uuid, Job>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -201,7 +201,7 @@ async fn read(app: &App, caller: &Caller, pages: &Pages) -> Result<SchedulePageD
     let one = app.engine.schedule(caller, id).await?;
     let found = app.engine.schedule_runs(caller, id, PageRange::newest(pages.place::<i64>()?, RUNS + 1)).await?;
     let (runs, next) = cut(found, RUNS, |run| run.seq);
-    let jobs = jobs_of(app, caller, runs.iter()).await?;
+    let jobs = stored_roots(app, caller, runs.iter().filter_map(|run| run.job_id).collect()).await?;
     let found = pages.page(runs, next);
     let older = found.next_cursor.map(|cursor| address(&format!("/schedules/{id}"), &[("cursor", &cursor)]));
     let others = one.owner.kind != caller.kind || one.owner.name != caller.name;
