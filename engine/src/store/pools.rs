@@ -141,8 +141,10 @@ impl Pools {
         let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
         options(1).acquire_timeout(START_WAIT).connect_with(base.clone()).await?.close().await;
         let hot = (size / 2).max(3);
-        let heartbeats = (size / 8).max(1);
-        let credentials = (size / 16).max(1);
+        // Two, where there is room: one that hangs does not stop every heartbeat or sign-in.
+        let least = if size < 12 { 1 } else { 2 };
+        let heartbeats = (size / 8).max(least);
+        let credentials = (size / 16).max(least);
         let read = size.saturating_sub(hot + heartbeats + credentials).max(3);
         let tested = |size| options_for_droppable_work(size).acquire_timeout(WAIT);
         let planned = base.clone().options(PLANNER_SETTINGS.iter().copied()).statement_cache_capacity(200);
