@@ -63,7 +63,7 @@ pub(super) fn wake(desk: Desk, limits: Limits, again: Option<String>, refusals: 
         && let Some((key, filename, upload_url)) = memory::any()
     {
         leptos::task::spawn_local(async move {
-            let Ok(reply) = exchange("HEAD", &upload_url, &[], Body::Nothing, None).await else { return };
+            let Ok(reply) = exchange("GET", &upload_url, &[], Body::Nothing, None).await else { return };
             match (reply.status, number(&reply, "Upload-Offset"), number(&reply, "Upload-Length")) {
                 (200, Some(here), Some(whole)) if here < whole => {
                     let percent = (here / whole * 100.0) as u8;
@@ -76,7 +76,8 @@ pub(super) fn wake(desk: Desk, limits: Limits, again: Option<String>, refusals: 
                         idle
                     });
                 }
-                (200 | 404, ..) => memory::forget(&key),
+                (200, Some(_), Some(_)) => memory::forget(&key),
+                (404, ..) if problem(&reply).is_some() => memory::forget(&key),
                 _ => {}
             }
         });
@@ -302,7 +303,8 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
     while sending.is_current() {
         let reply = match (&upload_url, at) {
             (None, _) => begin(sending).await,
-            (Some(upload_url), None) => exchange("HEAD", upload_url, &[], Body::Nothing, None).await,
+            // GET: the body of a refusal says whether it is Treeline's.
+            (Some(upload_url), None) => exchange("GET", upload_url, &[], Body::Nothing, None).await,
             (Some(upload_url), Some(at)) if at < sending.whole => piece(sending, file, upload_url, at).await,
             (Some(upload_url), _) => {
                 let status_url = upload_url.replace("/resumable", "");
@@ -310,25 +312,27 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
             }
         };
         let reply = reply.map_err(|_| unreadable_file())?;
+        let (offset, is_own_refusal) = (number(&reply, "Upload-Offset"), problem(&reply).is_some());
         match reply.status {
             200..300 if at.is_some_and(|at| at >= sending.whole) => {
+                let stored = read(&reply)?;
                 memory::forget(&key);
-                return read(&reply);
+                return Ok(stored);
             }
-            200..300 => {
+            200..300 if offset.is_some() => {
                 if upload_url.is_none() {
                     upload_url = reply.header("Location");
                     if let Some(upload_url) = &upload_url {
                         memory::remember(&key, upload_url);
                     }
                 }
-                at = number(&reply, "Upload-Offset");
+                at = offset;
                 failures = 0;
                 sending.show(at.unwrap_or(0.0));
             }
             // The offset differs: data that was under way when the connection broke may have arrived after all.
-            409 if at.is_some() => at = None,
-            404 if upload_url.is_some() => {
+            409 if is_own_refusal && at.is_some() => at = None,
+            404 if is_own_refusal && upload_url.is_some() => {
                 memory::forget(&key);
                 (upload_url, at) = (None, None);
             }
@@ -342,7 +346,7 @@ async fn in_pieces(sending: &Sending, file: &File) -> Result<Stored, String> {
             }
             status => {
                 // What has arrived is still there when somebody has signed in or made room.
-                if !matches!(status, 401 | 429 | 507) {
+                if is_own_refusal && !matches!(status, 401 | 429 | 507) {
                     memory::forget(&key);
                 }
                 return Err(refusal(&reply));
@@ -365,16 +369,18 @@ async fn piece(sending: &Sending, file: &File, upload_url: &str, at: f64) -> Res
     exchange("PATCH", upload_url, &headers, Body::Piece(&piece), Some(sending.from(at))).await
 }
 
-/// Returns true for temporary errors: no connection, a body that broke off, a busy server or proxy, or a quota that is
-/// soon free again. Only an admin or the deletion of other files makes room.
+/// Returns true for temporary errors: no connection, a body that broke off, a busy server, a quota that is soon free again,
+/// or an answer that is not Treeline's, such as the 404 of a proxy that is reloading. 401 and 413 are final, whoever sent
+/// them: somebody must sign in, or the body is too large. Only an admin or the deletion of other files makes room.
 fn is_temporary_error(reply: &Reply) -> bool {
+    let Some(problem) = problem(reply) else { return !matches!(reply.status, 401 | 413) };
     match reply.status {
         507 => false,
         429 => {
-            problem(reply).is_none_or(|problem| problem.code != "quota_exceeded")
+            problem.code != "quota_exceeded"
                 || number(reply, "Retry-After").is_some_and(|seconds| seconds < LASTING_QUOTA)
         }
-        status => matches!(status, 0 | 408 | 422 | 500..),
+        status => matches!(status, 408 | 422 | 500..),
     }
 }
 
@@ -402,8 +408,12 @@ fn refusal(reply: &Reply) -> String {
     REFUSALS.with_borrow(known).unwrap_or(detail)
 }
 
+/// The problem document of a refusal, which only Treeline sends.
 fn problem(reply: &Reply) -> Option<Refusal> {
-    serde_json::from_str(&reply.text).ok()
+    reply
+        .header("Content-Type")?
+        .starts_with(domain::problem::MEDIA_TYPE)
+        .then(|| serde_json::from_str(&reply.text).ok())?
 }
 
 /// Needed fields of a stored [`domain::import::upload::Upload`]; parsing all of them costs more.
