@@ -370,10 +370,12 @@ async fn piece(sending: &Sending, file: &File, upload_url: &str, at: f64) -> Res
 }
 
 /// Returns true for temporary errors: no connection, a body that broke off, a busy server, a quota that is soon free again,
-/// or an answer that is not Treeline's, such as the 404 of a proxy that is reloading. 401 and 413 are final, whoever sent
-/// them: somebody must sign in, or the body is too large. Only an admin or the deletion of other files makes room.
+/// or a page of a proxy, such as its 404 while it is reloading. Other refusals of a proxy are final: it will not change its
+/// mind. Only an admin or the deletion of other files makes room.
 fn is_temporary_error(reply: &Reply) -> bool {
-    let Some(problem) = problem(reply) else { return !matches!(reply.status, 401 | 413) };
+    let Some(problem) = problem(reply) else {
+        return matches!(reply.status, ..400 | 404 | 408 | 425 | 429 | 500..=506 | 508..);
+    };
     match reply.status {
         507 => false,
         429 => {

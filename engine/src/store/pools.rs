@@ -142,7 +142,7 @@ impl Pools {
         options(1).acquire_timeout(START_WAIT).connect_with(base.clone()).await?.close().await;
         let hot = (size / 2).max(3);
         // Two, where there is room: one that hangs does not stop every heartbeat or sign-in.
-        let least = if size < 12 { 1 } else { 2 };
+        let least = if size < 13 { 1 } else { 2 };
         let heartbeats = (size / 8).max(least);
         let credentials = (size / 16).max(least);
         let read = size.saturating_sub(hot + heartbeats + credentials).max(3);
