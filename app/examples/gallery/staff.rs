@@ -165,9 +165,11 @@ fn lists(add: &mut impl FnMut(&'static str, Draw)) {
     add(
         "items",
         Box::new(move || {
-            let list_filter = list_filter(List::Items, "/items", "state:running");
-            let running = vec![item(31, 2_042, None), item(32, 2_043, None)];
-            pages::operator::dead_letters::items_page(&Items { list_filter, ..dead("", None, running) })
+            let job = running();
+            let list_filter = list_filter(List::Items, "/items", &format!("root:{} state:running", job.id));
+            let items = vec![item(31, 2_042, None), item(32, 2_043, None)];
+            let page_data = Items { list_filter, job: Some((job, true)), ..dead("", None, items) };
+            pages::operator::dead_letters::items_page(&page_data)
         }),
     );
     let cancel = |actions: pages::job::Actions| {

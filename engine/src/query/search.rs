@@ -6,7 +6,7 @@
 mod names; // operations, schedules, people, services, saved views
 
 use domain::{
-    Item, Job, Problem,
+    Item, ItemState, Job, JobStatus, Outcome, Problem, Time,
     api::{SearchGroup, SearchHit, SearchKind, SearchResults},
     dispatch::progress::grouped,
     limits::LONGEST_KEY,
@@ -210,9 +210,40 @@ fn of_job(job: &Job, matched: &str, q: &str) -> SearchHit {
         id: job.id.to_string(),
         title: if name.is_empty() { job.key.clone() } else { name.to_owned() },
         matched: matched.to_owned(),
-        detail: Some(format!("{}, {}", job.job_type, job.status.as_str())),
+        detail: Some(format!("{}, {}, {}", job.job_type, job_state(job), date(job.created_at))),
         path: format!("/jobs/{}", job.id),
     }
+}
+
+/// State of a job with the jobs below it, in the words of the pages.
+const fn job_state(job: &Job) -> &'static str {
+    match (job.tree.status, job.tree.outcome) {
+        (JobStatus::Waiting, _) => "waiting",
+        (JobStatus::Running, _) => "in progress",
+        (JobStatus::Cancelling, _) => "canceling",
+        (JobStatus::Completed, Some(Outcome::Partial)) => "partly failed",
+        (JobStatus::Completed, Some(Outcome::Failed)) => "failed",
+        (JobStatus::Completed, Some(Outcome::Cancelled)) => "canceled",
+        (JobStatus::Completed, _) => "completed",
+    }
+}
+
+/// State of an item in the words of the pages.
+const fn item_state(state: ItemState) -> &'static str {
+    match state {
+        ItemState::Dead => "failed",
+        ItemState::Running => "in progress",
+        ItemState::Retryable => "retrying",
+        ItemState::Available => "waiting",
+        ItemState::WaitingForEvent => "waiting for an event",
+        ItemState::Cancelled => "canceled",
+        other => other.as_str(),
+    }
+}
+
+/// Date in UTC, such as `Nov 15, 2026`.
+fn date(at: Time) -> String {
+    format!("{:.3} {}, {}", at.0.month().to_string(), at.0.day(), at.0.year())
 }
 
 /// A stored file: the import that was made of it, the import that its owner may begin, or its content.
@@ -237,7 +268,7 @@ fn of_item(item: &Item, matched: &str) -> SearchHit {
         id: item.id.to_string(),
         title: key.cloned().unwrap_or_else(|| format!("Item {}", grouped(item.seq))),
         matched: matched.to_owned(),
-        detail: Some(format!("{}, {}", item.job_type, item.state.as_str())),
+        detail: Some(format!("{}, {}, {}", item.job_type, item_state(item.state), date(item.created_at))),
         path: format!("/items/{}", item.id),
     }
 }

@@ -135,6 +135,15 @@ async fn failed_rows_are_corrected_in_the_browser() {
     assert!(page.text.contains(&field(3, 2)) && page.text.contains("value=\"12 CHF\""), "{}", page.text);
     assert!(page.text.contains("&lt;b&gt;Cy&lt;/b&gt;") && !page.text.contains("<b>Cy"), "{}", page.text);
 
+    // The error is in the cell that it is about, which names it as its description.
+    let cell = |text: &str, name: &str| {
+        let rest = text.split_once(&format!("name=\"{name}\"")).expect("a field").1;
+        rest.split_once("</td>").expect("an end").0.to_owned()
+    };
+    let (bad, good) = (cell(&page.text, &field(3, 2)), cell(&page.text, &field(3, 1)));
+    assert!(bad.contains("aria-describedby=\"why-") && bad.contains("expected a number, found \"12 CHF\""), "{bad}");
+    assert!(!good.contains("aria-describedby") && !good.contains("expected"), "{good}");
+
     // Two rows are changed; the third, sent as it is, stays where it is.
     let (three, four, five) = (field(3, 2), field(4, 2), field(5, 1));
     let same = field(5, 2);
@@ -151,6 +160,8 @@ async fn failed_rows_are_corrected_in_the_browser() {
     assert_eq!(refused.status, 422);
     assert!(refused.text.contains("Column amount: expected a number, found \"a few\""), "{}", refused.text);
     assert!(refused.text.contains("value=\"Di\""), "{}", refused.text);
+    let bad = cell(&refused.text, &same);
+    assert!(bad.contains("aria-invalid=\"true\"") && bad.contains("found \"a few\""), "{bad}");
     let nothing = ada.form(&path, &[]).await;
     assert_eq!(nothing.status, 422);
     assert!(nothing.text.contains("Nothing was changed"), "{}", nothing.text);

@@ -222,6 +222,24 @@ fn location(answer: &Answer) -> String {
 }
 
 #[tokio::test]
+async fn largest_group_is_listed_first_and_of_equal_ones_the_newest() {
+    let server = Server::start().await;
+    let shop = shop(&server).await;
+    for (name, n) in [("b", 1), ("c", 2), ("d", 1)] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+        let items: Vec<Value> = (0..n).map(|at| json!({"payload": at})).collect();
+        shop.post("/api/v1/jobs", json!({"type": name, "sealed": true, "items": items})).await.expect(201);
+        for assignment in claim(&shop, name, n, 0).await {
+            kill(&shop, &assignment).await;
+        }
+    }
+    let page = server.person("Grace", "support").await.get("/dead").await.text;
+    let groups: Vec<&str> = page.split("data-group=\"").skip(1).map(|rest| &rest[..1]).collect();
+    assert_eq!(groups, ["c", "d", "b"], "{page}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn states_change_by_forms_without_scripts() {
     let server = Server::start().await;
     let shop = shop(&server).await;

@@ -175,6 +175,13 @@ async fn search_page_is_a_plain_form_with_links() {
     assert!(page.text.contains(&format!("href=\"/jobs/{}\"", id(&created))), "{}", page.text);
     assert!(!page.text.contains("<b>March"), "names are text");
     assert!(sue.get("/search?q=4711").await.text.contains("href=\"/items/"));
+    // The palette shows the detail: type, state in the words of the pages, and date.
+    for (q, state) in [("march", "a, waiting, "), ("4711", "a, waiting, ")] {
+        let results = sue.get(&format!("/api/v1/search?q={q}")).await.expect(200);
+        let detail = results["groups"][0]["hits"][0]["detail"].as_str().expect("a detail").to_owned();
+        let date = detail.strip_prefix(state).unwrap_or_else(|| panic!("{detail}"));
+        assert!(date.as_bytes()[3] == b' ' && date.contains(", 20"), "{date}");
+    }
     assert_eq!(sue.get(&format!("/search?q={}", "x".repeat(300))).await.status, 400);
     server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, the error beside each row, and one
+//! `/imports/{id}/correct`: the failed rows of an import as a table of fields, the error below its cell, and one
 //! button that retries the corrected rows.
 //!
 //! A plain form. On a phone each row is a card and each cell has a label.
@@ -72,6 +72,19 @@ pub struct CorrectRow {
     pub fault: Option<Fault>,
     /// Index of the invalid cell.
     pub bad: Option<usize>,
+}
+
+impl CorrectRow {
+    /// Index of the cell that the error is about; `None` if it is about the whole row.
+    fn place(&self, columns: &[String]) -> Option<usize> {
+        if self.fault.is_some() {
+            return self.bad;
+        }
+        // `Line 51, column amount: expected …` or `Line 51, column 2 (amount): expected …`; the number counts the columns
+        // of the file, which may have others.
+        let (place, _) = self.problem.split_once(", column ")?.1.split_once(": expected ")?;
+        columns.iter().position(|column| place == column || place.ends_with(&format!(" ({column})")))
+    }
 }
 
 pub fn page(job: &Job, page_data: &Correct) -> Page {
@@ -168,18 +181,28 @@ fn notice(notice: &Notice) -> AnyView {
     }
 }
 
-/// One row: its cells, and below them the error.
+/// One row: its cells, with the error below its cell, or below all if it is about the whole row.
 fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use<> {
     let line = row.row.map_or_else(|| "?".to_owned(), |row| row.to_string());
     let why = format!("why-{}", row.id);
-    let bad = row.bad;
+    let bad = row.place(columns);
+    let message = match &row.fault {
+        None => in_words(&row.problem),
+        Some(Fault::Sentence(sentence)) => in_words(sentence),
+        Some(Fault::ChangedTo(text)) => {
+            let column = bad.and_then(|place| columns.get(place)).map_or("", String::as_str);
+            t!("correct-changed", column = column, text = text)
+        }
+    };
+    let message = || view! { {icon("dead")} " " {message.clone()} };
     let cells = columns
         .iter()
         .zip(&row.cells)
         .enumerate()
         .map(|(place, (name, cell))| {
+            let is_bad = bad == Some(place);
             view! {
-                <td>
+                <td class=is_bad.then_some("cell-bad")>
                     <span class="correct-name" aria-hidden="true">
                         {name.clone()}
                     </span>
@@ -191,21 +214,23 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
                         autocomplete="off"
                         spellcheck="false"
                         aria-label=t!("import-cell-line", name = name, line = &line)
-                        aria-describedby=why.clone()
-                        aria-invalid=(bad == Some(place)).then_some("true")
+                        aria-describedby=(is_bad || bad.is_none()).then(|| why.clone())
+                        aria-invalid=is_bad.then_some("true")
                     />
+                    {is_bad.then(|| view! { <span class="why" id=why.clone()>{message()}</span> })}
                 </td>
             }
         })
         .collect_view();
-    let message = match &row.fault {
-        None => in_words(&row.problem),
-        Some(Fault::Sentence(sentence)) => in_words(sentence),
-        Some(Fault::ChangedTo(text)) => {
-            let column = bad.and_then(|place| columns.get(place)).map_or("", String::as_str);
-            t!("correct-changed", column = column, text = text)
+    let whole_row = bad.is_none().then(|| {
+        view! {
+            <tr class="row-bad">
+                <td colspan=width.to_owned() class="cell-bad" id=why.clone()>
+                    {message()}
+                </td>
+            </tr>
         }
-    };
+    });
     view! {
         <tbody>
             <tr>
@@ -218,13 +243,7 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
                 </th>
                 {cells}
             </tr>
-            <tr class="row-bad">
-                <td colspan=width.to_owned() class="cell-bad" id=why>
-                    {icon("dead")}
-                    " "
-                    {message}
-                </td>
-            </tr>
+            {whole_row}
         </tbody>
     }
 }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use crate::speech::grouped;
 use domain::{
-    Item,
+    Item, Job,
     api::{ErrorGroup, ErrorGroupDetail},
     id::Uuid,
     query::filter::{Filter, Term, lists::List},
@@ -48,8 +48,8 @@ pub struct Items {
     /// Number of matching items, if a counter has it.
     pub exact: Option<i64>,
     pub items: Vec<Item>,
-    /// Id and name of the job whose items are listed.
-    pub job: Option<(Uuid, String)>,
+    /// Job whose items are listed, and whether those of the jobs below it are included.
+    pub job: Option<(Job, bool)>,
     /// Summaries of the payloads.
     pub summaries: HashMap<Uuid, String>,
     pub next: Option<String>,

@@ -1,6 +1,7 @@
 //! `/items`: items by filter.
 
 use domain::{
+    Job,
     id::Uuid,
     query::{
         filter::{Filter, Term, Test, lists::List},
@@ -13,12 +14,16 @@ use super::{Items, no_match_yet, rows_of};
 use crate::{
     components::{
         action_form::flash,
+        bar::{Size, still_bar},
         breadcrumbs::breadcrumbs,
         filter_bar::{ListFilter, bar},
         panel::empty,
         selection::Selection,
+        state::job_badge,
     },
     frame::{NavSection, Page},
+    job_view::display_name,
+    meter::Meter,
     pages::rows::{self, Kind},
 };
 
@@ -45,18 +50,22 @@ pub fn items_page(page_data: &Items) -> Page {
         let table = rows::table(page_data, Kind::Any, Selection { actions, matching, exact: page_data.exact });
         view! { <section class="card" aria-label="Items">{table}</section> }.into_any()
     };
-    let title = if let Some((id, name)) = &page_data.job {
-        breadcrumbs(&[("/jobs", "Jobs"), (&format!("/jobs/{id}"), name)], "Items");
-        format!("Items of {name}")
+    let (title, head) = if let Some((job, whole_tree)) = &page_data.job {
+        let name = display_name(job);
+        breadcrumbs(&[("/jobs", "Jobs"), (&format!("/jobs/{}", job.id), &name)], "Items");
+        (format!("Items of {name}"), job_head(job, *whole_tree, &name))
     } else {
         breadcrumbs(&[("/jobs", "Jobs")], "Items");
-        "Items".to_owned()
+        let head = view! {
+            <div class="page-head">
+                <h1>"Items"</h1>
+                <p class="sub">"Every unit of work."</p>
+            </div>
+        };
+        ("Items".to_owned(), head.into_any())
     };
     let content = view! {
-        <div class="page-head">
-            <h1>{title.clone()}</h1>
-            {page_data.job.is_none().then(|| view! { <p class="sub">"Every unit of work."</p> })}
-        </div>
+        {head}
         {flash(page_data.flash.as_deref())}
         {bar(list_filter, "Filter items", &shortcuts, &page_data.types)}
         {list_filter.fault.is_some().then(|| elsewhere(&list_filter.typed))}
@@ -66,6 +75,33 @@ pub fn items_page(page_data: &Items) -> Page {
     }
     .into_any();
     Page { title, nav_section: NavSection::Jobs, content, is_live: false, is_translated: false }
+}
+
+/// Name, state, and progress of the job whose items are listed, with the link back to it.
+fn job_head(job: &Job, whole_tree: bool, name: &str) -> AnyView {
+    let (meter, state) = if whole_tree {
+        (Meter::of_tree(job), (job.tree.status, job.tree.outcome))
+    } else {
+        (Meter::of_job(job), (job.status, job.outcome))
+    };
+    view! {
+        <div class="stack gap-3" id="job" data-refresh="">
+            <div class="job-title">
+                <h1>"Items of " {name.to_owned()}</h1>
+                {job_badge(Signal::stored(state))}
+                <div class="actions">
+                    <a class="btn" href=format!("/jobs/{}", job.id)>
+                        "Back to the job"
+                    </a>
+                </div>
+            </div>
+            <div class="row hero-bar">
+                {still_bar(meter, Size::Middle, format!("Progress of {name}"))}
+                <span class="num meter-number">{meter.number()}</span>
+            </div>
+        </div>
+    }
+    .into_any()
 }
 
 fn none(page_data: &Items) -> AnyView {

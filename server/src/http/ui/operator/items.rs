@@ -1,9 +1,10 @@
 //! `/dead`, `/items` and `/items/{id}`: failed items, items by filter, and one item with its actions.
 
+use std::cmp::Reverse;
+
 use app::{
     components::action_form::RefusedAction,
     frame::Page,
-    job_view::display_name,
     pages::{
         self,
         item::{Actions, Edit},
@@ -138,7 +139,7 @@ async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut
     (page_data.groups, page_data.summaries) = (groups, summaries);
     if let Some((job, whole_tree)) = job {
         page_data.exact = exact(request, &job, whole_tree).filter(|_| first);
-        page_data.job = Some((job.id, display_name(&job)));
+        page_data.job = Some((job, whole_tree));
     }
     let page = pages.page(items, next);
     page_data.next = request.next(page.next_cursor);
@@ -188,7 +189,8 @@ async fn only_job(app: &App, caller: &Caller, request: &ListRequest) -> Result<O
     Ok(Some((app.engine.job(caller, of, false).await?, whole_tree)))
 }
 
-/// Groups that match the filter; `None` if it has conditions that groups are not counted by.
+/// Groups that match the filter, largest first, and of equal ones the newest first; `None` if it has conditions that
+/// groups are not counted by.
 async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<Vec<ErrorGroup>>> {
     let is_supported = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
     if !request.query.iter().all(|(name, _)| is_supported(name)) {
@@ -204,9 +206,10 @@ async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Opt
         owner: None,
         q: request.value("q").map(str::to_owned),
         states: Some(GroupState::ALL.to_vec()),
-        order: GroupOrder::default(),
+        order: GroupOrder::Largest,
     };
     let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
+    groups.sort_by_key(|group| Reverse((group.count, group.last_seen_at)));
     if let Some(fingerprint) = request.value("error") {
         groups.retain(|group| group.fingerprint == fingerprint);
     }
