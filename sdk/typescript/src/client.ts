@@ -391,7 +391,7 @@ export class Client extends Management {
         continue;
       }
       if (offset > before) [failures, size] = [0, Math.min(this.#chunk, size * 2)];
-      else if (Date.now() - stalledAt >= UPLOAD_STALL * 1_000) throw last;
+      else if (failures > 0 && Date.now() - stalledAt >= UPLOAD_STALL * 1_000) throw last;
       progress?.(offset, file.size);
     }
   }
