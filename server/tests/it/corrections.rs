@@ -141,7 +141,7 @@ async fn failed_rows_are_corrected_in_the_browser() {
         rest.split_once("</td>").expect("an end").0.to_owned()
     };
     let (bad, good) = (cell(&page.text, &field(3, 2)), cell(&page.text, &field(3, 1)));
-    assert!(bad.contains("aria-describedby=\"why-") && bad.contains("expected a number, found \"12 CHF\""), "{bad}");
+    assert!(bad.contains("aria-describedby=\"why-") && bad.contains("Expected a number, found \"12 CHF\""), "{bad}");
     assert!(!good.contains("aria-describedby") && !good.contains("expected"), "{good}");
 
     // Two rows are changed; the third, sent as it is, stays where it is.
@@ -158,7 +158,7 @@ async fn failed_rows_are_corrected_in_the_browser() {
     // What does not fit comes back with what was typed.
     let refused = ada.form(&path, &[(same.as_str(), "a few"), (five.as_str(), "Di")]).await;
     assert_eq!(refused.status, 422);
-    assert!(refused.text.contains("Column amount: expected a number, found \"a few\""), "{}", refused.text);
+    assert!(refused.text.contains("Expected a number, found \"a few\""), "{}", refused.text);
     assert!(refused.text.contains("value=\"Di\""), "{}", refused.text);
     let bad = cell(&refused.text, &same);
     assert!(bad.contains("aria-invalid=\"true\"") && bad.contains("found \"a few\""), "{bad}");
@@ -368,8 +368,8 @@ async fn failed_rows_are_corrected_in_the_notation_of_their_file() {
     let refused = ada.form(&path, &[(due.as_str(), "2027-01-01"), (&amount, "12.50")]).await;
     assert_eq!(refused.status, 422);
     for message in [
-        "Column amount: expected a number such as 1.234,56, found \"12.50\".",
-        "Column due: expected a date in the format DD.MM.YYYY, found \"2027-01-01\".",
+        "Expected a number such as 1.234,56, found \"12.50\".",
+        "Expected a date in the format DD.MM.YYYY, found \"2027-01-01\".",
     ] {
         assert!(refused.text.contains(message), "{}", refused.text);
     }

@@ -6,7 +6,7 @@
 use domain::{Job, Problem, id::Uuid};
 use leptos::prelude::*;
 
-use crate::pages::import::progress;
+use crate::pages::import::{progress, without_place};
 use crate::{
     components::{
         action_form::{problem_notice, reason},
@@ -186,9 +186,10 @@ fn one(row: &CorrectRow, columns: &[String], width: &str) -> impl IntoView + use
     let line = row.row.map_or_else(|| "?".to_owned(), |row| row.to_string());
     let why = format!("why-{}", row.id);
     let bad = row.place(columns);
+    let reason = |error: &str| in_words(&bad.and_then(|_| without_place(error)).unwrap_or_else(|| error.to_owned()));
     let message = match &row.fault {
-        None => in_words(&row.problem),
-        Some(Fault::Sentence(sentence)) => in_words(sentence),
+        None => reason(&row.problem),
+        Some(Fault::Sentence(sentence)) => reason(sentence),
         Some(Fault::ChangedTo(text)) => {
             let column = bad.and_then(|place| columns.get(place)).map_or("", String::as_str);
             t!("correct-changed", column = column, text = text)

@@ -6,6 +6,7 @@ use leptos::prelude::*;
 use super::super::preview::short;
 use crate::{
     components::{state::icon, text_area::TextCell},
+    pages::import::without_place,
     t,
 };
 
@@ -225,13 +226,11 @@ fn fill(shape: &Shape<'_>) -> Option<AnyView> {
 
 /// The reason without its place, which is where it is shown.
 fn in_words(row: &CheckedRow, problem: &str) -> String {
-    let place = format!("Line {}, column ", row.row);
-    let words = problem.strip_prefix(&place).and_then(|rest| rest.split_once(": expected ")).map(|(_, rest)| rest);
-    match words {
-        Some(rest) if row.needs_file => {
-            format!("{} {}", crate::speech::in_words(&format!("Expected {rest}")), t!("grid-correct-in-file"))
+    match without_place(problem) {
+        Some(reason) if row.needs_file => {
+            format!("{} {}", crate::speech::in_words(&reason), t!("grid-correct-in-file"))
         }
-        Some(rest) => crate::speech::in_words(&format!("Expected {rest}")),
+        Some(reason) => crate::speech::in_words(&reason),
         None => crate::speech::in_words(problem),
     }
 }
