@@ -3,10 +3,10 @@
 //! One transaction serves many requests. It takes dedupe keys and serialize queues, then locks the job state rows (the
 //! job's, and the one that holds the fair turns of the tree). Sequence numbers and turns are therefore exact, and a
 //! refused request (sealed, canceled, duplicate) does not affect the others. Large batches reserve their places first
-//! and lock the job state rows last (`reserve.rs`).
+//! and lock the job state rows last (`reserved_places.rs`).
 
 mod refusal; // reasons to refuse items
-mod reserve; // places for many items, reserved before their rows are written
+mod reserved_places; // places for many items, reserved before their rows are written
 pub(crate) mod rows; // rows prepared for the tables
 
 use std::{
@@ -49,7 +49,7 @@ use super::{
 
 use refusal::{refusal, refuse_duplicates, refuse_early_seals, removed};
 
-pub(crate) use reserve::Reserved;
+pub(crate) use reserved_places::Reserved;
 
 /// Items to add to one job.
 pub(crate) struct AddCommand {
@@ -234,11 +234,11 @@ pub(crate) async fn add(
 
     let reserved = if let JobStateLocking::Reserved(reserved) = job_states { Some(reserved) } else { None };
     let locked = match job_states {
-        JobStateLocking::Lock => reserve::lock(tx, commands, merged_into).await?,
+        JobStateLocking::Lock => reserved_places::lock(tx, commands, merged_into).await?,
         JobStateLocking::Reserved(reserved) => reserved.job_states().clone(),
         // Nobody waits for the new rows, so the older ones may be locked after them.
         JobStateLocking::New(job_states) => {
-            let older = reserve::lock_others(tx, merged_into, &job_states).await?;
+            let older = reserved_places::lock_others(tx, merged_into, &job_states).await?;
             job_states.into_iter().chain(older).collect()
         }
     };

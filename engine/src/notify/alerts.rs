@@ -1,8 +1,9 @@
 //! Alerts: conditions and events that need attention (`alerts`), raised once and cleared automatically.
 //!
-//! Events are raised where they occur (a worker reports one, an ending is refused). Conditions are evaluated every few
-//! seconds by a background task on every server, using indexes that contain nothing else. A unique index decides which
-//! server raises an alert. A failure to raise an alert never fails the related work.
+//! Events are raised where they occur (a worker reports one, an ending is refused). Conditions
+//! (`store/notify/alerts/conditions.rs`) are evaluated every few seconds by a background task on every server, using
+//! indexes that contain nothing else. A unique index decides which server raises an alert. A failure to raise an alert
+//! never fails the related work.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Deletion of trees: by `DELETE`, or because their retention is over (`retention`).
 //!
 //! One commit deletes a tree: tombstone, 410s, keys released, totals counted. Its rows are purged in batches that any
-//! server may run; each starts where the previous one committed. `due_trees` decides automatic deletion.
+//! server may run; each starts where the previous one committed. `due_trees` finds the trees whose retention may be
+//! over; `deletion::retention_over` decides under their locks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,10 +26,7 @@ use crate::{
             deliveries, notices,
         },
         query::daily_totals,
-        retention::{
-            deletion::{self, JobLocation, LockedTreeJob},
-            maintenance_checks,
-        },
+        retention::deletion::{self, JobLocation, LockedTreeJob},
     },
     task::in_task,
     tree::propagation,
@@ -141,7 +139,7 @@ impl Core {
         for job_state in deletion::lock_trees(&mut tx, root_ids).await? {
             trees.entry(job_state.root_id).or_default().push(job_state);
         }
-        let expired = maintenance_checks::retention_over(&mut tx, root_ids).await?;
+        let expired = deletion::retention_over(&mut tx, root_ids).await?;
         let propagating = deletion::propagating_jobs(
             &mut tx,
             &trees.values().flat_map(|job_states| ids(job_states)).collect::<Vec<_>>(),

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::App;
 use engine::{access::caller::Caller, error::Result, flush::Coalescer, secrets::Hash, store::access::people as store};
 
-mod attempts;
+mod attempt_limits;
 mod bootstrap;
 mod client_address;
 mod cookies;
@@ -38,7 +38,7 @@ mod still_valid;
 pub mod throttle;
 pub mod tokens;
 
-pub use attempts::{Attempts, Key};
+pub use attempt_limits::{Attempts, Key};
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
 pub(crate) use bootstrap::{keep_bootstrap_token, revoke_old_bootstrap_tokens};
 pub use client_address::ClientAddress;

@@ -1,4 +1,5 @@
 //! Throttling of attempts on secrets that people know: counted in memory at once, and in the database for all servers.
+//! The limits and delays are in `attempt_limits`.
 //!
 //! [`begin`] refuses a client with too many failures (429 with the time to wait); afterwards the caller reports the
 //! outcome, and an attempt without a report counts as failed. Memory refuses without a query, so that a flood costs the
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use domain::{Code, Problem};
 use tokio::sync::SemaphorePermit;
 
-use super::attempts::Key;
+use super::attempt_limits::Key;
 use crate::App;
 use engine::{error::Result, store::access::sign_in as store, task::in_task};
 

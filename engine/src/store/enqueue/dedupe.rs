@@ -1,4 +1,5 @@
-//! Dedupe keys of items: unique per job until the tree is deleted (`dedupe-key`).
+//! Dedupe keys of items: unique per job until the tree is deleted (`dedupe-key`). What a duplicate leads to is decided in
+//! `enqueue/add/refusal.rs`.
 
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! Alerts, and the checks that raise and clear them. Each check is bounded and reads an index with few rows; none
 //! reads all items, all trees or all job state rows.
 
-mod checks; // checks of current conditions
+mod conditions; // current conditions
 
 use domain::{
     Time,
@@ -11,7 +11,7 @@ use sqlx::{PgExecutor, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub use checks::{DeadType, FailingJob, failing_jobs, newly_dead, note_heads, unclaimed};
+pub use conditions::{DeadType, FailingJob, failing_jobs, newly_dead, note_heads, unclaimed};
 
 use crate::store::{
     Tx,

@@ -36,6 +36,24 @@ pub async fn find(pool: &PgPool, job_id: Uuid) -> Result<Option<JobLocation>, sq
     .await
 }
 
+/// Roots, under the locks of their job state rows, whose retention has ended, whose idempotency windows have passed,
+/// and whose callbacks and notices are not pending.
+pub async fn retention_over(tx: &mut Tx, root_ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select j.id from job j join job_state g on g.job_key = j.job_key
+         where j.id = any($1::uuid[]) and j.retain_seconds is not null and g.tree_completed_at is not null
+           and g.tree_completed_at + make_interval(secs => j.retain_seconds::float8) <= clock_timestamp()
+           and not exists (
+             select 1 from idempotency k where k.job_id = j.id and k.lapses_at > clock_timestamp())
+           and not exists (select 1 from delivery d where d.job_id = j.id and d.state = 1)
+           and not exists (
+             select 1 from notice n join delivery d on d.notice_id = n.id where n.root_id = j.id and d.state = 1)",
+        root_ids
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
 /// Locks the dedupe keys of these trees' jobs: keys precede job state rows in the lock order (`engine/src/lib.rs`).
 pub async fn lock_keys(tx: &mut Tx, root_ids: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(

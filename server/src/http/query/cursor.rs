@@ -1,7 +1,8 @@
 //! Cursors of lists: opaque text with a position and a fingerprint of its filters and sort order.
 //!
 //! A position is a key of an order that never changes, so a row that matches throughout appears exactly once. A cursor
-//! is neither a secret nor a capability: every page checks again which rows the caller may see.
+//! is neither a secret nor a capability: every page checks again which rows the caller may see. The condition for the rows
+//! after a position is in `engine/src/store/query` (of items: `item_list_keys.rs`).
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{

@@ -1,7 +1,7 @@
 //! Faults of the network: cut connections, lost responses, wrong clocks.
 
 mod callbacks; // cuts on the connection to the callback receiver
-mod clock; // clocks that jump
+mod clock_jumps; // clocks that jump
 mod cuts; // a cut after every byte
 mod replies; // lost responses
 
@@ -16,5 +16,5 @@ pub(super) const FAULTS: &[(&str, Scenario)] = &[
     }),
     ("F28c", |context| with_findings(context, |context| callbacks::run(context, scaled(context, 41, 1)))),
     ("F29", |context| with_findings(context, |context| replies::run(context, scaled(context, 60, 1_000)))),
-    ("F30", |context| with_findings(context, |context| clock::run(context, scaled(context, 30, 300)))),
+    ("F30", |context| with_findings(context, |context| clock_jumps::run(context, scaled(context, 30, 300)))),
 ];

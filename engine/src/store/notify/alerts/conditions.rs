@@ -1,4 +1,4 @@
-//! Checks of current conditions: new dead letters, items that keep failing, queues without claims.
+//! Conditions of alerts: new dead letters, items that keep failing, queues without claims.
 
 use sqlx::PgPool;
 use uuid::Uuid;
