@@ -36,19 +36,20 @@
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const target = event.target;
-    const writes = target.isContentEditable || target.closest?.("input:not([type=checkbox]), textarea, select, dialog");
+    // A closed dialog keeps the focus until the next frame.
+    const writes = target.isContentEditable || target.closest?.("input:not([type=checkbox]), textarea, select, dialog[open]");
     if (writes) {
       if (event.key === "Escape" && target.id === "filter") target.blur();
       return;
     }
     if (stored() === "off") return;
-    const went = performance.now() - going < 1500;
+    const went = event.timeStamp - going < 1500;
     going = -Infinity;
     if (went && places[event.key]) {
       event.preventDefault();
       location.assign(places[event.key]);
     } else if (event.key === "g") {
-      going = performance.now();
+      going = event.timeStamp;
     } else if (event.key === "?") {
       event.preventDefault();
       show();
