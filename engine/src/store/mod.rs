@@ -26,7 +26,7 @@ pub mod tree;
 
 pub use pools::{Pools, owner_pool};
 pub use standby::Standby;
-pub use transactions::{begin, commit, roll_back};
+pub use transactions::{begin, commit, deduct_lock_wait, roll_back};
 
 /// A transaction on PostgreSQL.
 pub type Tx = sqlx::Transaction<'static, sqlx::Postgres>;

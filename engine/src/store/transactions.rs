@@ -3,7 +3,7 @@
 //!
 //! Statements in their own implicit transaction (a heartbeat, a hint) have no such test point.
 
-use std::panic::Location;
+use std::{panic::Location, time::Duration};
 
 use futures::future::BoxFuture;
 use sqlx::PgPool;
@@ -25,6 +25,28 @@ pub async fn roll_back<E>(tx: Tx, error: E) -> E {
         tracing::debug!(error = %failed, "rolling back failed");
     }
     error
+}
+
+/// Wait for a lock from which [`deduct_lock_wait`] spends a statement.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// Leaves the later locks of a transaction only the rest of the lock timeout, if it has waited long for these. PostgreSQL
+/// gives each lock the whole time: a transaction behind another on a job state row, which waits for a locked table, would
+/// wait there as long once more.
+pub async fn deduct_lock_wait(tx: &mut Tx, waited: Duration) -> Result<(), sqlx::Error> {
+    if waited < LONG_WAIT {
+        return Ok(());
+    }
+    sqlx::query!(
+        "select set_config(
+           'lock_timeout',
+           greatest(extract(epoch from current_setting('lock_timeout')::interval) * 1000 - $1::float8, 100)::int::text,
+           true)",
+        waited.as_secs_f64() * 1000.0
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(())
 }
 
 /// Commits. If a failpoint asks for a crash at the calling file, the process ends before or after the commit.

@@ -4,10 +4,12 @@
 //! duration of a commit. Lock and update are separate statements on purpose: the update sees what was committed while
 //! the lock waited, so two batches that each end one of the last two items cannot both find one item left.
 
+use std::time::Instant;
+
 use domain::Counts;
 use uuid::Uuid;
 
-use crate::store::{Tx, notify::deliveries};
+use crate::store::{Tx, deduct_lock_wait, notify::deliveries};
 
 /// Change of one job state row by a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +88,8 @@ impl LockedJobState {
 
 /// Locks job state rows in order and reads them. `job_keys` ascending.
 pub async fn lock(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<LockedJobState>, sqlx::Error> {
-    sqlx::query_as!(
+    let begun = Instant::now();
+    let locked = sqlx::query_as!(
         LockedJobState,
         r#"select job_key, sealed, cancelled_at is not null as "cancelled!", deleted_at is not null as "deleted!",
              next_seq, last_fair_turn, after_open, after_failed
@@ -94,7 +97,9 @@ pub async fn lock(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<LockedJobState>, 
         job_keys
     )
     .fetch_all(&mut **tx)
-    .await
+    .await?;
+    deduct_lock_wait(tx, begun.elapsed()).await?;
+    Ok(locked)
 }
 
 /// Applies deltas, one per job, sorted by key. A job that refuses its delta (canceled, or sealed and added to) is not
