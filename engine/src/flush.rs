@@ -3,20 +3,26 @@
 //! Commands queue; a flusher takes the queued commands and runs them as one batch; later arrivals form the next batch.
 //! There is no timer: an idle server adds no delay, a busy one fills its batches. Commands are answered after their
 //! commit while the next batch is already running. A failed batch is run again in halves, so that only the poisoned
-//! command is refused. Flushers are tasks of their own: a client that disconnects cannot cancel a transaction.
+//! command is refused. Flushers are tasks of their own: a client that disconnects cannot cancel a transaction. A batch
+//! that panics is one that failed.
 //!
 //! While no batch finishes, queued commands are refused and may be sent again: none of their work was begun.
 
 mod stall_detector; // stall detector
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
+use futures::FutureExt as _;
 use tokio::{
     sync::{Mutex, Semaphore, mpsc, oneshot},
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use stall_detector::StallDetector;
@@ -35,6 +41,10 @@ pub trait Batch: Send + Sync + 'static {
 
     /// True if queued commands are refused when batches stall.
     const REFUSES_WHEN_STALLED: bool = true;
+
+    /// Longest time of a batch, if it may be dropped in the middle of a statement: its connections are of a pool that tests
+    /// them (`Pools`). One that hangs then holds its flusher no longer.
+    const TIME_LIMIT: Option<Duration> = None;
 
     /// Approximate number of rows of a command.
     fn weight(command: &Self::Command) -> usize;
@@ -200,13 +210,23 @@ struct Part<D> {
 /// Number of retries of a batch that the database aborted because of a conflict.
 const CONFLICT_RETRIES: u32 = 3;
 
+async fn run_once<B: Batch>(batch: &B, commands: &[&B::Command]) -> Result<B::Done> {
+    let run = AssertUnwindSafe(unless_silent(batch.run(commands))).catch_unwind();
+    let done = match B::TIME_LIMIT {
+        Some(limit) => timeout(limit, run).await.map_err(|_| Error::Database(sqlx::Error::PoolTimedOut))?,
+        None => run.await,
+    };
+    // The panic itself is in the log.
+    done.map_err(|_| Error::Broken("a batch panicked".to_owned()))?.flatten()
+}
+
 async fn run_in_halves<B: Batch>(batch: &B, commands: &[&B::Command]) -> Vec<Part<B::Done>> {
     let mut parts = Vec::with_capacity(1);
     let mut open = vec![commands];
     while let Some(part) = open.pop() {
         let mut conflicts = 0;
         let error = loop {
-            match unless_silent(batch.run(part)).await.flatten() {
+            match run_once(batch, part).await {
                 Ok(done) => {
                     parts.push(Part { n: part.len(), result: Ok(done) });
                     break None;
@@ -250,6 +270,7 @@ mod tests {
         }
 
         async fn run(&self, commands: &[&i32]) -> Result<()> {
+            assert!(!commands.contains(&&31), "a bug");
             if commands.contains(&&13) {
                 return Err(Error::Broken("poisoned".into()));
             }
@@ -262,15 +283,50 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_poisoned_command_is_refused_alone() {
-        let queue = Coalescer::start(Poisonable, 2);
+    async fn commands_that_fail_or_panic_are_refused_alone() {
+        let queue = Coalescer::start(Poisonable, 1);
         let all = futures::future::join_all((0..100).map(|n| queue.run(n))).await;
         for (n, result) in (0..100).zip(all) {
             match result {
                 Ok(doubled) => assert_eq!(doubled, n * 2),
-                Err(_) => assert_eq!(n, 13),
+                Err(_) => assert!([13, 31].contains(&n)),
             }
         }
+        assert_eq!(queue.run(1).await.expect("the flusher still runs"), 2);
+    }
+
+    /// Its first batch hangs.
+    struct Hanging(AtomicBool);
+
+    impl Batch for Hanging {
+        type Command = ();
+        type Answer = ();
+        type Done = ();
+
+        const REFUSES_WHEN_STALLED: bool = false;
+        const TIME_LIMIT: Option<Duration> = Some(Duration::from_millis(20));
+
+        fn weight((): &()) -> usize {
+            1
+        }
+
+        async fn run(&self, _: &[&()]) -> Result<()> {
+            if self.0.swap(false, Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+
+        async fn answer(&self, commands: &[()], (): ()) -> Vec<Result<()>> {
+            commands.iter().map(|()| Ok(())).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn batch_that_hangs_ends_after_its_time_limit() {
+        let queue = Coalescer::start(Hanging(AtomicBool::new(true)), 1);
+        assert!(queue.run(()).await.expect_err("it hung").is_database_away());
+        queue.run(()).await.expect("the next one runs");
     }
 
     /// Blocks while its semaphore is closed; counts the commands it ran.

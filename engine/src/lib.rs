@@ -239,11 +239,12 @@ impl Engine {
         });
         // As many flushers as cores: more only add latency and make batches smaller.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let heartbeats = store::batches_at_once(&core.pools.heartbeats);
         Ok(Self(Arc::new(Inner {
             work: Coalescer::start(dispatch::work_batch::WorkBatch(Arc::clone(&core)), cores),
             adds: Coalescer::start(enqueue::add::AddBatch(Arc::clone(&core)), cores),
             creations: Coalescer::start(tree::create::CreateBatch(Arc::clone(&core)), cores),
-            heartbeats: Coalescer::start(dispatch::heartbeat_batch::HeartbeatBatch(Arc::clone(&core)), 1),
+            heartbeats: Coalescer::start(dispatch::heartbeat_batch::HeartbeatBatch(Arc::clone(&core)), heartbeats),
             core,
         })))
     }
@@ -265,6 +266,14 @@ impl Engine {
 }
 
 impl Core {
+    /// Announces changes of these jobs' trees, which were committed before: a failure only delays what pages show.
+    async fn touch_jobs(&self, job_keys: impl IntoIterator<Item = i64>) {
+        match self.jobs.by_job_keys(&self.pools.read, job_keys).await {
+            Ok(jobs) => self.live.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>()),
+            Err(error) => tracing::debug!(%error, "a change is shown later"),
+        }
+    }
+
     async fn visible_job(&self, caller: &Caller, id: Uuid) -> Result<Arc<JobInfo>> {
         let job = self.jobs.by_id(&self.pools.read, id).await?;
         match job {

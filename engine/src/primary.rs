@@ -25,8 +25,9 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Microseconds from [`START`] to the last rejected write or silence; 0: none so far.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Time in which a connection that a pool takes back has to answer: longer than any statement may take.
-pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which a connection that a pool takes back has to answer, and longest time of a batch that may be dropped: longer
+/// than any statement may take.
+pub const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Changes when the database is found silent.
 static SILENCES: LazyLock<watch::Sender<()>> = LazyLock::new(|| watch::Sender::new(()));

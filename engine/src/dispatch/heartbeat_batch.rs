@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use domain::{
@@ -23,6 +24,7 @@ use crate::{
     },
     error::{Error, Result},
     flush::Batch,
+    primary::RELEASE_TIMEOUT,
     query::item_state,
     store::{
         dispatch::{
@@ -52,6 +54,7 @@ impl Batch for HeartbeatBatch {
 
     // A late heartbeat is better than none.
     const REFUSES_WHEN_STALLED: bool = false;
+    const TIME_LIMIT: Option<Duration> = Some(RELEASE_TIMEOUT);
 
     fn weight(command: &HeartbeatCommand) -> usize {
         command.heartbeats.len().max(1)
@@ -109,8 +112,9 @@ impl Batch for HeartbeatBatch {
             }
         }
         if !moved.is_empty() {
-            let jobs = core.jobs.by_job_keys(&core.pools.read, moved).await?;
-            core.live.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
+            // Heartbeats do not wait for a connection that serves pages.
+            let core = Arc::clone(core);
+            tokio::spawn(async move { core.touch_jobs(moved).await });
         }
         Ok(done)
     }

@@ -119,8 +119,7 @@ async fn add(core: &Core, assignment_id: Uuid, credential_id: Uuid, lines: &[New
         size.n_dropped
     };
     crate::store::commit(tx).await?;
-    let jobs = core.jobs.by_job_keys(&core.pools.read, [open.job_key]).await?;
-    core.live.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
+    core.touch_jobs([open.job_key]).await;
     Ok(Some(LogsAdded { added: i64::from(n), last_line: size.n_lines, dropped }))
 }
 

@@ -70,6 +70,12 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Wait for the database when a server starts, as it may be starting, too.
 const START_WAIT: Duration = Duration::from_secs(30);
 
+/// Number of batches that run at once on a pool of few connections: two, where one that hangs leaves a connection to the
+/// other.
+pub fn batches_at_once(pool: &PgPool) -> usize {
+    pool.options().get_max_connections().min(2) as usize
+}
+
 /// A small pool for the owner of the schema, for migrations.
 pub async fn owner_pool(url: &str) -> Result<PgPool, sqlx::Error> {
     let options = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
@@ -140,12 +146,13 @@ impl Pools {
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
         let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
         options(1).acquire_timeout(START_WAIT).connect_with(base.clone()).await?.close().await;
-        let hot = (size / 2).max(3);
         // Two, where there is room: one that hangs does not stop every heartbeat or sign-in.
         let least = if size < 13 { 1 } else { 2 };
         let heartbeats = (size / 8).max(least);
         let credentials = (size / 16).max(least);
-        let read = size.saturating_sub(hot + heartbeats + credentials).max(3);
+        let rest = size.saturating_sub(heartbeats + credentials);
+        let hot = (size / 2).min(rest.saturating_sub(3)).max(3);
+        let read = rest.saturating_sub(hot).max(3);
         let tested = |size| options_for_droppable_work(size).acquire_timeout(WAIT);
         let planned = base.clone().options(PLANNER_SETTINGS.iter().copied()).statement_cache_capacity(200);
         Ok(Self {

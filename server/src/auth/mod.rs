@@ -16,7 +16,13 @@ use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use crate::App;
-use engine::{access::caller::Caller, error::Result, flush::Coalescer, secrets::Hash, store::access::people as store};
+use engine::{
+    access::caller::Caller,
+    error::Result,
+    flush::Coalescer,
+    secrets::Hash,
+    store::{access::people as store, batches_at_once},
+};
 
 mod attempt_limits;
 mod bootstrap;
@@ -102,7 +108,7 @@ impl Auth {
             providers: oidc::ProviderCache::default(),
             changes: watch::Sender::new(0),
             rights_cache: Mutex::default(),
-            lookups: Coalescer::start(still_valid::Lookup(pool), 1),
+            lookups: Coalescer::start(still_valid::Lookup(pool.clone()), batches_at_once(&pool)),
             stranger_lookups: Semaphore::new(1),
         }
     }

@@ -22,6 +22,7 @@ use engine::{
     access::{caller::Caller, rights::Rights},
     error::{Error, Result},
     flush::Batch,
+    primary::RELEASE_TIMEOUT,
     store::access::credentials::{self, CredentialRow},
 };
 
@@ -40,6 +41,7 @@ impl Batch for Lookup {
     type Done = HashMap<Uuid, CredentialRow>;
 
     const REFUSES_WHEN_STALLED: bool = false;
+    const TIME_LIMIT: Option<Duration> = Some(RELEASE_TIMEOUT);
 
     fn weight(_: &Uuid) -> usize {
         1

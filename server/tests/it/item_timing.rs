@@ -238,6 +238,38 @@ async fn database_outage_does_not_expire_leases() {
     server.stop().await;
 }
 
+/// `lease-expiry`: a heartbeat whose connection to the database hangs delays no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hanging_heartbeat_does_not_delay_others() {
+    let (server, proxy) = Server::start_with_proxy_and(|config| config.db_pool = 13).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    server.post("/api/v1/jobs", json!({"type": "a", "sealed": true, "items": [{}, {}]})).await.expect(201);
+    let claimed = [claim(&server, "a", 0).await.expect("the first"), claim(&server, "a", 0).await.expect("the second")];
+    let heartbeat = async |of: &Value| {
+        let path = format!("/api/v1/assignments/{}/heartbeat", id(of));
+        server.post(&path, json!({"progress": {"done": 1}})).await
+    };
+    heartbeat(&claimed[0]).await.expect(200);
+    let used = "select client_port from pg_stat_activity
+        where datname = current_database() and query like 'update lease l set last_heartbeat_at%'";
+    let port: i32 = sqlx::query_scalar(used).fetch_one(&server.running.app.pool).await.expect("its connection");
+    let lost = proxy.hang(port.try_into().expect("a port"));
+    let hanging = heartbeat(&claimed[0]);
+    let others = async {
+        lost.await;
+        for _ in 0..3 {
+            let answer = tokio::time::timeout(Duration::from_secs(10), heartbeat(&claimed[1])).await;
+            answer.expect("it does not wait for the first").expect(200);
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = hanging => panic!("{}: the connection did not hang", answer.status),
+        () = others => {}
+    }
+    server.stop().await;
+}
+
 /// `lease-expiry`: all servers are down for longer than a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outage_of_all_servers_does_not_expire_leases() {

@@ -356,7 +356,7 @@ async fn failing_job_edit_does_not_delay_other_edits() {
     ] {
         sqlx::query(statement).execute(&app.pool).await.expect(statement);
     }
-    app.engine.sweep_job_edits().await.expect_err("the first twenty fail");
+    assert_eq!(app.engine.sweep_job_edits().await.expect("the first twenty fail"), 0);
     assert_eq!(app.engine.sweep_job_edits().await.expect("progress of one"), 1);
     let left =
         sqlx::query_scalar::<_, i64>("select count(*) from job_edit").fetch_one(&app.pool).await.expect("a count");

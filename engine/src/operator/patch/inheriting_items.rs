@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{BATCH, inherited};
 use crate::{
     Core, Engine,
-    error::Result,
+    error::{Error, Result},
     store::{
         enqueue::idempotency::KeyName,
         operator::{
@@ -35,7 +35,7 @@ pub(crate) const CONCURRENT_BATCHES: usize = 2;
 const TRIES: usize = 20;
 /// First and longest pause after a batch that failed.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// Jobs whose edits failed, with the number of failures and the time of the next attempt: edits that fail every time must
 /// not take the turns of the others. Forgotten at a restart.
@@ -47,15 +47,21 @@ impl FailedEdits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, job_key: i64, failed: bool) {
+    /// Logs a failure at the 1st, 2nd, 4th, 8th … time in a row.
+    fn record(&self, job_key: i64, error: Option<&Error>) {
         let mut jobs = self.jobs();
-        if failed {
-            let failures = jobs.get(&job_key).map_or(0, |job| job.0);
-            let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
-            jobs.insert(job_key, (failures + 1, Instant::now() + pause));
-        } else {
-            jobs.remove(&job_key);
+        let Some(error) = error else {
+            if let Some((failures, _)) = jobs.remove(&job_key) {
+                tracing::info!(job_key, failures, "edit of a job goes on");
+            }
+            return;
+        };
+        let failures = jobs.get(&job_key).map_or(0, |job| job.0) + 1;
+        if failures.is_power_of_two() {
+            tracing::warn!(%error, job_key, failures, "edit of a job failed, will retry");
         }
+        let pause = FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(16)).min(LONGEST_PAUSE);
+        jobs.insert(job_key, (failures, Instant::now() + pause));
     }
 
     /// Up to `JOBS` of these jobs that do not pause; those that never failed first.
@@ -74,24 +80,18 @@ impl FailedEdits {
 
 impl Engine {
     /// Takes one batch of every edit that was interrupted. Returns the number of jobs that made progress. A job that fails
-    /// does not stop the others and pauses: its error is returned if no job made progress.
+    /// does not stop the others and pauses.
     pub async fn sweep_job_edits(&self) -> Result<usize> {
         let core = Arc::clone(&self.0.core);
         let run = async move {
-            let (mut edited, mut failed) = (0, None);
+            let mut edited = 0;
             let open = job_edits::open(&core.pools.read, EDITS).await?;
             for job_key in core.failed_edits.due(open) {
                 let done = core.edit_batch(job_key).await;
-                core.failed_edits.record(job_key, done.is_err());
-                match done {
-                    Ok(_) => edited += 1,
-                    Err(error) => {
-                        tracing::debug!(%error, job_key, "an edit is continued later");
-                        failed = Some(error);
-                    }
-                }
+                core.failed_edits.record(job_key, done.as_ref().err());
+                edited += usize::from(done.is_ok());
             }
-            failed.filter(|_| edited == 0).map_or(Ok(edited), Err)
+            Ok(edited)
         };
         in_task("editing items", run).await
     }
@@ -166,8 +166,7 @@ impl Core {
         if let Some(requeued) = requeued {
             requeued.after_commit(self);
         }
-        let jobs = self.jobs.by_job_keys(&self.pools.read, [job_key]).await?;
-        self.live.touch(&jobs.values().map(|job| job.root_id).collect::<Vec<_>>());
+        self.touch_jobs([job_key]).await;
         Ok(true)
     }
 }

@@ -76,14 +76,21 @@ impl Server {
 
     /// Starts a server on its own database, with the wire in between.
     pub(crate) async fn start_with_proxy() -> (Self, tcp_proxy::TcpProxy) {
+        Self::start_with_proxy_and(|_| {}).await
+    }
+
+    /// The same, with other settings.
+    pub(crate) async fn start_with_proxy_and(change: impl FnOnce(&mut Config)) -> (Self, tcp_proxy::TcpProxy) {
         let database = Database::create().await;
         let tcp_proxy = tcp_proxy::TcpProxy::forward_to(database.address().await).await;
         let url = database.admin.clone().host("127.0.0.1").port(tcp_proxy.port).database(&database.name).to_url_lossy();
         let data_dir = TempDir::new().expect("a temporary folder");
         let shared = Arc::new(SharedState { database, data_dir });
-        let server =
-            Self::at(shared, |config| config.database_url = Some(url.as_str().parse().expect("a secret"))).await;
-        (server, tcp_proxy)
+        let change = |config: &mut Config| {
+            config.database_url = Some(url.as_str().parse().expect("a secret"));
+            change(config);
+        };
+        (Self::at(shared, change).await, tcp_proxy)
     }
 
     /// Starts a second server on the same database and files.

@@ -1,5 +1,5 @@
-//! Proxy between a server and its database that a test can cut and restore, or whose far end can vanish: for the server,
-//! only the database is down.
+//! Proxy between a server and its database that a test can cut and restore, whose far end can vanish, and that can drop
+//! one connection silently: for the server, only the database is down.
 
 use std::{
     net::SocketAddr,
@@ -12,7 +12,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpSocket, TcpStream},
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinHandle,
 };
 
@@ -24,6 +24,10 @@ pub(crate) struct TcpProxy {
     /// Changes when the far end vanishes.
     vanished: watch::Sender<()>,
     loses_commits: Arc<AtomicBool>,
+    /// Local port of the connection to the database that hangs; 0: none.
+    hung: watch::Sender<u16>,
+    /// Told when something is sent to a far end that is gone.
+    unanswered: Arc<Notify>,
     accepting: Mutex<JoinHandle<()>>,
 }
 
@@ -33,9 +37,18 @@ impl TcpProxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let (connected, vanished) = (watch::channel(true).0, watch::channel(()).0);
-        let loses_commits = Arc::new(AtomicBool::new(false));
-        let accepting = accept(listener, target, &connected, &vanished, &loses_commits);
-        Self { port, target, connected, vanished, loses_commits, accepting: Mutex::new(accepting) }
+        let mut proxy = Self {
+            port,
+            target,
+            connected,
+            vanished,
+            loses_commits: Arc::default(),
+            hung: watch::channel(0).0,
+            unanswered: Arc::default(),
+            accepting: Mutex::new(tokio::spawn(async {})),
+        };
+        proxy.accepting = Mutex::new(accept(listener, &proxy));
+        proxy
     }
 
     /// Closes all connections and the port, as a database that is not running. Returns what holds the port meanwhile.
@@ -54,7 +67,7 @@ impl TcpProxy {
     pub(crate) fn open_port(&self, socket: TcpSocket) {
         self.restore();
         let listener = socket.listen(1_024).expect("it listens");
-        let accepting = accept(listener, self.target, &self.connected, &self.vanished, &self.loses_commits);
+        let accepting = accept(listener, self);
         *self.accepting.lock().expect("a lock") = accepting;
     }
 
@@ -68,6 +81,12 @@ impl TcpProxy {
         self.vanished.send_replace(());
     }
 
+    /// The connection that the database knows by this port hangs. Returns when something has been sent on it.
+    pub(crate) fn hang(&self, port: u16) -> impl Future<Output = ()> {
+        self.hung.send_replace(port);
+        Arc::clone(&self.unanswered).notified_owned()
+    }
+
     /// From now on, or no longer: commits arrive, and instead of their answers the connection ends.
     pub(crate) fn lose_commits(&self, loses: bool) {
         self.loses_commits.store(loses, Ordering::SeqCst);
@@ -79,32 +98,34 @@ impl TcpProxy {
 }
 
 /// Forwards every connection until the proxy is cut or the far end vanishes.
-fn accept(
-    listener: TcpListener,
-    target: SocketAddr,
-    connected: &watch::Sender<bool>,
-    vanished: &watch::Sender<()>,
-    loses_commits: &Arc<AtomicBool>,
-) -> JoinHandle<()> {
-    let (state, vanishes, loses) = (connected.clone(), vanished.clone(), Arc::clone(loses_commits));
+fn accept(listener: TcpListener, proxy: &TcpProxy) -> JoinHandle<()> {
+    let (target, unanswered) = (proxy.target, Arc::clone(&proxy.unanswered));
+    let (state, vanishes, hangs) = (proxy.connected.clone(), proxy.vanished.clone(), proxy.hung.clone());
+    let loses = Arc::clone(&proxy.loses_commits);
     tokio::spawn(async move {
         while let Ok((mut near, _)) = listener.accept().await {
-            let (mut state, mut vanishes, loses) = (state.subscribe(), vanishes.subscribe(), Arc::clone(&loses));
+            let (mut state, mut vanishes, mut hangs) = (state.subscribe(), vanishes.subscribe(), hangs.subscribe());
+            let (loses, unanswered) = (Arc::clone(&loses), Arc::clone(&unanswered));
             tokio::spawn(async move {
                 if !*state.borrow() {
                     return;
                 }
                 let Ok(mut far) = TcpStream::connect(target).await else { return };
+                let port = far.local_addr().map_or(0, |address| address.port());
                 let is_gone = tokio::select! {
                     // Nothing that was sent after the change may still arrive.
                     biased;
                     _ = vanishes.changed() => true,
+                    _ = hangs.wait_for(|hung| *hung == port) => true,
                     _ = state.wait_for(|connected| !connected) => false,
                     () = forward(&mut near, &mut far, &loses) => false,
                 };
                 drop(far);
                 if is_gone {
-                    let _ = tokio::io::copy(&mut near, &mut tokio::io::sink()).await;
+                    let mut bytes = vec![0; 65_536];
+                    while near.read(&mut bytes).await.is_ok_and(|n| n > 0) {
+                        unanswered.notify_one();
+                    }
                 }
             });
         }
