@@ -11,7 +11,8 @@
 //! (`answer_refused`). Progress that is refused on the way goes with later heartbeats until one is accepted.
 //!
 //! A failure of a handler that was told to stop was most likely caused by the stop: its item is released, and no failure is
-//! counted, unless it is not retryable or the item is delivered `at_most_once`. The SDKs do the same.
+//! counted, unless it is final (not retryable, or it cancels the tree) or the item is delivered `at_most_once`. A pause that
+//! the failure asks for is that of the release. The SDKs do the same.
 
 mod active;
 mod claims;

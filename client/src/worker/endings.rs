@@ -5,7 +5,11 @@
 
 use std::time::Duration;
 
-use domain::{Code, Document, api::Ending, id::Uuid};
+use domain::{
+    Code, Document,
+    api::{Ending, FailureBody, ReleaseBody},
+    id::Uuid,
+};
 use tokio::{
     task::{Id, JoinError},
     time::{Instant, sleep},
@@ -49,10 +53,10 @@ impl Loop {
                 tracing::debug!(item = %active.label, "done");
                 self.endings.push_back(report::result(id, result));
             }
-            // A failure while the handler is being stopped was most likely caused by the stop. Work that is delivered at
-            // most once has begun nevertheless, and must not be released.
+            // A failure while the handler is being stopped was most likely caused by the stop, unless it is final. Work
+            // that is delivered at most once has begun nevertheless, and must not be released.
             Some(Err(Unfinished::Failed(failure)))
-                if stop_reason.is_none() || !failure.retryable || active.at_most_once =>
+                if stop_reason.is_none() || !failure.retryable || failure.cancel_tree || active.at_most_once =>
             {
                 tracing::warn!(item = %active.label, error = %failure.error.message, "failed");
                 self.endings.push_back(report::failed(id, failure));
@@ -60,7 +64,10 @@ impl Loop {
             Some(Err(Unfinished::Released(body))) => self.release(id, EndingCall::Release(body)),
             Some(Err(Unfinished::Waits(body))) => self.release(id, EndingCall::Wait(body)),
             None if active.at_most_once => self.endings.push_back(report::stopped(id)),
-            Some(Err(Unfinished::Failed(_))) | None => self.release(id, EndingCall::default()),
+            Some(Err(Unfinished::Failed(FailureBody { retry_after_seconds, .. }))) => {
+                self.release(id, EndingCall::Release(ReleaseBody { retry_after_seconds }));
+            }
+            None => self.release(id, EndingCall::default()),
         }
     }
 

@@ -113,13 +113,17 @@ pub(super) fn failed(id: Uuid, failed: FailureBody) -> Ending {
         "The handler failed without a message.".clone_into(&mut message);
     }
     let kind = error.kind.map(|kind| storable(&kind, LONGEST_ERROR_KIND)).filter(|kind| !kind.is_empty());
-    let pause = retry_after_seconds.filter(|seconds| !seconds.is_nan());
     Ending {
         retryable,
-        retry_after_seconds: pause.map(|seconds| seconds.clamp(0.0, LONGEST_RETRY_AFTER_SECONDS)),
+        retry_after_seconds: pause_of(retry_after_seconds),
         cancel_tree,
         ..failure(id, WorkError { message, kind, detail: error.detail })
     }
+}
+
+/// A pause that the server takes.
+fn pause_of(seconds: Option<f64>) -> Option<f64> {
+    seconds.filter(|seconds| !seconds.is_nan()).map(|seconds| seconds.clamp(0.0, LONGEST_RETRY_AFTER_SECONDS))
 }
 
 /// The ending to report after the server has refused this one: a failure for a result, a failure without detail for one
@@ -271,7 +275,10 @@ pub(super) enum ReleaseOutcome {
 pub(super) async fn release(client: Client, assignment: Uuid, call: &EndingCall) -> ReleaseOutcome {
     let client = client.with_retry_timeout(Duration::ZERO);
     let answer = match call {
-        EndingCall::Release(body) => client.release(assignment, body).await,
+        EndingCall::Release(body) => {
+            let retry_after_seconds = pause_of(body.retry_after_seconds);
+            client.release(assignment, &ReleaseBody { retry_after_seconds }).await
+        }
         EndingCall::Wait(body) => client.wait(assignment, body).await,
     };
     let Err(error) = answer else { return ReleaseOutcome::Accepted };

@@ -216,7 +216,9 @@ def test_the_item_of_a_handler_that_fails_when_stopped_is_released_unless_that_i
     cases: list[tuple[Exception, str, Summary]] = [
         (RuntimeError("the pool is closed"), "at_least_once", Summary(released=1)),
         (Failure("the pool is closed"), "at_least_once", Summary(released=1)),
+        (Failure("the bank is busy", retry_after_seconds=60), "at_least_once", Summary(released=1)),
         (Failure("declined", retryable=False), "at_least_once", Summary(failed=1)),
+        (Failure("the account is closed", cancel_tree=True), "at_least_once", Summary(failed=1)),
         (RuntimeError("the pool is closed"), "at_most_once", Summary(failed=1)),
     ]
     for error, delivery, summary in cases:
@@ -236,6 +238,8 @@ def test_the_item_of_a_handler_that_fails_when_stopped_is_released_unless_that_i
             return bool(server.sent("/release") or server.sent("/finish")) if is_lost else began.is_set()
 
         assert asyncio.run(server.run(handle, until, drain_seconds=0.05, grace_seconds=5.0)) == summary, (error, delivery)
+        if isinstance(error, Failure) and error.retry_after_seconds is not None:
+            assert server.sent("/release") == [{"retry_after_seconds": 60}]
 
 
 def test_a_worker_looks_for_work_by_itself_while_rabbitmq_is_away() -> None:

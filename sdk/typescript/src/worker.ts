@@ -238,9 +238,10 @@ export class Worker<Payload = unknown> {
     } catch (cause) {
       this.#describe(ending, cause, held);
     }
-    if (ending.error && stop.signal.aborted && ending['retryable'] !== false && assignment.item.delivery !== 'at_most_once') {
+    const isFinal = ending['retryable'] === false || ending['cancel_tree'] === true;
+    if (ending.error && stop.signal.aborted && !isFinal && assignment.item.delivery !== 'at_most_once') {
       // Most likely caused by the stop.
-      ending = { assignment_id: assignment.id, release: undefined };
+      ending = { assignment_id: assignment.id, release: ending['retry_after_seconds'] };
     }
     held.hasEnded = true;
     this.#touch();

@@ -129,7 +129,9 @@ test('the item of a handler that fails when stopped is released unless that is u
   const cases = [
     [new Error('the pool is closed'), 'at_least_once', { ...NONE, released: 1 }],
     [new Failure('the pool is closed'), 'at_least_once', { ...NONE, released: 1 }],
+    [new Failure('the bank is busy', { retryAfterSeconds: 60 }), 'at_least_once', { ...NONE, released: 1 }],
     [new Failure('declined', { retryable: false }), 'at_least_once', { ...NONE, failed: 1 }],
+    [new Failure('the account is closed', { cancelTree: true }), 'at_least_once', { ...NONE, failed: 1 }],
     [new Error('the pool is closed'), 'at_most_once', { ...NONE, failed: 1 }],
   ];
   for (const isLost of [true, false]) {
@@ -143,6 +145,7 @@ test('the item of a handler that fails when stopped is released unless that is u
       };
       const until = () => (isLost ? server.sent('/release').length + endingsOf(server).length > 0 : began);
       assert.deepEqual(await server.run(handle, until, { drainSeconds: 0.05, graceSeconds: 5 }), summary);
+      if (cause.options?.retryAfterSeconds !== undefined) assert.deepEqual(server.sent('/release'), [{ retry_after_seconds: 60 }]);
     }
   }
 });

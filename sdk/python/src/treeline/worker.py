@@ -307,9 +307,10 @@ class Worker:
             log.exception("item %s failed", task.item_id)
             ending["error"] = error_of(str(error) or repr(error), type(error).__name__)
         at_most_once = task.assignment["item"].get("delivery") == "at_most_once"
-        if "error" in ending and task.is_stopped and ending.get("retryable", True) and not at_most_once:
+        is_final = not ending.get("retryable", True) or ending.get("cancel_tree", False)
+        if "error" in ending and task.is_stopped and not is_final and not at_most_once:
             # Most likely caused by the stop.
-            ending = {"assignment_id": task.assignment["id"], "release": None}
+            ending = {"assignment_id": task.assignment["id"], "release": ending.get("retry_after_seconds")}
         self._end(held, ending)
 
     def _end(self, held: Assigned, ending: dict[str, Any]) -> None:
