@@ -2,8 +2,8 @@
 //!
 //! Every request counts the bytes of its body until its response starts. The budget has three parts, so that large
 //! bodies never block heartbeats and unauthenticated requests never block others: one for unauthenticated requests, one
-//! for other bodies of at most 16 KiB, and the rest. Requests do not wait for memory: one that does not fit is refused
-//! with 503 `busy`.
+//! for other bodies of at most 16 KiB, and the rest. Files that are received, which may take minutes, leave a quarter of the
+//! rest to other bodies. Requests do not wait for memory: one that does not fit is refused with 503 `busy`.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -48,15 +48,21 @@ struct Parts {
     unknown: Part,
     small: Part,
     large: Part,
+    /// Bytes of `large` that are of files.
+    files: Part,
 }
 
 impl BodyMemory {
     /// Creates a budget of `bytes`: one eighth for unauthenticated requests, one eighth for small bodies.
     pub fn new(bytes: usize) -> Self {
         let eighth = Self::eighth(bytes);
-        let parts =
-            Parts { unknown: Part::new(eighth), small: Part::new(eighth), large: Part::new(Self::largest(bytes)) };
-        Self(Arc::new(parts))
+        let large = Self::largest(bytes);
+        Self(Arc::new(Parts {
+            unknown: Part::new(eighth),
+            small: Part::new(eighth),
+            large: Part::new(large),
+            files: Part::new(large - large / 4),
+        }))
     }
 
     /// Bytes of the largest body that fits into a budget of `bytes`.
@@ -75,7 +81,7 @@ impl BodyMemory {
 
     /// Number of bytes currently counted.
     pub fn used(&self) -> usize {
-        let Parts { unknown, small, large } = &*self.0;
+        let Parts { unknown, small, large, files: _ } = &*self.0;
         [unknown, small, large].iter().map(|part| part.used.load(Ordering::Relaxed)).sum()
     }
 }
@@ -96,14 +102,15 @@ struct BytesByPart {
     unknown: usize,
     small: usize,
     large: usize,
+    files: usize,
 }
 
 impl BytesByPart {
     fn of(bytes: usize, is_known: bool) -> Self {
         match is_known {
-            false => Self { unknown: bytes, small: 0, large: 0 },
-            true if bytes <= SMALL_BODY => Self { unknown: 0, small: bytes, large: 0 },
-            true => Self { unknown: 0, small: 0, large: bytes },
+            false => Self { unknown: bytes, ..Self::default() },
+            true if bytes <= SMALL_BODY => Self { small: bytes, ..Self::default() },
+            true => Self { large: bytes, ..Self::default() },
         }
     }
 }
@@ -111,13 +118,23 @@ impl BytesByPart {
 impl BodyShare {
     /// Sets the total bytes of this request, replacing the previous value. 503 `busy` and no change if they do not fit.
     pub fn hold(&self, bytes: usize, is_known: bool) -> Result<()> {
-        let Parts { unknown, small, large } = &*self.0.budget.0;
+        self.set(BytesByPart::of(bytes, is_known))
+    }
+
+    /// [`Self::hold`] for a file of a known caller, or the part of it that is in memory. One that is alone always fits.
+    pub fn hold_file(&self, bytes: usize) -> Result<()> {
+        let wanted = BytesByPart::of(bytes, true);
+        self.set(BytesByPart { files: wanted.large.min(self.0.budget.0.files.limit), ..wanted })
+    }
+
+    fn set(&self, wanted: BytesByPart) -> Result<()> {
+        let Parts { unknown, small, large, files } = &*self.0.budget.0;
         let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = BytesByPart::of(bytes, is_known);
         let parts = [
             (unknown, counted.unknown, wanted.unknown),
             (small, counted.small, wanted.small),
             (large, counted.large, wanted.large),
+            (files, counted.files, wanted.files),
         ];
         for (at, (part, before, after)) in parts.iter().enumerate() {
             if !part.take(after.saturating_sub(*before)) {
@@ -138,11 +155,12 @@ impl BodyShare {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let Parts { unknown, small, large } = &*self.budget.0;
+        let Parts { unknown, small, large, files } = &*self.budget.0;
         let counted = self.counted.get_mut().unwrap_or_else(PoisonError::into_inner);
         unknown.release(counted.unknown);
         small.release(counted.small);
         large.release(counted.large);
+        files.release(counted.files);
     }
 }
 
@@ -184,5 +202,20 @@ mod tests {
             (0..100).map(|_| budget.share()).take_while(|s| s.hold(SMALL_BODY, false).is_ok()).collect();
         assert_eq!(unknown.len(), (1 << 20) / 8 / SMALL_BODY);
         budget.share().hold(1_000, true).expect("a heartbeat beside them");
+    }
+
+    #[test]
+    fn files_leave_room_for_other_large_bodies() {
+        let budget = BodyMemory::new(1 << 20);
+        let files: Vec<_> = (0..100).map(|_| budget.share()).take_while(|s| s.hold_file(64 << 10).is_ok()).collect();
+        assert_eq!(files.len(), 9);
+        let largest = BodyMemory::largest(1 << 20);
+        let other = budget.share();
+        other.hold(largest / 4, true).expect("results beside them");
+        budget.share().hold(64 << 10, true).expect_err("all is in use");
+        drop((files, other));
+        assert_eq!(budget.used(), 0);
+        budget.share().hold(largest, true).expect("without files, one body gets all");
+        budget.share().hold_file(largest).expect("or one file");
     }
 }
