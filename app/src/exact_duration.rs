@@ -10,7 +10,16 @@ use crate::{
 
 /// Duration from one time to another: `912 ms`, `1.9 s`, `42 s`, `3 min 12 s`.
 pub(crate) fn took(from: Time, to: Time) -> String {
-    length((to.seconds_since(from) * 1_000.0).round().max(0.0) as u64)
+    length(milliseconds(from, to))
+}
+
+/// Duration from one time to another, with all its milliseconds.
+pub(crate) fn took_precisely(from: Time, to: Time) -> String {
+    precise(milliseconds(from, to))
+}
+
+fn milliseconds(from: Time, to: Time) -> u64 {
+    (to.seconds_since(from) * 1_000.0).round().max(0.0) as u64
 }
 
 /// Duration of milliseconds, with one decimal from one second to ten.

@@ -5,7 +5,6 @@ mod verbs; // actions in words
 use std::collections::HashMap;
 
 use domain::{
-    Job,
     id::Uuid,
     identity::audit::{ActorKind, AuditEntry},
     job::{Owner, OwnerKind},
@@ -19,7 +18,6 @@ use crate::{
         timestamp::second,
     },
     frame::{NavSection, Page},
-    job_view::display_name,
 };
 
 use crate::pages::identity::people::encoded;
@@ -40,8 +38,8 @@ pub struct Filter {
 pub struct Audit {
     pub filter: Filter,
     pub entries: Vec<AuditEntry>,
-    /// Root jobs of the entries that are still stored.
-    pub roots: HashMap<Uuid, Job>,
+    /// Names of the root jobs of the entries that are still stored.
+    pub roots: HashMap<Uuid, String>,
     /// Address of the next page.
     pub next: Option<String>,
     /// Error in the filter.
@@ -112,8 +110,9 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
 }
 
 /// Entries as a table. Jobs that are not among the root jobs are shown by their ids.
-pub(super) fn entries(entries: &[AuditEntry], roots: &HashMap<Uuid, Job>) -> AnyView {
-    let rows = entries.iter().map(|entry| row(entry, entry.root_id.and_then(|id| roots.get(&id)))).collect_view();
+pub(super) fn entries(entries: &[AuditEntry], roots: &HashMap<Uuid, String>) -> AnyView {
+    let rows =
+        entries.iter().map(|entry| row(entry, entry.root_id.and_then(|id| roots.get_key_value(&id)))).collect_view();
     let heads = words(["When", "Person", "Action", "Target", "Reason"]);
     table::frame("Audit log", "audit", heads, rows)
 }
@@ -126,7 +125,7 @@ fn table(audit: &Audit) -> AnyView {
     .into_any()
 }
 
-fn row(entry: &AuditEntry, root: Option<&Job>) -> impl IntoView + use<> {
+fn row(entry: &AuditEntry, root: Option<(&Uuid, &String)>) -> impl IntoView + use<> {
     let is_root = entry.item_id.is_none() && entry.job_id == entry.root_id;
     let target = match (entry.item_id, entry.job_id) {
         (None, None) if entry.operation_id.is_some() => {
@@ -140,9 +139,9 @@ fn row(entry: &AuditEntry, root: Option<&Job>) -> impl IntoView + use<> {
         (None, Some(job)) => view! { <a class="mono" href=format!("/jobs/{job}")>{short("job", &job)}</a> }.into_any(),
         (None, None) => ().into_any(),
     };
-    let job = root.map(|job| {
+    let job = root.map(|(id, name)| {
         let before = if is_root { "" } else { " in " };
-        view! { {before} <a href=format!("/jobs/{}", job.id)>{display_name(job)}</a> }
+        view! { {before} <a href=format!("/jobs/{id}")>{name.clone()}</a> }
     });
     let owner = entry.owner.as_ref().map(|owner| {
         let of = if entry.job_id.is_some() { "of " } else { "" };

@@ -166,6 +166,13 @@ impl Engine {
         Ok((jobs, next.or(behind)))
     }
 
+    /// Names of jobs that are stored and visible to the caller.
+    pub async fn job_names(&self, caller: &Caller, ids: &[Uuid]) -> Result<HashMap<Uuid, String>> {
+        caller.require(Scope::JobsRead)?;
+        let pool = self.0.core.pools.reads().await;
+        Ok(job_views::names(pool, ids, caller.visible_owner()).await?.into_iter().collect())
+    }
+
     /// Error groups of a tree, or of a job below its root alone, the largest first, at most fifty.
     pub async fn error_groups(&self, caller: &Caller, job_id: Uuid) -> Result<Vec<ErrorGroup>> {
         let alone = self.visible_job(caller, job_id).await?.root_id != job_id;

@@ -78,12 +78,17 @@ impl CorrectRow {
     /// Index of the cell that the error is about; `None` if it is about the whole row.
     fn place(&self, columns: &[String]) -> Option<usize> {
         if self.fault.is_some() {
-            return self.bad;
+            // A row that is an array has its places in a single cell.
+            return self.bad.filter(|&place| place < columns.len());
         }
         // `Line 51, column amount: expected …` or `Line 51, column 2 (amount): expected …`; the number counts the columns
         // of the file, which may have others.
         let (place, _) = self.problem.split_once(", column ")?.1.split_once(": expected ")?;
-        columns.iter().position(|column| place == column || place.ends_with(&format!(" ({column})")))
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let numbered = place.split_once(" (").filter(|(number, _)| is_number(number));
+        let name = numbered.and_then(|(_, name)| name.strip_suffix(')'));
+        let position = |name: &str| columns.iter().position(|column| column == name);
+        position(place).or_else(|| position(name?))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         state::icon,
         timestamp::{clock, exact, since},
     },
-    exact_duration::took,
+    exact_duration::took_precisely,
 };
 
 pub(super) fn card(item: &Item, attempts: &[Attempt]) -> AnyView {
@@ -47,7 +47,7 @@ fn budget(item: &Item) -> String {
 fn one(attempt: &Attempt) -> impl IntoView + use<> {
     let (shape, word) = ended(attempt.ended_as);
     let took = match (attempt.started_at, attempt.ended_at) {
-        (Some(from), Some(to)) => Some(view! { <span class="dur">{took(from, to)}</span> }.into_any()),
+        (Some(from), Some(to)) => Some(view! { <span class="dur">{took_precisely(from, to)}</span> }.into_any()),
         (Some(from), None) => Some(view! { <span class="dur">{since(from)}</span> }.into_any()),
         _ => None,
     };

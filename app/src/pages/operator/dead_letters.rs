@@ -22,7 +22,7 @@ use domain::{
 };
 use leptos::prelude::*;
 
-pub use groups::GroupTab;
+pub use groups::{GroupOrder, GroupTab};
 pub use items::items_page;
 pub use state_forms::{MUTE_HOURS, RefusedState};
 
@@ -59,6 +59,7 @@ pub struct Items {
     pub staff: bool,
     /// Groups that are listed, by their state.
     pub tab: GroupTab,
+    pub order: GroupOrder,
     /// Failures of the listed groups in each of the last 24 hours, by type and fingerprint.
     pub sparklines: HashMap<(String, String), Vec<i64>>,
     /// The group that the filter selects, over all owners. Only for staff.
@@ -83,6 +84,7 @@ impl Items {
             flash: None,
             staff: false,
             tab: GroupTab::default(),
+            order: GroupOrder::default(),
             sparklines: HashMap::new(),
             detail: None,
             refused: None,

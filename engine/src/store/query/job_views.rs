@@ -91,6 +91,25 @@ impl JobView {
     }
 }
 
+/// Names of these jobs, as far as they are stored and of this owner; the key where a job has no name.
+pub async fn names(
+    executor: impl PgExecutor<'_>,
+    ids: &[Uuid],
+    owner_id: Option<Uuid>,
+) -> Result<Vec<(Uuid, String)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select j.id, coalesce(j.name, j.key) as "name!" from unnest($1::uuid[]) as wanted
+           cross join lateral (select id, name, key, job_key, owner_id from job where id = wanted offset 0) j
+           cross join lateral (select deleted_at from job_state where job_key = j.job_key offset 0) g
+           where g.deleted_at is null and ($2::uuid is null or j.owner_id = $2)"#,
+        ids,
+        owner_id
+    )
+    .fetch_all(executor)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
 /// Every job of these trees, parents first within each.
 pub async fn of_roots(executor: impl PgExecutor<'_>, root_ids: &[Uuid]) -> Result<Vec<JobView>, sqlx::Error> {
     sqlx::query_as!(

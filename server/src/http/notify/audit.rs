@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use domain::{Problem, Time, api::Page, identity::audit::AuditEntry};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -42,6 +42,7 @@ pub struct AuditList {
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Time>,
     /// `-created_at` (default): newest first; `created_at`: oldest first
+    #[serde(serialize_with = "in_force")]
     #[param(value_type = Option<String>)]
     sort: Option<ByAge>,
     /// Maximum number of rows on the page, 1 to 1,000; default 50
@@ -63,6 +64,11 @@ pub struct AuditList {
 /// the API description.
 const fn no_filter<T>(_: &T) -> bool {
     true
+}
+
+/// Writes the order that is used: a cursor does not depend on whether the default is named.
+fn in_force<S: Serializer>(sort: &Option<ByAge>, serializer: S) -> Result<S::Ok, S::Error> {
+    sort.unwrap_or_default().serialize(serializer)
 }
 
 /// Format of the response.

@@ -1,6 +1,6 @@
 //! `/dead/groups/{type}/{fingerprint}`: the form that resolves, ignores or reopens an error group.
 
-use app::pages::operator::dead_letters::{GroupTab, MUTE_HOURS, RefusedState};
+use app::pages::operator::dead_letters::{MUTE_HOURS, RefusedState};
 use axum::{extract::State, response::Response};
 use domain::{
     Problem, Time,
@@ -77,7 +77,7 @@ pub(super) async fn change(
     };
     let shown = page("");
     let request = ListRequest::read(List::Dead, "/dead", shown.split_once('?').map(|(_, query)| query));
-    list_page(&app, &signed, request, GroupTab::default(), Some(refused)).await
+    list_page(&app, &signed, request, Default::default(), Some(refused)).await
 }
 
 /// The change that a form describes.

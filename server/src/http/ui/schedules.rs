@@ -87,7 +87,7 @@ async fn find(app: &App, caller: &Caller, pages: &Pages) -> Result<Schedules> {
 }
 
 /// Root jobs with these ids, at most one page of them, that are still stored.
-pub(super) async fn stored_roots(app: &App, caller: &Caller, ids: Vec<Uuid>) -> Result<HashMap<Uuid, Job>> {
+async fn stored_roots(app: &App, caller: &Caller, ids: Vec<Uuid>) -> Result<HashMap<Uuid, Job>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }

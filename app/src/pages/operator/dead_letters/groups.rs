@@ -73,6 +73,40 @@ impl GroupTab {
     }
 }
 
+/// Order of the groups, the highest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupOrder {
+    #[default]
+    LastSeen,
+    Items,
+    FirstSeen,
+}
+
+impl GroupOrder {
+    const ALL: [Self; 3] = [Self::LastSeen, Self::Items, Self::FirstSeen];
+
+    /// Value of the query parameter `order`; an unknown one is `LastSeen`.
+    pub fn read(word: &str) -> Self {
+        Self::ALL.into_iter().find(|order| order.word() == word).unwrap_or_default()
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::LastSeen => "",
+            Self::Items => "items",
+            Self::FirstSeen => "first-seen",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::LastSeen => "Last seen",
+            Self::Items => "Most items",
+            Self::FirstSeen => "First seen",
+        }
+    }
+}
+
 /// Groups of the chosen tab, as many as a page shows.
 pub(super) fn listed(page_data: &Items) -> Vec<&ErrorGroup> {
     let groups = page_data.groups.iter().flatten();
@@ -84,14 +118,26 @@ pub(super) fn has_decided(page_data: &Items) -> bool {
     page_data.first && page_data.groups.iter().flatten().any(|group| !GroupTab::Open.has(group.state))
 }
 
-fn tabs(page_data: &Items) -> AnyView {
+/// URL of the page with the same filter, and this tab and order.
+fn link(page_data: &Items, tab: GroupTab, order: GroupOrder) -> String {
     let q = page_data.list_filter.filter.to_string();
+    let to = address(page_data.list_filter.path, &[("q", &q), ("groups", tab.word()), ("order", order.word())]);
+    if to == page_data.list_filter.path { page_data.list_filter.everything() } else { to }
+}
+
+fn orders(page_data: &Items) -> AnyView {
+    let links = GroupOrder::ALL.map(|order| {
+        let current = (order == page_data.order).then_some("true");
+        view! { <a href=link(page_data, page_data.tab, order) aria-current=current>{order.title()}</a> }
+    });
+    view! { <nav class="seg-control" aria-label="Order of the errors">{links.collect_view()}</nav> }.into_any()
+}
+
+fn tabs(page_data: &Items) -> AnyView {
     let links = GroupTab::ALL.map(|tab| {
         let n = page_data.groups.iter().flatten().filter(|group| tab.has(group.state)).count();
-        let to = address(page_data.list_filter.path, &[("q", &q), ("groups", tab.word())]);
-        let to = if to == page_data.list_filter.path { page_data.list_filter.everything() } else { to };
         view! {
-            <a href=to aria-current=(tab == page_data.tab).then_some("page")>
+            <a href=link(page_data, tab, page_data.order) aria-current=(tab == page_data.tab).then_some("page")>
                 {tab.title()}
                 <span class="count">{grouped(n as i64)}</span>
             </a>
@@ -152,8 +198,8 @@ pub(super) fn card(page_data: &Items) -> AnyView {
     let more = n.saturating_sub(MOST);
     let more = (more > 0).then(|| {
         let text = match more {
-            1 => "1 smaller group is not shown. Narrow the filter to see it.".to_owned(),
-            n => format!("{} smaller groups are not shown. Narrow the filter to see them.", grouped(n as i64)),
+            1 => "1 more is not shown. Narrow the filter to see it.".to_owned(),
+            n => format!("{} more are not shown. Narrow the filter to see them.", grouped(n as i64)),
         };
         view! { <div class="card-foot"><span class="sub">{text}</span></div> }
     });
@@ -166,6 +212,7 @@ pub(super) fn card(page_data: &Items) -> AnyView {
             <div class="card-head">
                 <h2 id="groups-heading">"Errors"</h2>
                 <span class="sub">{count}</span>
+                {(n > 1).then(|| orders(page_data))}
             </div>
             {tabs(page_data)}
             {nothing}

@@ -8,7 +8,7 @@ use app::{
     pages::{
         self,
         item::{Actions, Edit},
-        operator::dead_letters::{GroupTab, Items, RefusedState},
+        operator::dead_letters::{GroupOrder, GroupTab, Items, RefusedState},
     },
 };
 use axum::{
@@ -44,13 +44,13 @@ use engine::{
     GroupFilter,
     access::caller::Caller,
     error::{Error, Result},
-    store::query::job_views::GroupOrder,
+    store::query::job_views,
 };
 
 /// Part of the API's refusal of a text search without another filter, which would scan every item.
 const TEXT_ALONE: &str = "expected beside id, job, root";
 
-/// Maximum number of groups read, largest first.
+/// Maximum number of groups read, in the chosen order.
 const GROUPS: i64 = 1_000;
 
 /// `GET /dead`
@@ -58,9 +58,11 @@ pub(crate) async fn dead(State(app): State<App>, signed: Signed, RawQuery(query)
     if let Some(opening) = views::opening(&app, &signed.caller, ViewList::Failures, query.as_deref()).await {
         return opening;
     }
-    let tab = pairs(query.as_deref()).find(|(name, _)| name == "groups").map(|(_, word)| GroupTab::read(&word));
+    let word =
+        |of: &str| pairs(query.as_deref()).find(|(name, _)| name == of).map(|(_, word)| word).unwrap_or_default();
+    let shown = (GroupTab::read(&word("groups")), GroupOrder::read(&word("order")));
     let request = ListRequest::read(List::Dead, "/dead", query.as_deref());
-    list_page(&app, &signed, request, tab.unwrap_or_default(), None).await
+    list_page(&app, &signed, request, shown, None).await
 }
 
 /// `GET /items`
@@ -69,15 +71,15 @@ pub(crate) async fn list(State(app): State<App>, signed: Signed, RawQuery(query)
         return opening;
     }
     let request = ListRequest::read(List::Items, "/items", query.as_deref());
-    list_page(&app, &signed, request, GroupTab::default(), None).await
+    list_page(&app, &signed, request, Default::default(), None).await
 }
 
-/// Page of a list; `refused` is a change of an error group that was refused.
+/// Page of a list; `shown`: which groups, in which order; `refused`: a change of an error group that was refused.
 pub(crate) async fn list_page(
     app: &App,
     signed: &Signed,
     mut request: ListRequest,
-    tab: GroupTab,
+    shown: (GroupTab, GroupOrder),
     refused: Option<RefusedState>,
 ) -> Response {
     if let Err(error) = views::add_menu(app, &signed.caller, &mut request.list_filter).await {
@@ -88,7 +90,8 @@ pub(crate) async fn list_page(
         first: request.cursor.is_none(),
         flash: request.flash.clone(),
         staff: signed.caller.sees_all(),
-        tab,
+        tab: shown.0,
+        order: shown.1,
         refused,
         ..Items::nothing(request.list_filter.clone())
     };
@@ -124,7 +127,8 @@ async fn find(app: &App, caller: &Caller, request: &ListRequest, page_data: &mut
     let limit = pages.rows()?;
     let items = app.engine.list_items_with_payloads(caller, &filter, order, place, limit);
     let first = pages.first();
-    let groups = async { if first && dead { groups(app, caller, request).await } else { Ok(None) } };
+    let group_order = page_data.order;
+    let groups = async { if first && dead { groups(app, caller, request, group_order).await } else { Ok(None) } };
     let job = async {
         if dead {
             return Ok(None);
@@ -189,9 +193,13 @@ async fn only_job(app: &App, caller: &Caller, request: &ListRequest) -> Result<O
     Ok(Some((app.engine.job(caller, of, false).await?, whole_tree)))
 }
 
-/// Groups that match the filter, largest first, and of equal ones the newest first; `None` if it has conditions that
-/// groups are not counted by.
-async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Option<Vec<ErrorGroup>>> {
+/// Groups that match the filter, in this order; `None` if it has conditions that groups are not counted by.
+async fn groups(
+    app: &App,
+    caller: &Caller,
+    request: &ListRequest,
+    order: GroupOrder,
+) -> Result<Option<Vec<ErrorGroup>>> {
     let is_supported = |name: &str| matches!(name, "job" | "root" | "type" | "error" | "q");
     if !request.query.iter().all(|(name, _)| is_supported(name)) {
         return Ok(None);
@@ -206,10 +214,17 @@ async fn groups(app: &App, caller: &Caller, request: &ListRequest) -> Result<Opt
         owner: None,
         q: request.value("q").map(str::to_owned),
         states: Some(GroupState::ALL.to_vec()),
-        order: GroupOrder::Largest,
+        order: match order {
+            GroupOrder::LastSeen => job_views::GroupOrder::Latest,
+            GroupOrder::Items => job_views::GroupOrder::Largest,
+            GroupOrder::FirstSeen => job_views::GroupOrder::Newest,
+        },
     };
     let mut groups = app.engine.groups(caller, &filter, GROUPS).await?;
-    groups.sort_by_key(|group| Reverse((group.count, group.last_seen_at)));
+    // Equal counts have no order of their own.
+    if order == GroupOrder::Items {
+        groups.sort_by_key(|group| Reverse((group.count, group.last_seen_at)));
+    }
     if let Some(fingerprint) = request.value("error") {
         groups.retain(|group| group.fingerprint == fingerprint);
     }
