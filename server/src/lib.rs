@@ -204,7 +204,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let engine = Engine::start(pools.clone(), Arc::new(hub.clone()), files.clone(), limits, shutdown.clone()).await?;
     let app = App(Arc::new(Shared {
         under_way: Arc::default(),
-        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), pools.credentials.clone())),
+        auth: Arc::new(Auth::new(bootstrap, public_url.is_secure(), &pools.credentials)),
         repeats: Arc::default(),
         quotas,
         body_memory: body_memory::BodyMemory::new(config.limits.body_memory.bytes()),

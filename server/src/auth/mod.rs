@@ -96,7 +96,7 @@ pub struct Auth {
 
 impl Auth {
     /// `secure`: true if people reach the server over https.
-    pub fn new(bootstrap: Option<Hash>, secure: bool, pool: PgPool) -> Self {
+    pub fn new(bootstrap: Option<Hash>, secure: bool, pool: &PgPool) -> Self {
         Self {
             callers: Mutex::default(),
             shares: Mutex::default(),
@@ -108,7 +108,7 @@ impl Auth {
             providers: oidc::ProviderCache::default(),
             changes: watch::Sender::new(0),
             rights_cache: Mutex::default(),
-            lookups: Coalescer::start(still_valid::Lookup(pool.clone()), batches_at_once(&pool)),
+            lookups: Coalescer::start(still_valid::Lookup(pool.clone()), batches_at_once(pool)),
             stranger_lookups: Semaphore::new(1),
         }
     }

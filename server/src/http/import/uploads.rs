@@ -186,10 +186,10 @@ fn may_be_a_file(media_type: Option<&str>) -> bool {
 /// Counts the memory for a file on its way to the store: the store's buffer, or the whole of a small file.
 pub(crate) fn hold_piece(app: &App, request: &Request) -> Result<()> {
     let whole = announced(request.headers()).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
-    match request.extensions().get::<BodyShare>() {
-        Some(share) => share.hold_file(whole.min(app.files.buffered())),
-        None => Ok(()),
+    if let Some(share) = request.extensions().get::<BodyShare>() {
+        share.hold_file(whole.min(app.files.buffered()))?;
     }
+    Ok(())
 }
 
 pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {

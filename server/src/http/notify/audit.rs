@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use domain::{Problem, Time, api::Page, identity::audit::AuditEntry};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -42,7 +42,6 @@ pub struct AuditList {
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Time>,
     /// `-created_at` (default): newest first; `created_at`: oldest first
-    #[serde(serialize_with = "in_force")]
     #[param(value_type = Option<String>)]
     sort: Option<ByAge>,
     /// Maximum number of rows on the page, 1 to 1,000; default 50
@@ -66,11 +65,6 @@ const fn no_filter<T>(_: &T) -> bool {
     true
 }
 
-/// Writes the order that is used: a cursor does not depend on whether the default is named.
-fn in_force<S: Serializer>(sort: &Option<ByAge>, serializer: S) -> Result<S::Ok, S::Error> {
-    sort.unwrap_or_default().serialize(serializer)
-}
-
 /// Format of the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -92,7 +86,7 @@ paged!(AuditList, "audit");
 pub async fn list_audit(
     State(app): State<App>,
     Reader(caller): Reader,
-    Query(list): Query<AuditList>,
+    Query(mut list): Query<AuditList>,
 ) -> Result<Response> {
     let streams = list.format == Some(Format::Ndjson);
     let odd = if streams {
@@ -108,6 +102,8 @@ pub async fn list_audit(
         };
         return Err(Problem::parameter(name, expected).into());
     }
+    // A cursor does not depend on whether the default is named.
+    list.sort.get_or_insert_default();
     let (limit, before) = (list.rows_to_read()?, list.place::<(Time, Uuid)>()?);
     let query = AuditQuery {
         owner_id: None,
