@@ -222,20 +222,28 @@ fn location(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn largest_group_is_listed_first_and_of_equal_ones_the_newest() {
+async fn page_lists_groups_in_the_chosen_order() {
     let server = Server::start().await;
     let shop = shop(&server).await;
-    for (name, n) in [("b", 1), ("c", 2), ("d", 1)] {
-        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    for (name, n) in [("b", 1), ("c", 2), ("d", 1), ("b", 1)] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await;
         let items: Vec<Value> = (0..n).map(|at| json!({"payload": at})).collect();
         shop.post("/api/v1/jobs", json!({"type": name, "sealed": true, "items": items})).await.expect(201);
         for assignment in claim(&shop, name, n, 0).await {
             kill(&shop, &assignment).await;
         }
     }
-    let page = server.person("Grace", "support").await.get("/dead").await.text;
-    let groups: Vec<&str> = page.split("data-group=\"").skip(1).map(|rest| &rest[..1]).collect();
-    assert_eq!(groups, ["c", "d", "b"], "{page}");
+    let grace = server.person("Grace", "support").await;
+    for (query, expected) in [
+        ("", ["b", "d", "c"]),
+        ("?order=items", ["b", "c", "d"]),
+        ("?order=first-seen", ["d", "c", "b"]),
+        ("?order=size", ["b", "d", "c"]),
+    ] {
+        let page = grace.get(&format!("/dead{query}")).await.text;
+        let groups: Vec<&str> = page.split("data-group=\"").skip(1).map(|rest| &rest[..1]).collect();
+        assert_eq!(groups, expected, "{query}: {page}");
+    }
     server.stop().await;
 }
 
