@@ -1,4 +1,6 @@
 //! Log lines of attempts: written by the worker that holds the assignment, read with the item (`attempt-logs`).
+//!
+//! Of an attempt, the last `limits::LARGEST_LOG` bytes are kept: `trim` in `store/dispatch/logs.rs` deletes older lines.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -3,7 +3,7 @@
 //!
 //! A tree is checked when its next check is due, then deferred to the next time at which anything could change; in
 //! between it costs nothing. Deletion does not trust what was read here: it locks the root's job state row and checks
-//! again.
+//! again (`retention_over` in `store/retention/deletion.rs`).
 
 use std::{sync::Arc, time::Duration};
 

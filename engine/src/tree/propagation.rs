@@ -1,5 +1,6 @@
 //! Propagation of a decision about a whole job to its rows: waiting rows of a canceled job end; rows held by `after`
-//! are released, end, or wait again (`after`, `cancellation`, `manual-retry`, `database-clock`).
+//! are released, end, or wait again (`after`, `cancellation`, `manual-retry`, `database-clock`). `completion` decides what a job's
+//! outcome means for those that wait for it.
 //!
 //! Each step is one bounded transaction that also moves the cursor, guarded by its previous position: nothing is
 //! repeated after a crash, and if two servers propagate the same decision, one of them rolls back.

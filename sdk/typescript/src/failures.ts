@@ -1,4 +1,5 @@
 // Failures as the server takes them: one that it refuses would be lost, and its item would run again.
+// What an exception of a handler leads to is decided in `worker.ts`.
 
 /** Most characters of a message and of a kind. */
 const LONGEST_MESSAGE = 65_536;

@@ -1,5 +1,6 @@
 //! Deliveries: callbacks for complete trees (`completion-webhook`), which are signed posts, messages about alerts
-//! (`alert-channels`), which `alert_channels` sends, and notices to people, which `notices` sends. Retried for a day.
+//! (`alert-channels`), which `alert_channels` sends, and notices to people, which `notices` sends. Retried for a day, with the pauses
+//! of `RetrySchedule` (`domain/src/notify/delivery.rs`).
 //!
 //! A delivery is leased for the duration of one attempt, posted without an open transaction, and its outcome is
 //! recorded. After a server crash another server posts it again under the same id: delivery is at least once. Limits

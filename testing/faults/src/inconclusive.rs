@@ -1,5 +1,5 @@
-//! Errors after which a fault says nothing about the promises, so that it runs once more. Every other error of a scenario
-//! is a finding.
+//! Errors after which a fault says nothing about the promises, so that it runs once more (`runs`). Every other error of a
+//! scenario is a finding.
 
 use std::fmt;
 

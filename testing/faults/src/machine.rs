@@ -1,4 +1,5 @@
 //! Watch over the machine itself: a machine that stands still for longer than a lease ends leases, and no server can help it.
+//! What a standstill excuses is decided in `runs`.
 
 use std::{
     fs::File,

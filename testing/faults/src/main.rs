@@ -18,9 +18,9 @@ mod proxy_fixture; // a database behind a proxy, and servers
 mod raw; // requests without retries
 mod receiver; // receiver of callbacks
 mod report; // the table
-mod schedule; // order and parallelism of the scenarios
-mod worker;
-mod workload; // the submitted work // the worker process
+mod runs; // order and parallelism of the scenarios, and second runs
+mod worker; // the worker process
+mod workload; // the submitted work
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
@@ -149,7 +149,7 @@ async fn run(choice: Choice, plan: &Plan) -> Result<bool> {
         contexts.push(RunContext { postgres, server, old_server, seed, items, full: plan.full, machine, patroni });
     }
     println!("seed {seed}, {items} items for each fault, {at_once} at once");
-    let rows = schedule::run(chosen, contexts).await;
+    let rows = runs::run(chosen, contexts).await;
     let (seconds, cores) = (begun.elapsed().as_secs(), std::thread::available_parallelism().map_or(1, usize::from));
     println!("{} of {count} finished in {seconds} s", rows.len());
     for row in rows.iter().filter(|row| !row.verdict.is_clean()) {

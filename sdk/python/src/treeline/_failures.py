@@ -1,4 +1,7 @@
-"""Failures as the server takes them: one that it refuses would be lost, and its item would run again."""
+"""Failures as the server takes them: one that it refuses would be lost, and its item would run again.
+
+What an exception of a handler leads to is decided in `worker.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-//! Schedule of the faults. Several run in parallel, because they mostly wait for leases and restarts. Each queue has its
-//! own PostgreSQL, which its faults may kill. Faults that measure time run alone, first.
+//! Runs of the faults: their order, and which run again. Several run in parallel, because they mostly wait for leases
+//! and restarts. Each queue has its own PostgreSQL, which its faults may kill. Faults that measure time run alone, first.
 //!
 //! A fault runs once more, alone, and its row says so, in three cases: it was only too slow; its error says nothing about
 //! the promises (`inconclusive`); or all its findings are about time and the machine stood still (`machine`). Any other
