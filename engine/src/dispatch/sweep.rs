@@ -170,8 +170,9 @@ impl Engine {
                 });
             }
             endings::finish(&mut tx, &cancelled_rows).await?;
-            serialize_queues::release_next(&core, &mut tx, &mut rows).await?;
+            // First: one of them may be the next item of a queue whose head was canceled.
             items::block(&mut tx, &blocked).await?;
+            serialize_queues::release_next(&core, &mut tx, &mut rows).await?;
             items::defer(&mut tx, &deferred).await?;
             rows.ready.extend(low_water_marks::make_ready_now(&core, &mut tx, ready).await?);
             let done = finish_batch::finish_batch(&core, &mut tx, &mut rows).await?;

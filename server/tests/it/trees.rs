@@ -225,6 +225,30 @@ async fn manual_retry_of_dead_items_completes_the_tree() {
     assert_eq!(ends, ["failed", "succeeded"]);
 }
 
+/// `serialize-key`: an item behind a canceled head is released, also if both are due at the same time.
+#[tokio::test]
+async fn item_behind_a_canceled_head_is_released_when_both_are_due() {
+    // No background task ends the rows of the canceled job before they are due.
+    let server = Server::start_with(|config| config.roles = "web".parse().expect("roles")).await;
+    types(&server, &["a"]).await;
+    let due = domain::Time(time::OffsetDateTime::now_utc() + std::time::Duration::from_secs(1));
+    let job = async |payload: i64| {
+        let items = json!([{"payload": payload, "serialize_key": "k"}]);
+        server
+            .post("/api/v1/jobs", json!({"type": "a", "sealed": true, "run_after": due, "items": items}))
+            .await
+            .expect(201)
+    };
+    let (first, _) = (job(1).await, job(2).await);
+    server.post(&format!("/api/v1/jobs/{}/cancel", id(&first)), json!({})).await.expect(200);
+    let engine = &server.running.app.engine;
+    crate::support::until(async || engine.sweep_due().await.expect("a sweep") > 0).await;
+    let claimed = claim(&server, &["a"], 10, 0).await;
+    let payloads: Vec<&Value> = claimed.iter().map(|assignment| &assignment["item"]["payload"]).collect();
+    assert_eq!(payloads, [&json!(2)]);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn serialize_key_runs_one_item_at_a_time_in_order() {
     let server = Server::start().await;
