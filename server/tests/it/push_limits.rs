@@ -205,6 +205,25 @@ async fn push_after_server_crash_follows_delivery_guarantee() {
     server.stop().await;
 }
 
+/// `retry-budget`: whether a refused item may be posted again is decided by its job, not by what its type was before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_push_follows_the_delivery_of_its_job() {
+    let server = Server::start().await;
+    let mut receiver = Receiver::start().await;
+    push_type(&server, "a", &receiver, json!({})).await;
+    let again = job(&server, "a", &[json!(1)]).await;
+    let post = receiver.next().await;
+    server.patch("/api/v1/job-types/a", json!({"delivery": "at_most_once"})).await.expect(200);
+    post.answer(503, &[("retry-after", "1")], axum::body::Body::empty());
+    receiver.next().await.status(200);
+    item_in(&server, &again, "succeeded").await;
+    let once = job(&server, "a", &[json!(2)]).await;
+    receiver.next().await.answer(503, &[("retry-after", "1")], axum::body::Body::empty());
+    let item = item_in(&server, &once, "dead").await;
+    assert_eq!((&item["failures"], &item["attempts"]), (&json!(1), &json!(1)), "{item}");
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn busy_push_target_uses_no_retry_budget() {
     let server = Server::start().await;

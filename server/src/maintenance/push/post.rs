@@ -236,7 +236,8 @@ async fn post(app: &App, ready: &Prepared, assignment: &Assignment, until: Insta
     };
     let (status, retry_after) = (reply.status, reply.retry_after);
     end_outbound(span, Some(status.as_u16()), None);
-    let at_most_once = ready.info.delivery == Delivery::AtMostOnce;
+    // The job's, which the type may have changed since.
+    let at_most_once = assignment.item.delivery == Delivery::AtMostOnce;
     match reply.read(app.config.payload_limit.bytes()).await {
         Ok((body, cut)) => answer::of_reply(status, retry_after, &body, cut, at_most_once),
         // A failed status and a 202 count even if the body is incomplete.
