@@ -60,9 +60,14 @@ impl Engine {
         self.0.core.check_document_size(body.metadata.as_ref().and_then(Option::as_ref), || "/metadata".to_owned())?;
         let audit_row = audit::row(caller, "job.edit", info.owner_id, reason.as_deref())
             .map(|row| audit_log::AuditRow { detail: Some(edit_summary(&body)), ..row.about(info.root_id, id, None) });
-        let core = Arc::clone(&self.0.core);
-        // In its own task: a client that disconnects cannot leave a transaction open or the batches half done.
-        in_task("editing a job", async move { core.edit_job(id, info.root_id, &body, expected, audit_row).await })
+        let (body, root_id) = (Arc::new(body), info.root_id);
+        // Again after a deadlock: the last rows of a file lock the state of a job before its definition.
+        self.0
+            .core
+            .run_with_retries(move |core| {
+                let (body, audit_row) = (Arc::clone(&body), audit_row.clone());
+                async move { core.edit_job(id, root_id, &body, expected, audit_row).await }
+            })
             .await?;
         self.changed_job(caller, id, true).await
     }
@@ -277,9 +282,15 @@ impl Core {
             return Ok(Some(Requeued::default()));
         }
         patch::write_items(&mut tx, &[row]).await?;
-        let requeued = self.requeue(&mut tx, old.job_key, &[row]).await?;
+        let requeued = match self.requeue(&mut tx, old.job_key, &[row]).await {
+            Err(error) if error.is_conflict() => {
+                crate::store::roll_back(tx, error).await;
+                return Ok(None);
+            }
+            requeued => requeued?,
+        };
         let Some(requeued) = requeued else { return Err(Error::refuse(Code::JobCancelled, "The job is canceled.")) };
-        if requeued.moved == 0 {
+        if requeued.n == 0 {
             return Ok(None);
         }
         if let Some(audit_row) = audit_row {

@@ -338,6 +338,19 @@ async fn interrupted_job_edit_reaches_all_items() {
     server.stop().await;
 }
 
+/// `start-and-expiry`: an edit also reaches items that a claim has looked at and left.
+#[tokio::test]
+async fn job_edit_reaches_items_that_a_claim_left() {
+    let (server, path, _) = with_items(3).await;
+    let mut claim = server.running.app.pool.begin().await.expect("a transaction");
+    let looked_at = "select item_id from ready order by item_id limit 1 for update";
+    sqlx::query(looked_at).execute(&mut *claim).await.expect("the lock of an item");
+    server.patch(&path, json!({"run_after": "2099-01-01T00:00:00Z"})).await.expect(200);
+    claim.rollback().await.expect("the claim takes nothing");
+    crate::support::until(async || counts(&server, &path).await == (0, 3)).await;
+    server.stop().await;
+}
+
 /// Edits that fail every time do not delay the others, however many they are.
 #[tokio::test]
 async fn failing_job_edit_does_not_delay_other_edits() {

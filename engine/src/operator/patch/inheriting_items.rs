@@ -33,6 +33,7 @@ const EDITS: i64 = 1_000;
 pub(crate) const CONCURRENT_BATCHES: usize = 2;
 /// Maximum number of attempts for a batch that collides with others.
 const TRIES: usize = 20;
+const COLLISION_PAUSE: Duration = Duration::from_millis(10);
 /// First and longest pause after a batch that failed.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
@@ -127,7 +128,8 @@ impl Core {
         loop {
             tries += 1;
             match self.try_edit_batch(job_key).await {
-                Err(error) if error.is_conflict() && tries < TRIES => {}
+                // What it collides with needs a moment to end.
+                Err(error) if error.is_conflict() && tries < TRIES => tokio::time::sleep(COLLISION_PAUSE).await,
                 done => return done,
             }
         }
@@ -151,7 +153,11 @@ impl Core {
             None
         } else {
             patch::write_items(&mut tx, &rows).await?;
-            let Some(requeued) = self.requeue(&mut tx, job_key, &rows).await? else {
+            let requeued = match self.requeue(&mut tx, job_key, &rows).await {
+                Err(error) => return Err(crate::store::roll_back(tx, error).await),
+                Ok(requeued) => requeued,
+            };
+            let Some(requeued) = requeued else {
                 // The job was canceled in the meantime: nothing waits anymore.
                 tx.rollback().await?;
                 let mut tx = crate::store::begin(&self.pools.hot).await?;

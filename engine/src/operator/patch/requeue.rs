@@ -3,27 +3,37 @@
 //! The job state row is updated last and refuses a canceled job, so a row that is taken and put back cannot escape the
 //! propagation that ends the rows of a canceled job.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use uuid::Uuid;
 
 use crate::{
     Core,
-    error::Result,
+    error::{Error, Result},
     store::{
         Tx,
         dispatch::leases,
-        enqueue::items::{self, DeferredRow, ReadyRow},
+        enqueue::{
+            items::{self, DeferredRow, ReadyRow},
+            pending_rows,
+        },
         operator::patch::{self, EditableItem},
         tree::job_states::{self, Delta},
     },
 };
 
+/// Number of looks for rows that others hold, and the pause between two.
+const LOOKS: usize = 5;
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Result of moving edited rows.
 #[derive(Default)]
 pub(super) struct Requeued {
     /// Number of rows that were waiting.
-    pub(super) moved: usize,
+    pub(super) n: usize,
     /// Types and positions where claims may find new items.
     ready: Vec<(i32, leases::ClaimCursor)>,
 }
@@ -40,16 +50,17 @@ impl Requeued {
 
 impl Core {
     /// Moves the waiting ones of these items to the place of their new priority and times; `rows` are of one job,
-    /// sorted by id. `None` if the job is canceled or removed: nothing may be committed then.
+    /// sorted by id. `None` if the job is canceled or removed, and `Conflict` if others hold some: nothing may be committed
+    /// then.
     pub(super) async fn requeue(&self, tx: &mut Tx, job_key: i64, rows: &[EditableItem]) -> Result<Option<Requeued>> {
-        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
         let wanted: HashMap<Uuid, &EditableItem> = rows.iter().map(|row| (row.id, row)).collect();
         let now = items::now(tx).await?;
         let blocked_by_after = patch::blocked_by_after(tx, job_key).await?;
         let mut delta = Delta::default();
         let (mut ready, mut deferred) = (Vec::new(), Vec::new());
         let mut moved: Vec<ReadyRow> = Vec::new();
-        for row in patch::take_ready(tx, &ids).await? {
+        let waiting = take_waiting(tx, rows).await?;
+        for row in waiting.ready {
             let Some(new) = wanted.get(&row.item_id) else { continue };
             let put = ReadyRow { negated_priority: -new.priority, expires_at: new.expires_at, ..row };
             if let Some(due_at) = new.run_after.filter(|at| *at > now) {
@@ -62,7 +73,7 @@ impl Core {
                 moved.push(put);
             }
         }
-        for row in patch::take_deferred(tx, &ids).await? {
+        for row in waiting.deferred {
             let Some(new) = wanted.get(&row.item_id) else { continue };
             let mut put = DeferredRow { negated_priority: -new.priority, expires_at: new.expires_at, ..row };
             if row.retryable {
@@ -82,13 +93,10 @@ impl Core {
                 moved.push(to_ready(put));
             }
         }
-        let blocked = patch::change_blocked(tx, rows).await?;
-        let waiting_for_events = patch::change_waits(tx, rows).await?;
         self.assign_returning_turns(tx, &mut moved).await?;
         ready.append(&mut moved);
         self.make_ready(tx, &ready).await?;
         items::defer(tx, &deferred).await?;
-        let moved = ready.len() + deferred.len() + blocked.len() + waiting_for_events.len();
         if job_states::apply(tx, &[(job_key, delta)]).await?.is_empty() {
             return Ok(None);
         }
@@ -100,8 +108,41 @@ impl Core {
                 None => low_water_marks.push((row.type_id, mark)),
             }
         }
-        Ok(Some(Requeued { moved, ready: low_water_marks }))
+        Ok(Some(Requeued { n: waiting.n, ready: low_water_marks }))
     }
+}
+
+/// Rows that were waiting: those taken out of their tables, and the number of all, with those changed in place.
+struct Waiting {
+    ready: Vec<ReadyRow>,
+    deferred: Vec<DeferredRow>,
+    n: usize,
+}
+
+/// Takes the waiting ones of these items, or changes them where they stay. A claim, a sweep, or the end of the item before
+/// may hold some at this moment; those that it leaves must follow the edit, too. `Conflict` if it takes longer.
+async fn take_waiting(tx: &mut Tx, rows: &[EditableItem]) -> Result<Waiting> {
+    let (mut ready, mut deferred) = (Vec::new(), Vec::new());
+    let mut left: Vec<EditableItem> = rows.to_vec();
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        let ids: Vec<Uuid> = left.iter().map(|row| row.id).collect();
+        let (more_ready, more_deferred) = (patch::take_ready(tx, &ids).await?, patch::take_deferred(tx, &ids).await?);
+        let mut done: HashSet<Uuid> = more_ready.iter().map(|row| row.item_id).collect();
+        done.extend(more_deferred.iter().map(|row| row.item_id));
+        done.extend(patch::change_blocked(tx, &left).await?);
+        done.extend(patch::change_waits(tx, &left).await?);
+        ready.extend(more_ready);
+        deferred.extend(more_deferred);
+        left.retain(|row| !done.contains(&row.id));
+        let ids: Vec<Uuid> = left.iter().map(|row| row.id).collect();
+        if ids.is_empty() || pending_rows::find(tx, &ids).await?.is_empty() {
+            return Ok(Waiting { ready, deferred, n: rows.len() - left.len() });
+        }
+    }
+    Err(Error::Conflict("an item is being moved"))
 }
 
 fn to_ready(row: DeferredRow) -> ReadyRow {
