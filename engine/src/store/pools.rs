@@ -146,10 +146,9 @@ impl Pools {
     pub async fn connect(url: &str, size: u32) -> Result<Self, sqlx::Error> {
         let base = PgConnectOptions::from_str(url)?.options(SETTINGS.iter().copied());
         options(1).acquire_timeout(START_WAIT).connect_with(base.clone()).await?.close().await;
-        // Two, where there is room: one that hangs does not stop every heartbeat or sign-in.
-        let least = if size < 13 { 1 } else { 2 };
-        let heartbeats = (size / 8).max(least);
-        let credentials = (size / 16).max(least);
+        // Two, where lists have enough: one that hangs does not stop every heartbeat or sign-in.
+        let heartbeats = (size / 8).max(if size < 13 { 1 } else { 2 });
+        let credentials = (size / 16).max(if size < 20 { 1 } else { 2 });
         let rest = size.saturating_sub(heartbeats + credentials);
         let hot = (size / 2).min(rest.saturating_sub(3)).max(3);
         let read = rest.saturating_sub(hot).max(3);

@@ -28,11 +28,11 @@ pub async fn roll_back<E>(tx: Tx, error: E) -> E {
 }
 
 /// Wait for a lock from which [`deduct_lock_wait`] spends a statement.
-const LONG_WAIT: Duration = Duration::from_secs(1);
+const LONG_WAIT: Duration = Duration::from_secs(4);
 
-/// Leaves the later locks of a transaction only the rest of the lock timeout, if it has waited long for these. PostgreSQL
-/// gives each lock the whole time: a transaction behind another on a job state row, which waits for a locked table, would
-/// wait there as long once more.
+/// Leaves the later locks of a transaction only the rest of the lock timeout, a second at least, if it has waited for these
+/// for most of it. PostgreSQL gives each lock the whole time: a transaction behind another on a job state row, which waits
+/// for a locked table, would wait there as long once more.
 pub async fn deduct_lock_wait(tx: &mut Tx, waited: Duration) -> Result<(), sqlx::Error> {
     if waited < LONG_WAIT {
         return Ok(());
@@ -40,7 +40,7 @@ pub async fn deduct_lock_wait(tx: &mut Tx, waited: Duration) -> Result<(), sqlx:
     sqlx::query!(
         "select set_config(
            'lock_timeout',
-           greatest(extract(epoch from current_setting('lock_timeout')::interval) * 1000 - $1::float8, 100)::int::text,
+           greatest(extract(epoch from current_setting('lock_timeout')::interval) * 1000 - $1::float8, 1000)::int::text,
            true)",
         waited.as_secs_f64() * 1000.0
     )
