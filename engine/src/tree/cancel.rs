@@ -214,7 +214,11 @@ async fn attempt(
     let finals = if ids.is_empty() { HashMap::new() } else { item_changes::final_states(&mut tx, &ids).await? };
     for id in ids {
         // Neither running, waiting nor final: the item moved in the meantime.
-        let state = finals.get(&id).ok_or(Error::Conflict("an item moved"))?.state;
+        let found = finals.get(&id).ok_or(Error::Conflict("an item moved"))?;
+        if found.is_returning {
+            return Err(Error::Conflict("an item is returning"));
+        }
+        let state = found.state;
         excluded.insert(id, (state != ItemState::Cancelled).then(|| item_final(state)));
     }
 

@@ -42,7 +42,8 @@ pub async fn take_due(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<DeferredRow>
     .await
 }
 
-/// Waiting items whose expires_at has passed, at most `limit` from each table.
+/// Waiting items whose expires_at has passed, at most `limit` from each table, without those that a failed `after` has ended
+/// already (the propagation ends their rows).
 pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<PendingItem>, sqlx::Error> {
     sqlx::query_as!(
         PendingItem,
@@ -50,7 +51,10 @@ pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<PendingItem>, sqlx::
            union all
            (select item_id, serialize_queue_id from deferred where expires_at <= (select clock_timestamp()) order by expires_at limit $1)
            union all
-           (select item_id, serialize_queue_id from blocked where expires_at <= (select clock_timestamp()) order by expires_at limit $1)"#,
+           (select item_id, serialize_queue_id from blocked b
+            where expires_at <= (select clock_timestamp())
+              and not (by_after and exists (select 1 from job_state g where g.job_key = b.job_key and g.after_failed))
+            order by expires_at limit $1)"#,
         limit
     )
     .fetch_all(&mut **tx)

@@ -84,7 +84,7 @@ pub struct Superseded {
 }
 
 /// Marks the failed items of a job with these rows as superseded, and so as canceled. Skips items that succeeded,
-/// that are pending or that were superseded before. Rows are locked in order of their ids.
+/// that are pending, that were superseded before, or that a failed `after` has canceled: those may wait again. Rows are locked in order of their ids.
 pub async fn supersede(
     tx: &mut Tx,
     job_key: i64,
@@ -99,6 +99,7 @@ pub async fn supersede(
              cross join lateral (select id from item where job_key = $1 and row = new.row offset 0) i
              join outcome o on o.item_id = i.id
              where o.state in (2, 3, 4) and o.superseded_by is null
+               and coalesce(o.error_kind, '') <> 'after_failed'
              order by o.item_id
              for update of o),
            changed as (

@@ -37,19 +37,27 @@ pub async fn items(pool: &PgPool, item_ids: &[Uuid]) -> Result<Vec<RetriedItem>,
 pub struct FinalState {
     pub state: ItemState,
     pub superseded_by: Option<Uuid>,
+    /// A failed `after` had canceled it and was repaired: it is blocked, as soon as the propagation reaches it.
+    pub is_returning: bool,
 }
 
 /// Final states of items that have one.
 pub async fn final_states(tx: &mut Tx, item_ids: &[Uuid]) -> Result<HashMap<Uuid, FinalState>, sqlx::Error> {
-    let rows =
-        sqlx::query!("select item_id, state, superseded_by from outcome where item_id = any($1::uuid[])", item_ids)
-            .fetch_all(&mut **tx)
-            .await?;
+    let rows = sqlx::query!(
+        r#"select item_id, state, superseded_by,
+             (state = 3 and error_kind = 'after_failed' and exists (
+                select 1 from job_state g
+                where g.job_key = o.job_key and not g.after_failed and g.cancelled_at is null)) is true as "is_returning!"
+           from outcome o where item_id = any($1::uuid[])"#,
+        item_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
     Ok(rows
         .into_iter()
         .filter_map(|row| {
             let state = ItemState::from_code(row.state)?;
-            Some((row.item_id, FinalState { state, superseded_by: row.superseded_by }))
+            Some((row.item_id, FinalState { state, superseded_by: row.superseded_by, is_returning: row.is_returning }))
         })
         .collect())
 }
