@@ -428,7 +428,8 @@ impl Stored {
     /// The page with its first rows.
     fn page(&self) -> String {
         let mut page = format!("/imports/new?upload_id={}", self.id);
-        if let Some(again) = AGAIN.take() {
+        // It stays: another file may be chosen after going back to this page.
+        if let Some(again) = AGAIN.with_borrow(Clone::clone) {
             page = format!("{page}&corrects={again}");
         }
         page

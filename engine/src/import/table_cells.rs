@@ -30,10 +30,11 @@ fn is_active_within(rest: &str) -> bool {
     behind.starts_with(SIGNS) && !rest.chars().all(|c| c.is_ascii_digit() || "+-.,;| \t\r\neE[]{}".contains(c))
 }
 
-/// Returns true for `-12`, `+1.5`, `-3e8`: a spreadsheet only displays them.
+/// Returns true for `-12`, `+1.5`, `-3e8`, and `-1.234,5`: a spreadsheet only displays them.
 fn is_plain_number(cell: &str) -> bool {
     let digits = cell.strip_prefix(['+', '-']).unwrap_or(cell);
-    digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok()
+    digits.starts_with(|c: char| c.is_ascii_digit())
+        && (digits.parse::<f64>().is_ok() || digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')))
 }
 
 /// Returns true if the text at this offset of a cell would be executed; `rest` is the cell from there.
@@ -138,7 +139,7 @@ mod tests {
             unescape(&mut back);
             assert_eq!(back, cell);
         }
-        for cell in ["", "a", "-5", "+1.5", "-3e8", "'tis", "''", "12", "'5"] {
+        for cell in ["", "a", "-5", "+1.5", "-3e8", "-12,5", "-1.234,50", "'tis", "''", "12", "'5"] {
             assert_eq!(escape(cell), cell);
             let mut back = cell.to_owned();
             unescape(&mut back);

@@ -296,12 +296,15 @@ fn string(text: &str) -> Document {
     if text.contains('\0') { Document::of(&text.replace('\0', "\u{FFFD}")) } else { Document::of(&text) }
 }
 
-/// Formats integers without a decimal point, as the sheet shows them.
+/// Formats integers without a decimal point, and fractions with 15 digits, as the sheet shows them: `=100*1.1` is stored as
+/// 110.00000000000001.
 fn float(number: f64) -> Document {
     if !number.is_finite() {
         return Document::of(&number.to_string());
     }
-    Document::trusted(number.to_string())
+    let is_whole = number.fract() == 0.0;
+    let shown = if is_whole { number } else { format!("{number:.14e}").parse().unwrap_or(number) };
+    Document::trusted(shown.to_string())
 }
 
 /// Formats a date, a time or both in ISO 8601, as far as the cell has them; durations likewise.
@@ -346,6 +349,11 @@ mod tests {
     #[test]
     fn numbers_are_written_as_people_do() {
         for (number, text) in [(1.0, "1"), (-0.5, "-0.5"), (1.10, "1.1"), (1e21, "1000000000000000000000")] {
+            assert_eq!(float(number).text(), text);
+        }
+        // What formulas compute, as Excel shows it.
+        for (number, text) in [(100.0 * 1.1, "110"), (0.1 + 0.2, "0.3"), (9_007_199_254_740_991.0, "9007199254740991")]
+        {
             assert_eq!(float(number).text(), text);
         }
     }

@@ -20,8 +20,8 @@ use engine::{
 const LONGEST: usize = 200;
 
 /// Words for yes and no.
-const YES: [&str; 7] = ["true", "yes", "y", "1", "ja", "oui", "x"];
-const NO: [&str; 6] = ["false", "no", "n", "0", "nein", "non"];
+const YES: [&str; 9] = ["true", "yes", "y", "1", "wahr", "ja", "vrai", "oui", "x"];
+const NO: [&str; 8] = ["false", "no", "n", "0", "falsch", "nein", "faux", "non"];
 
 /// Rules by which cells are proposed.
 #[derive(Debug)]

@@ -37,11 +37,17 @@ pub fn convert(text: &str, conversion: Conversion, kind: CellKind) -> Option<Str
 }
 
 /// Converts a cell of a workbook, which is JSON already. Numbers are accepted in any number format, and in a column of
-/// dates as serial numbers; dates are accepted in any date format. `kind`: kind by schema, for text.
+/// dates as serial numbers; dates are accepted in any date format. `kind`: kind by schema, for text: a cell that the sheet
+/// stores as text is read like one of CSV.
 pub(super) fn convert_json(cell: &str, conversion: Conversion, kind: CellKind) -> Option<String> {
     if conversion == Conversion::Text {
-        let is_text = cell.starts_with('"') || cell == "null" || kind != CellKind::OnlyText;
-        return Some(if is_text { cell.to_owned() } else { Document::of(&cell).text().to_owned() });
+        return Some(match kind {
+            CellKind::OnlyText if cell != "null" && !cell.starts_with('"') => Document::of(&cell).text().to_owned(),
+            CellKind::Number | CellKind::Boolean | CellKind::NumberOrBoolean if cell.starts_with('"') => {
+                json_of(&serde_json::from_str::<String>(cell).ok()?, kind)
+            }
+            _ => cell.to_owned(),
+        });
     }
     if cell == "null" {
         return Some("null".to_owned());
@@ -334,6 +340,17 @@ mod tests {
         }
         for (cell, json) in [("8001", "\"8001\""), ("true", "\"true\""), ("\"a\"", "\"a\""), ("null", "null")] {
             assert_eq!(convert_json(cell, Conversion::Text, CellKind::OnlyText).as_deref(), Some(json), "{cell}");
+        }
+        // Text of a sheet is read like that of CSV.
+        for (cell, kind, json) in [
+            ("\"1200\"", CellKind::Number, "1200"),
+            ("\"007\"", CellKind::Number, "\"007\""),
+            ("\"true\"", CellKind::Boolean, "true"),
+            ("\"12\"", CellKind::NumberOrBoolean, "12"),
+            ("\"12\"", CellKind::Text, "\"12\""),
+            ("12", CellKind::Boolean, "12"),
+        ] {
+            assert_eq!(convert_json(cell, Conversion::Text, kind).as_deref(), Some(json), "{cell}");
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Rows of a converted workbook sheet: the row number, a tab, and a JSON array of the cells. Cells keep their types; an
 //! error is `{"error": "#N/A"}`.
 
-use domain::Document;
+use domain::{Document, import::mapping::Conversion};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     super::{
+        convert::convert_json,
         record_cutter::{Cut, Whole},
         returned::Shape,
     },
@@ -79,8 +80,15 @@ impl RowMaker {
             let surplus = extra.iter().take(SHOWN_EXTRA).cloned();
             self.listed_cells(&self.listed_texts(&values).into_iter().chain(surplus).collect::<Vec<_>>(), None)
         });
-        for (&column, text) in edits.into_iter().flat_map(|edits| &edits.cells) {
-            values[column] = self.edited(column, text, &values[column]);
+        if let Some(edits) = edits {
+            let mut shown = texts(&values);
+            self.write_notations(&values, &mut shown);
+            for (&column, text) in &edits.cells {
+                // What is sent as it was shown keeps its type.
+                if *text != shown[column] || error_of(&values[column]).is_some() {
+                    values[column] = self.edited(column, text, &values[column]);
+                }
+            }
         }
         let fault = match edits {
             None => self.sheet_fault(cut, &extra).or_else(|| self.unreadable_fault(cut, &returned, &texts(&values))),
@@ -137,14 +145,20 @@ impl RowMaker {
         match &self.mapped {
             Some(mapped) => mapped_object(mapped, |at| values.get(at).map(|json| Raw::Json(json))),
             None if self.shape == Shape::Json => json_payload(texts(values).first()),
-            None => self.object_of(values),
+            None => {
+                let kind = |column| self.rules.kinds.get(column).copied().unwrap_or_default();
+                let of_kind = |(column, json): (usize, &String)| {
+                    convert_json(json, Conversion::Text, kind(column)).unwrap_or_else(|| json.clone())
+                };
+                self.object_of(&values.iter().enumerate().map(of_kind).collect::<Vec<_>>())
+            }
         }
     }
 
     /// Cells as text, as they are kept.
     fn listed_texts(&self, values: &[String]) -> Vec<String> {
         let mut texts = texts(values);
-        if self.cell_texts == CellTexts::Whole {
+        if self.cell_texts != CellTexts::None {
             self.write_notations(values, &mut texts);
         }
         texts
