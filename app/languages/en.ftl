@@ -93,8 +93,8 @@ time-days = { $n } d
 time-now = just now
 time-minutes-ago = { $n } min ago
 time-hours-ago = { $n } h ago
-time-one-day-ago = 1 d ago
-time-days-ago = { $n } d ago
+time-one-day-ago = 1 day ago
+time-days-ago = { $n } days ago
 
 # Sign-in
 signin-title = Sign in

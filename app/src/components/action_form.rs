@@ -162,7 +162,7 @@ pub fn flash(word: Option<&str>) -> Option<AnyView> {
         "muted" => "Ignored. It raises no alerts; its items stay as they are.",
         "resolved" => "Resolved. It comes back here if it happens again.",
         "reopened" => "Open again.",
-        "type-deleted" | "view-deleted" => "Deleted.",
+        "type-deleted" | "view-deleted" | "schedule-deleted" => "Deleted.",
         "stopped" => "Stopping: nothing more is done. What was done stays done.",
         _ => return None,
     };

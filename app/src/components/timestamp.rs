@@ -32,7 +32,7 @@ pub fn since(at: Time) -> impl IntoView {
     timestamp(at, "since")
 }
 
-/// `Nov 20, 2:03 PM`, or `20. Nov., 14:03` in German.
+/// `Nov 20, 2:03 PM`, or `20. Nov., 14:03` in German; with the year if it is not this one.
 pub fn clock(at: Time) -> impl IntoView {
     timestamp(at, "clock")
 }
@@ -69,7 +69,7 @@ fn words(at: Time, format: &str) -> String {
     match (format, use_context::<Clock>()) {
         ("ago", Some(clock)) => relative_time(clock, at),
         ("since", Some(clock)) => duration(clock.now.seconds_since(at)),
-        ("time", clock) => in_notation(clock, at, Notation::time_of_day),
+        ("time", clock) => in_notation(clock, at, |notation, at, _| notation.time_of_day(at)),
         ("second", clock) => in_notation(clock, at, Notation::second),
         ("exact", clock) => time_to_the_millisecond(clock, at),
         (_, clock) => clock_time(clock, at),
@@ -87,9 +87,9 @@ fn relative_time(clock: Clock, at: Time) -> String {
     let seconds = clock.now.seconds_since(at).max(0.0);
     match seconds as u64 {
         0..45 => t!("time-now").to_owned(),
-        45..3_600 => t!("time-minutes-ago", n = (seconds / 60.0).round().max(1.0) as u64),
-        3_600..86_400 => t!("time-hours-ago", n = (seconds / 3_600.0).round() as u64),
-        86_400..604_800 => match (seconds / 86_400.0).round() as u64 {
+        45..3_600 => t!("time-minutes-ago", n = (seconds / 60.0).max(1.0) as u64),
+        3_600..86_400 => t!("time-hours-ago", n = (seconds / 3_600.0) as u64),
+        86_400..604_800 => match (seconds / 86_400.0) as u64 {
             1 => t!("time-one-day-ago").to_owned(),
             n => t!("time-days-ago", n = n),
         },
@@ -119,9 +119,10 @@ fn clock_time(clock: Option<Clock>, at: Time) -> String {
 }
 
 #[cfg(feature = "ssr")]
-fn in_notation(clock: Option<Clock>, at: Time, written: fn(&Notation, Time) -> String) -> String {
-    let (in_zone, zone) = in_zone(clock, at);
-    format!("{}{zone}", written(current().notation, in_zone))
+fn in_notation(clock: Option<Clock>, at: Time, written: fn(&Notation, Time, bool) -> String) -> String {
+    let (local, zone) = in_zone(clock, at);
+    let is_this_year = clock.is_none_or(|it| in_zone(clock, it.now).0.0.year() == local.0.year());
+    format!("{}{zone}", written(current().notation, local, is_this_year))
 }
 
 #[cfg(all(test, feature = "ssr"))]
@@ -137,8 +138,35 @@ mod tests {
         assert_eq!(clock_time(Some(clock(Some(345))), at), "Nov 21, 4:48\u{202f}AM");
         assert_eq!(clock_time(Some(clock(Some(-60))), at), "Nov 20, 10:03\u{202f}PM");
         assert_eq!(in_notation(None, at, Notation::second), "Nov 20, 11:03:07\u{202f}PM UTC");
-        assert_eq!(in_notation(Some(clock(Some(-60))), at, Notation::time_of_day), "10:03\u{202f}PM");
+        assert_eq!(in_notation(Some(clock(Some(-60))), at, |n, at, _| n.time_of_day(at)), "10:03\u{202f}PM");
         assert_eq!(time_to_the_millisecond(Some(clock(Some(60))), at), "00:03:07.000");
         assert_eq!(relative_time(clock(None), at), "just now");
+    }
+
+    #[test]
+    fn the_year_is_shown_when_it_is_not_this_one() {
+        let now = Time::parse("2026-12-31T23:30:00Z").expect("a time");
+        let at = Time::parse("2026-12-31T09:03:07Z").expect("a time");
+        let next = Time::parse("2027-01-01T09:03:07Z").expect("a time");
+        let clock = |offset_minutes| Some(Clock { now, offset_minutes });
+        assert_eq!(clock_time(clock(Some(0)), at), "Dec 31, 9:03\u{202f}AM");
+        assert_eq!(clock_time(clock(Some(0)), next), "Jan 1, 2027, 9:03\u{202f}AM");
+        // For this reader, the year has begun.
+        assert_eq!(clock_time(clock(Some(60)), at), "Dec 31, 2026, 10:03\u{202f}AM");
+        assert_eq!(in_notation(clock(Some(60)), next, Notation::second), "Jan 1, 10:03:07\u{202f}AM");
+    }
+
+    #[test]
+    fn relative_times_are_rounded_down() {
+        let now = Time::parse("2026-11-20T12:00:00Z").expect("a time");
+        let clock = Clock { now, offset_minutes: Some(0) };
+        for (at, words) in [
+            ("2026-11-20T11:00:01Z", "59 min ago"),
+            ("2026-11-19T12:00:01Z", "23 h ago"),
+            ("2026-11-18T12:00:01Z", "1 day ago"),
+            ("2026-11-18T12:00:00Z", "2 days ago"),
+        ] {
+            assert_eq!(relative_time(clock, Time::parse(at).expect("a time")), words);
+        }
     }
 }

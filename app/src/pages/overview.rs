@@ -179,7 +179,7 @@ fn one_alert(alert: &Alert) -> impl IntoView + use<> {
             <span class="s-retryable row">{icon("triangle-alert")}</span>
             <div class="grow stack-1">
                 <strong class="wrap">{alert.message.clone()}</strong>
-                <span class="xs soft">{alert.kind.title()} " since " {ago(alert.raised_at)} {times}</span>
+                <span class="xs soft">{alert.kind.title()} ", raised " {ago(alert.raised_at)} {times}</span>
             </div>
             {to}
         </li>

@@ -40,6 +40,8 @@ pub struct Schedules {
     pub first: bool,
     /// Error in the query.
     pub problem: Option<String>,
+    /// What has just been done.
+    pub flash: Option<String>,
 }
 
 /// `/schedules`.
@@ -64,6 +66,7 @@ pub fn list_page(page_data: &Schedules) -> Page {
             <div class="actions">{(!page_data.all.is_empty()).then(|| new("btn btn-primary"))}</div>
             <p class="sub">"Jobs that start by themselves."</p>
         </div>
+        {flash(page_data.flash.as_deref())}
         <div class="stack gap-4" id="schedules" data-refresh="" data-topics="schedules roots">
             {list}
         </div>

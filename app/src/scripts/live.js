@@ -164,7 +164,7 @@
         return this.onerror?.(new Event("error"));
       }
       this.readyState = OPEN;
-      this.hasSnapshot = true;
+      if (kind !== "busy" && kind !== "bye") this.hasSnapshot = true;
       if (kind === "forbidden") {
         this.close();
         // A listener may handle it; for others it is an error.

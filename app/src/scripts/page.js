@@ -32,10 +32,18 @@
       const hours = nine.find(({ type }) => type === "hour").value;
       const time = { hour: hours.length > 1 ? "2-digit" : "numeric", minute: "2-digit" };
       const clock = { day: "numeric", month: "short", ...time };
-      dateFormats = { time, clock, second: { ...clock, second: "2-digit" } };
+      dateFormats = {
+        time,
+        clock,
+        second: { ...clock, second: "2-digit" },
+        clockWithYear: { dateStyle: "medium", timeStyle: "short" },
+        secondWithYear: { dateStyle: "medium", timeStyle: "medium" },
+      };
     }
     return dateFormats[name];
   };
+  // The year is written when it is not this one.
+  const dated = (name, at) => (at.getFullYear() === new Date(now()).getFullYear() ? name : `${name}WithYear`);
   const full = { dateStyle: "full", timeStyle: "long" };
   const length = (s) => {
     s = Math.max(0, Math.round(s));
@@ -46,9 +54,9 @@
     return two(Math.floor(s / 86400), "days", Math.floor((s % 86400) / 3600), "hours");
   };
   const words = {
-    clock: (at) => format(at, dateFormat("clock")),
+    clock: (at) => format(at, dateFormat(dated("clock", at))),
     time: (at) => format(at, dateFormat("time")),
-    second: (at) => format(at, dateFormat("second")),
+    second: (at) => format(at, dateFormat(dated("second", at))),
     exact: (at) => {
       const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => String(part).padStart(2, "0"));
       return `${time.join(":")}.${String(at.getMilliseconds()).padStart(3, "0")}`;
@@ -57,11 +65,11 @@
     ago: (at) => {
       const s = Math.max(0, (now() - at) / 1000);
       if (s < 45) return text("time-now");
-      if (s < 3600) return text("time-minutes-ago", { n: Math.max(1, Math.round(s / 60)) });
-      if (s < 86400) return text("time-hours-ago", { n: Math.round(s / 3600) });
-      const days = Math.round(s / 86400);
+      if (s < 3600) return text("time-minutes-ago", { n: Math.max(1, Math.floor(s / 60)) });
+      if (s < 86400) return text("time-hours-ago", { n: Math.floor(s / 3600) });
+      const days = Math.floor(s / 86400);
       if (days === 1) return text("time-one-day-ago");
-      return s < 604800 ? text("time-days-ago", { n: days }) : format(at, dateFormat("clock"));
+      return s < 604800 ? text("time-days-ago", { n: days }) : words.clock(at);
     },
   };
   // After a week, `ago` is a clock time.

@@ -4,7 +4,7 @@ use domain::Time;
 use icu_calendar::{Date, Gregorian};
 use icu_datetime::{
     FixedCalendarDateTimeFormatter, NoCalendarFormatter,
-    fieldsets::{MDT, T},
+    fieldsets::{MDT, T, YMDT},
     input::{DateTime, Time as ClockTime},
     options::TimePrecision,
 };
@@ -19,8 +19,43 @@ pub struct Notation {
     pub tag: String,
     pub(super) number_format: NumberFormat,
     time_of_day: Option<NoCalendarFormatter<T>>,
-    minute: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
-    second: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
+    minute: Dates,
+    second: Dates,
+}
+
+/// Notation of dates with the time of day.
+struct Dates {
+    of_this_year: Option<FixedCalendarDateTimeFormatter<Gregorian, MDT>>,
+    of_another_year: Option<FixedCalendarDateTimeFormatter<Gregorian, YMDT>>,
+}
+
+impl Dates {
+    fn new(locale: &Locale, precision: TimePrecision) -> Self {
+        let (without, with) = (MDT::medium(), YMDT::medium());
+        Self {
+            of_this_year: FixedCalendarDateTimeFormatter::try_new(
+                locale.into(),
+                without.with_time_precision(precision),
+            )
+            .ok(),
+            of_another_year: FixedCalendarDateTimeFormatter::try_new(
+                locale.into(),
+                with.with_time_precision(precision),
+            )
+            .ok(),
+        }
+    }
+
+    fn write(&self, at: Time, is_this_year: bool) -> String {
+        let written = date_time(at).and_then(|date| {
+            if is_this_year {
+                Some(self.of_this_year.as_ref()?.format(&date).to_string())
+            } else {
+                Some(self.of_another_year.as_ref()?.format(&date).to_string())
+            }
+        });
+        written.unwrap_or_else(|| at.to_rfc3339())
+    }
 }
 
 impl std::fmt::Debug for Notation {
@@ -38,16 +73,12 @@ impl Notation {
         let locale: Locale = tag.parse().ok()?;
         // The browser's numbers are compared with the server's: both use the digits 0 to 9.
         let latin: Locale = format!("{tag}-u-nu-latn").parse().ok()?;
-        let date = |precision| {
-            let fields = MDT::medium().with_time_precision(precision);
-            FixedCalendarDateTimeFormatter::try_new((&latin).into(), fields).ok()
-        };
         Some(Self {
             tag: locale.to_string(),
             number_format: number_format(&latin),
             time_of_day: NoCalendarFormatter::try_new((&latin).into(), T::hm()).ok(),
-            minute: date(TimePrecision::Minute),
-            second: date(TimePrecision::Second),
+            minute: Dates::new(&latin, TimePrecision::Minute),
+            second: Dates::new(&latin, TimePrecision::Second),
         })
     }
 
@@ -58,18 +89,14 @@ impl Notation {
             .map_or_else(|| at.to_rfc3339(), |(at, form)| form.format(&at).to_string())
     }
 
-    /// `20. Nov., 14:03`, from a time whose UTC fields are the reader's.
-    pub(crate) fn minute(&self, at: Time) -> String {
-        date_time(at)
-            .zip(self.minute.as_ref())
-            .map_or_else(|| at.to_rfc3339(), |(at, form)| form.format(&at).to_string())
+    /// `20. Nov., 14:03`, or `20.11.2025, 14:03` of another year, from a time whose UTC fields are the reader's.
+    pub(crate) fn minute(&self, at: Time, is_this_year: bool) -> String {
+        self.minute.write(at, is_this_year)
     }
 
     /// `20. Nov., 14:03:07`
-    pub(crate) fn second(&self, at: Time) -> String {
-        date_time(at)
-            .zip(self.second.as_ref())
-            .map_or_else(|| at.to_rfc3339(), |(at, form)| form.format(&at).to_string())
+    pub(crate) fn second(&self, at: Time, is_this_year: bool) -> String {
+        self.second.write(at, is_this_year)
     }
 }
 

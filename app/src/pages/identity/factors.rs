@@ -57,7 +57,7 @@ fn app_line(factors: &Factors) -> AnyView {
         <li class="line">
             <span class="line-text">
                 <strong>{name.clone()}</strong>
-                <span class="sub">"authenticator app, since " {ago(since)}</span>
+                <span class="sub">"authenticator app, added " {ago(since)}</span>
             </span>
             <span class="line-end">
                 {rename("/account/totp/rename".to_owned(), &name)}

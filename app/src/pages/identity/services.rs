@@ -106,7 +106,7 @@ fn services(page_data: &Services) -> AnyView {
                 <li class="line">
                     <span class="line-text">
                         <strong>{service.name.clone()}</strong>
-                        <span class="sub">"since " {ago(service.created_at)}</span>
+                        <span class="sub">"created " {ago(service.created_at)}</span>
                         {state}
                     </span>
                     {control}

@@ -53,11 +53,12 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 8] =
     ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays"];
 
-/// `*/15` as `Every 15 minutes`.
+/// `*/15` as `Every 15 minutes`; `None` for steps of different lengths, as `*/45` has.
 fn every(step: &str, unit: &str, most: usize) -> Option<String> {
     match number(step.strip_prefix("*/")?, most)? {
         0 => None,
         1 => Some(format!("Every {unit}")),
+        n if !(most + 1).is_multiple_of(n) => None,
         n => Some(format!("Every {n} {unit}s")),
     }
 }
@@ -108,7 +109,18 @@ mod tests {
         ] {
             assert_eq!(in_words(cron).as_deref(), Some(words), "{cron}");
         }
-        for cron in ["", "* *", "0 2 1 * 1", "0 2 L * *", "61 * * * *", "0 2 * * mon#2", "*/0 * * * *", "0 2 * 13 *"] {
+        for cron in [
+            "",
+            "* *",
+            "0 2 1 * 1",
+            "0 2 L * *",
+            "61 * * * *",
+            "0 2 * * mon#2",
+            "*/0 * * * *",
+            "0 2 * 13 *",
+            "*/45 * * * *",
+            "0 */5 * * *",
+        ] {
             assert_eq!(in_words(cron), None, "{cron}");
         }
     }

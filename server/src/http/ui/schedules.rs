@@ -68,7 +68,10 @@ fn word(query: Option<&str>, wanted: &str) -> Option<String> {
 pub(super) async fn list(State(app): State<App>, signed: Signed, RawQuery(query): RawQuery) -> Response {
     let pages = Pages { of: None, cursor: word(query.as_deref(), "cursor") };
     match find(&app, &signed.caller, &pages).await {
-        Ok(page_data) => signed.visit.page(StatusCode::OK, move || page::list_page(&page_data)),
+        Ok(page_data) => {
+            let page_data = Schedules { flash: word(query.as_deref(), "did"), ..page_data };
+            signed.visit.page(StatusCode::OK, move || page::list_page(&page_data))
+        }
         Err(Error::Problem(problem)) if problem.status == 400 => {
             let page_data = Schedules { problem: Some(problem.detail), ..Schedules::default() };
             signed.visit.page(StatusCode::BAD_REQUEST, move || page::list_page(&page_data))
@@ -83,7 +86,7 @@ async fn find(app: &App, caller: &Caller, pages: &Pages) -> Result<Schedules> {
     let ids = found.data.iter().filter_map(|one| one.last_run.as_ref()?.job_id).collect();
     let jobs = stored_roots(app, caller, ids).await?;
     let next = found.next_cursor.map(|cursor| address("/schedules", &[("cursor", &cursor)]));
-    Ok(Schedules { all: found.data, jobs, next, first: pages.cursor.is_none(), problem: None })
+    Ok(Schedules { all: found.data, jobs, next, first: pages.cursor.is_none(), ..Schedules::default() })
 }
 
 /// Root jobs with these ids, at most one page of them, that are still stored.
@@ -360,7 +363,7 @@ async fn submit(app: &App, signed: &Signed, id: TriedPath<Uuid>, fields: &Fields
     };
     let (name, flash) = action.words();
     match (done, action) {
-        (Ok(()), ScheduleAction::Delete) => see_other("/schedules"),
+        (Ok(()), ScheduleAction::Delete) => see_other("/schedules?did=schedule-deleted"),
         (Ok(()), _) => see_other(&address(&format!("/schedules/{id}"), &[("did", flash)])),
         (Err(error), _) => {
             let reason = fields.text("reason").to_owned();

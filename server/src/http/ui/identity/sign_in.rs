@@ -75,7 +75,7 @@ pub(crate) async fn begin(
     let (email, password) = (fields.trimmed("email"), fields.text("password").to_owned());
     let visitor = Visitor::of(&app, &headers, address);
     let signed_in = people::sign_in(&app, &email, password, &SecondFactor::default(), &visitor).await;
-    let back = fields.trimmed("back");
+    let back = local_path(&fields.trimmed("back")).to_owned();
     match signed_in {
         Ok(cookies) => (with_cookies(cookies), see_other(local_path(&back))).into_response(),
         Err(Error::Problem(problem)) if problem.code == Code::MfaRequired => ask_second(&visit, &problem, &back),

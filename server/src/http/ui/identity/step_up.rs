@@ -122,7 +122,7 @@ pub(crate) async fn confirm(State(app): State<App>, signed: Signed, fields: Fiel
         let given = StepUp { password: given("password"), code, recovery_code, passkey: None };
         step_up::perform(&app, caller, given).await
     };
-    let (pending_form, back) = (fields.text("kept").to_owned(), fields.text("back").to_owned());
+    let (pending_form, back) = (fields.text("kept").to_owned(), local_path(fields.text("back")).to_owned());
     let problem = match proved.map_err(in_the_form) {
         Ok(()) => return resume(&app, &pending_form, &back),
         Err(Ok(problem)) => Some(problem),

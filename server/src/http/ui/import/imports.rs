@@ -133,6 +133,9 @@ pub(crate) async fn draw(
 ) -> Result<impl FnOnce() -> Page + use<>> {
     let Path(id) = id?;
     let job = app.engine.job(caller, id, true).await?;
+    if caller.role.is_some() && job.parent_id.is_none() {
+        app.engine.read_notices_of(caller, id).await?;
+    }
     let groups = app.engine.error_groups(caller, id).await?;
     let waiting = app.engine.waiting_by_type(caller, id).await?;
     let staff = caller.role >= Some(Role::Support);
