@@ -1,8 +1,8 @@
 //! Heartbeats, with progress, and the answers to them.
 //!
 //! One batch is in flight at a time. Heartbeats that are due at about the same time share a batch; changed progress
-//! does not wait for them. When a heartbeat is due, and how long an assignment
-//! stays held without an answer, is in `active.rs`.
+//! does not wait for them. When a heartbeat is due, and how long an assignment stays held without an answer,
+//! is in `active.rs`.
 
 use std::{collections::HashSet, time::Duration};
 
