@@ -22,7 +22,7 @@ use jsonschema::{
 };
 use serde_json::{Value, value::RawValue};
 
-use crate::import::split::CellKind;
+use crate::import::split::{CellKind, ColumnRule};
 
 pub use compiled::compiled;
 
@@ -185,18 +185,30 @@ impl Schema {
         (names, required.filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
-    /// Expected kind of each column of a table: by name, or by index if there are no names.
-    pub fn column_kinds(&self, columns: Option<&[String]>, width: usize) -> Vec<CellKind> {
+    /// Expectations of each column of a table: by name, or by index if there are no names.
+    pub fn column_rules(&self, columns: Option<&[String]>, width: usize) -> Vec<ColumnRule> {
         let schema = self.follow(&self.source);
-        match columns {
-            Some(names) => names.iter().map(|name| self.kind(&schema["properties"][name.as_str()])).collect(),
-            None => (0..width)
-                .map(|place| {
-                    let element = &schema["prefixItems"][place];
-                    self.kind(if element.is_null() { &schema["items"] } else { element })
-                })
-                .collect(),
-        }
+        let Some(names) = columns else {
+            let of_element = |place: usize| {
+                let element = &schema["prefixItems"][place];
+                let kind = self.kind(if element.is_null() { &schema["items"] } else { element });
+                ColumnRule { kind, ..ColumnRule::default() }
+            };
+            return (0..width).map(of_element).collect();
+        };
+        let required: BTreeSet<&str> =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let of_property = |name: &String| {
+            let property = self.follow(&schema["properties"][name.as_str()]);
+            let is_optional = !required.contains(name.as_str());
+            let is_short = property["minLength"].as_u64() > Some(0);
+            ColumnRule {
+                kind: self.kind(property),
+                omits_null: is_optional && refuses(property, "null", &Value::Null),
+                omits_blank: is_optional && (is_short || refuses(property, "string", &"".into())),
+            }
+        };
+        names.iter().map(of_property).collect()
     }
 
     /// A cell stays text if the schema allows text.
@@ -228,6 +240,16 @@ impl Schema {
         }
         schema
     }
+}
+
+/// Returns true if the types or the listed values of a schema exclude a value of this type.
+fn refuses(schema: &Value, json_type: &str, value: &Value) -> bool {
+    let is_of_type = match &schema["type"] {
+        Value::String(one) => one == json_type,
+        Value::Array(many) => many.iter().any(|one| one == json_type),
+        _ => true,
+    };
+    !is_of_type || schema["enum"].as_array().is_some_and(|listed| !listed.contains(value))
 }
 
 /// Generic fault of a payload.

@@ -25,7 +25,7 @@ use engine::{
     access::caller::Caller,
     error::Result,
     import::{
-        split::{CellKind, Head, convert, json_of},
+        split::{CellKind, ColumnRule, Head, convert, json_of},
         table_cells,
     },
     schema::{Schema, compiled, display_value},
@@ -46,7 +46,7 @@ pub struct FailedRows {
     pub is_cut: bool,
     columns: Option<Vec<String>>,
     is_table: bool,
-    kinds: Vec<CellKind>,
+    column_rules: Vec<ColumnRule>,
     /// Conversions of the columns, with a mapping.
     conversions: Vec<Conversion>,
     schema: Option<Arc<Schema>>,
@@ -134,7 +134,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<FailedRows> {
     let width = head.as_ref().map_or(0, Head::payload_width);
     let contract = definitions::job_by_id(&app.pool, id).await?;
     let schema = contract.and_then(|job| job.payload_schema).and_then(|text| compiled(&text).ok());
-    let kinds = schema.as_ref().map_or_else(Vec::new, |schema| schema.column_kinds(columns.as_deref(), width));
+    let column_rules = schema.as_ref().map_or_else(Vec::new, |schema| schema.column_rules(columns.as_deref(), width));
 
     let filter = ItemFilter { job: Some(id), states: vec![ItemState::Dead], ..ItemFilter::default() };
     let mut items: Vec<Item> = Vec::new();
@@ -159,7 +159,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<FailedRows> {
         None if is_table => (1..=width).map(|place| format!("Column {place}")).collect(),
         None => vec!["Payload".to_owned()],
     };
-    Ok(FailedRows { job, names, rows, is_cut, columns, is_table, kinds, conversions, schema })
+    Ok(FailedRows { job, names, rows, is_cut, columns, is_table, column_rules, conversions, schema })
 }
 
 fn row(item: Item, is_table: bool, columns: Option<&[String]>, conversions: &[Conversion]) -> FailedRow {
@@ -252,7 +252,12 @@ impl FailedRows {
         let mut field = |name: &str, value: &str| fields.push(format!("{}:{value}", Document::of(&name).text()));
         for (place, name) in columns.iter().enumerate() {
             match (typed.get(place).and_then(Option::as_ref), stored.get(name)) {
-                (Some(typed), before) => field(name, &self.value(place, typed, before.map(|value| value.get()))?),
+                (Some(typed), before) => {
+                    let value = self.value(place, typed, before.map(|value| value.get()))?;
+                    if !self.column_rules.get(place).is_some_and(|rule| rule.omits(&value)) {
+                        field(name, &value);
+                    }
+                }
                 (None, Some(value)) => field(name, value.get()),
                 (None, None) => {}
             }
@@ -284,7 +289,7 @@ impl FailedRows {
             });
         }
         let was_number = before.is_some_and(|text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()));
-        let kind = self.kinds.get(place).copied().unwrap_or_default();
+        let kind = self.column_rules.get(place).copied().unwrap_or_default().kind;
         Ok(json_of(typed, if kind == CellKind::Text && was_number { CellKind::Number } else { kind }))
     }
 

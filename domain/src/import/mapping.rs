@@ -40,7 +40,8 @@ pub struct MappedColumn {
     pub format: Option<String>,
 }
 
-/// Kind of the values of a mapped column. Empty cells of all kinds but `text` become `null`.
+/// Kind of the values of a mapped column. Empty cells of all kinds but `text` become `null`; an
+/// optional property is left out where the schema refuses that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -56,9 +56,30 @@ fn cells_are_text_unless_the_schema_wants_something_else() {
     )
     .expect("schema");
     let names = ["n", "b", "either", "far", "other"].map(str::to_owned);
-    assert_eq!(schema.column_kinds(Some(&names), 5), [Number, Boolean, Text, Number, Text]);
+    let kinds = |schema: &Schema, names: Option<&[String]>, width| {
+        schema.column_rules(names, width).into_iter().map(|rule| rule.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&schema, Some(&names), 5), [Number, Boolean, Text, Number, Text]);
     let array = Schema::compile(r#"{"prefixItems":[{"type":"string"}],"items":{"type":"number"}}"#).expect("schema");
-    assert_eq!(array.column_kinds(None, 3), [OnlyText, Number, Number]);
+    assert_eq!(kinds(&array, None, 3), [OnlyText, Number, Number]);
+}
+
+#[test]
+fn an_empty_cell_is_left_out_where_only_a_missing_property_is_valid() {
+    let schema = Schema::compile(
+        r#"{"required":["id","sum"],"properties":{"id":{"type":"string"},"sum":{"type":"number"},"note":{"type":"string"},
+            "iban":{"type":"string","minLength":15},"tax":{"type":"number"},"paid":{"type":["boolean","null"]},
+            "unit":{"enum":["EUR",null]},"any":{}}}"#,
+    )
+    .expect("schema");
+    let names = ["id", "sum", "note", "iban", "tax", "paid", "unit", "any", "unknown"].map(str::to_owned);
+    let omits = |json: &str| {
+        let rules = schema.column_rules(Some(&names), names.len());
+        names.iter().zip(rules).filter(|(_, rule)| rule.omits(json)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(omits("null"), ["note", "iban", "tax"]);
+    assert_eq!(omits("\"\""), ["iban", "tax", "paid", "unit"]);
+    assert_eq!(omits("0"), [""; 0]);
 }
 
 #[test]

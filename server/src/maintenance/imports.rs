@@ -51,9 +51,9 @@ async fn read_batch(app: &App, split: &OpenImport) -> Result<SplitBatch> {
     let head: Head = serde_json::from_str(&split.head)
         .map_err(|e| Error::Broken(format!("the head of the file of job {}: {e}", split.job_id)))?;
     let schema = split.payload_schema.as_deref().and_then(|text| compiled(text).ok());
-    let kinds = schema
+    let column_rules = schema
         .as_ref()
-        .map_or_else(Vec::new, |s| s.column_kinds(head.payload_columns().as_deref(), head.payload_width()));
+        .map_or_else(Vec::new, |s| s.column_rules(head.payload_columns().as_deref(), head.payload_width()));
     if head.format == UploadFormat::None {
         return Ok(whole_file(split));
     }
@@ -61,7 +61,7 @@ async fn read_batch(app: &App, split: &OpenImport) -> Result<SplitBatch> {
     let (object_id, bytes) = head.source(split.upload_id, split.bytes as u64);
     let source = app.files.read(object_id, place.offset, bytes).await?;
     let table = head.clone();
-    let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
+    let rules = Rules { column_rules, payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head, place, rules);
     // Built-in executors check the schema themselves.
     let executor: Executor = serde_json::from_str(&split.executor).unwrap_or_default();

@@ -12,7 +12,7 @@ use domain::{
 use serde_json::value::RawValue;
 
 use engine::{
-    import::split::{CellKind, FaultKind, Head, Row, convert},
+    import::split::{CellKind, ColumnRule, FaultKind, Head, Row, convert},
     schema::Schema,
 };
 
@@ -28,8 +28,8 @@ const NO: [&str; 8] = ["false", "no", "n", "0", "falsch", "nein", "faux", "non"]
 pub(super) struct Fixes<'a> {
     head: &'a Head,
     schema: Option<&'a Schema>,
-    /// Kinds of the values of a payload, in order.
-    kinds: &'a [CellKind],
+    /// Expectations of the values of a payload, in order.
+    column_rules: &'a [ColumnRule],
     /// Names of the properties of a payload.
     names: &'a [String],
 }
@@ -38,17 +38,17 @@ pub(super) struct Fixes<'a> {
 struct Place<'a> {
     property: &'a str,
     conversion: Conversion,
-    kind: CellKind,
+    rule: ColumnRule,
 }
 
 impl<'a> Fixes<'a> {
     pub(super) const fn new(
         head: &'a Head,
         schema: Option<&'a Schema>,
-        kinds: &'a [CellKind],
+        column_rules: &'a [ColumnRule],
         names: &'a [String],
     ) -> Self {
-        Self { head, schema, kinds, names }
+        Self { head, schema, column_rules, names }
     }
 
     /// Text for the cell with the fault of a row.
@@ -70,14 +70,14 @@ impl<'a> Fixes<'a> {
         Some(Place {
             property: self.names.get(at)?,
             conversion: mapped.and_then(|column| column.conversion().ok()).unwrap_or(Conversion::Text),
-            kind: self.kinds.get(at).copied().unwrap_or_default(),
+            rule: self.column_rules.get(at).copied().unwrap_or_default(),
         })
     }
 
     /// Returns true if the property accepts the text in this row.
     fn fits(&self, row: &Row, place: &Place<'_>, text: &str) -> bool {
-        let Some(value) = convert(text, place.conversion, place.kind) else { return false };
-        let Some(schema) = self.schema else { return true };
+        let Some(value) = convert(text, place.conversion, place.rule.kind) else { return false };
+        let Some(schema) = self.schema.filter(|_| !place.rule.omits(&value)) else { return true };
         let (Ok(mut fields), Ok(value)) =
             (serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(row.payload.text()), RawValue::from_string(value))
         else {
@@ -97,7 +97,7 @@ impl<'a> Fixes<'a> {
         let listed = schema.and_then(|schema| schema["enum"].as_array()).into_iter().flatten();
         let same = |known: &&str| known.to_lowercase() == trimmed.to_lowercase();
         found.extend(listed.filter_map(serde_json::Value::as_str).filter(same).map(str::to_owned));
-        match (place.conversion, place.kind) {
+        match (place.conversion, place.rule.kind) {
             (Conversion::Number(format) | Conversion::Integer(format), _) => found.extend(number(trimmed, format)),
             (Conversion::Date(format), _) => found.extend(date(trimmed, format)),
             (Conversion::Boolean, _) | (Conversion::Text, CellKind::Boolean) => found.extend(boolean(trimmed)),

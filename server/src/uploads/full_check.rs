@@ -25,7 +25,7 @@ use engine::{
     fit_head,
     import::{
         files::ByteStream,
-        split::{CellKind, Fault, FaultKind, Head, Reader, Row, Rules},
+        split::{ColumnRule, Fault, FaultKind, Head, Reader, Row, Rules},
         upload_head::{inspect, want},
     },
     schema::{Schema, compiled},
@@ -102,7 +102,7 @@ pub(super) struct Scan {
     pub(super) head: Head,
     reader: Reader<ByteStream>,
     schema: Option<Arc<Schema>>,
-    kinds: Vec<CellKind>,
+    column_rules: Vec<ColumnRule>,
     /// Names of the properties of a payload.
     names: Vec<String>,
     rows: i64,
@@ -130,12 +130,13 @@ impl Scan {
         let turn = Some(take_turn().await?);
         let schema = schema.and_then(|text| compiled(text).ok());
         let names = head.payload_columns().map(Cow::into_owned);
-        let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(names.as_deref(), head.payload_width()));
-        let rules = Rules { kinds: kinds.clone(), payload_limit: app.config.payload_limit.bytes() };
+        let column_rules =
+            schema.as_ref().map_or_else(Vec::new, |s| s.column_rules(names.as_deref(), head.payload_width()));
+        let rules = Rules { column_rules: column_rules.clone(), payload_limit: app.config.payload_limit.bytes() };
         let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
         let source = app.files.read(object_id, head.first.offset, bytes).await?;
         let reader = Reader::new(source, head.clone(), head.first, rules).with_cells();
-        Ok(Self { head, reader, schema, kinds, names: names.unwrap_or_default(), rows: 0, turn })
+        Ok(Self { head, reader, schema, column_rules, names: names.unwrap_or_default(), rows: 0, turn })
     }
 
     /// Keeps the cells of rows for a file.
@@ -168,7 +169,7 @@ impl Scan {
 
     /// Text that would fit in the cell with the fault of a row.
     fn suggestion(&self, row: &Row) -> Option<String> {
-        Fixes::new(&self.head, self.schema.as_deref(), &self.kinds, &self.names).of(row)
+        Fixes::new(&self.head, self.schema.as_deref(), &self.column_rules, &self.names).of(row)
     }
 }
 

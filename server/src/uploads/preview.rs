@@ -92,8 +92,8 @@ pub async fn preview(
     let columns = columns.as_deref();
     let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
     let source = app.files.read(object_id, head.first.offset, bytes).await?;
-    let kinds = schema.as_ref().map_or_else(Vec::new, |s| s.column_kinds(columns, head.payload_width()));
-    let rules = Rules { kinds, payload_limit: app.config.payload_limit.bytes() };
+    let column_rules = schema.as_ref().map_or_else(Vec::new, |s| s.column_rules(columns, head.payload_width()));
+    let rules = Rules { column_rules, payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head.clone(), head.first, rules);
     let most = if schema.is_some() { CHECK_ROWS } else { PREVIEW_ROWS };
     let is_table = head.format.is_table();

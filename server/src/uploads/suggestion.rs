@@ -147,7 +147,7 @@ fn shown(property: Property) -> ImportProperty {
 async fn look(app: &App, upload: &Upload, head: &Head, columns: &[String], notations: &mut [Notation]) -> Result<()> {
     let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
     let source = app.files.read(object_id, head.first.offset, bytes).await?;
-    let rules = Rules { kinds: Vec::new(), payload_limit: app.config.payload_limit.bytes() };
+    let rules = Rules { column_rules: Vec::new(), payload_limit: app.config.payload_limit.bytes() };
     let mut reader = Reader::new(source, head.clone(), head.first, rules);
     for _ in 0..CHECK_ROWS {
         if notations.iter().all(Notation::is_known) {

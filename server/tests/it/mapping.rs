@@ -144,3 +144,48 @@ async fn number_of_a_workbook_becomes_text_where_the_schema_requires_text() {
     assert_eq!(results[0]["payload"], json!({"zip": "8001", "note": 7}));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn empty_cell_of_an_optional_property_is_left_out() {
+    let server = Server::start().await;
+    let schema = json!({
+        "type": "object", "required": ["id", "sum"], "additionalProperties": false,
+        "properties": {
+            "id": {"type": "string"}, "sum": {"type": "number"}, "note": {"type": "string"}, "tax": {"type": "number"},
+            "paid": {"type": ["boolean", "null"]}, "unit": {"enum": ["EUR", "CHF"]},
+        },
+    });
+    let validate = json!({"kind": "builtin", "name": "validate"});
+    let spec = json!({"executor": validate, "max_failures": 1, "payload_schema": schema});
+    server.put("/api/v1/job-types/sums", spec).await.expect(201);
+    let text = |text: &str| format!("<c t=\"inlineStr\"><is><t>{text}</t></is></c>");
+    let header: String = ["id", "sum", "note", "tax", "paid", "unit"].map(text).concat();
+    let rows = format!("<row>{header}</row><row>{}<c><v>5</v></c></row><row>{}</row>", text("a"), text("b"));
+    let book = upload(&server, "sums.xlsx", workbook(&[("a", &rows)], &[])).await;
+    let csv = upload(&server, "sums.csv", "id,sum,note,tax,paid,unit\na,5,,,,\nb,,,,,\n").await;
+    let names = ["id", "note", "unit"].map(|name| json!({"from": name, "to": name}));
+    let kinds = [("sum", "number"), ("tax", "number"), ("paid", "boolean")];
+    let columns: Vec<Value> =
+        names.into_iter().chain(kinds.map(|(name, kind)| json!({"from": name, "to": name, "as": kind}))).collect();
+
+    // CSV has empty text, workbooks have `null`: each stays where the schema allows it.
+    let without = json!({"type": "sums", "upload": {"id": csv}});
+    let with = json!({"type": "sums", "upload": {"id": csv}, "mapping": {"columns": columns}});
+    let of_book = json!({"type": "sums", "upload": {"id": book}});
+    let of_book_with = json!({"type": "sums", "upload": {"id": book}, "mapping": {"columns": columns}});
+    for (body, expected) in [
+        (without, json!({"id": "a", "sum": 5, "note": ""})),
+        (with, json!({"id": "a", "note": "", "sum": 5, "paid": null})),
+        (of_book, json!({"id": "a", "sum": 5, "paid": null})),
+        (of_book_with, json!({"id": "a", "sum": 5, "paid": null})),
+    ] {
+        let job = complete(&server, &server.post("/api/v1/jobs", body.clone()).await.expect(201)).await;
+        let results = lines(&server, &job, "results").await;
+        assert_eq!(results.iter().map(|line| &line["payload"]).collect::<Vec<_>>(), [&expected], "{body}");
+        // A required property stays, and its row says what was expected.
+        let failures = lines(&server, &job, "failures").await;
+        let message = failures[0]["error"]["message"].as_str().expect("a message");
+        assert!(failures.len() == 1 && message.contains("sum") && message.contains("a number"), "{message}");
+    }
+    server.stop().await;
+}

@@ -20,7 +20,7 @@ fn pieces(file: &[u8], size: usize) -> Pieces {
 /// Rows from a position on, and the positions where a reader may resume, each with the number of rows read.
 fn rows(file: &[u8], head: &Head, place: Place, size: usize) -> (Vec<Row>, Vec<(usize, Place)>) {
     let source = pieces(&file[place.offset as usize..], size);
-    let rules = Rules { kinds: Vec::new(), payload_limit: 256 << 10 };
+    let rules = Rules { column_rules: Vec::new(), payload_limit: 256 << 10 };
     let mut reader = Reader::new(source, head.clone(), place, rules);
     let (mut rows, mut stops) = (Vec::new(), Vec::new());
     loop {

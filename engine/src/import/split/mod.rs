@@ -41,7 +41,7 @@ pub use matching::{Match, Target, left_out, match_columns};
 pub use notation::Notation;
 pub use read::{Reader, Rules};
 pub use returned::{FAILURE_COLUMNS, nameless_columns, payload_cell, surplus_cells};
-pub use row::{CellEdits, CellKind, Fault, FaultKind, Row, json_of};
+pub use row::{CellEdits, CellKind, ColumnRule, Fault, FaultKind, Row, json_of};
 pub use title::find_header;
 
 /// Converted form of a workbook.

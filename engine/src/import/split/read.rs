@@ -7,16 +7,23 @@ use super::{
     Head, Place,
     format_cutters::FormatCutter,
     record_cutter::Step,
-    row::{CellKind, CellTexts, Row, RowMaker},
+    row::{CellTexts, ColumnRule, Row, RowMaker},
 };
 
 /// Conversion rules of rows.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Kinds of the columns by schema, in order; missing ones are text.
-    pub kinds: Vec<CellKind>,
+    /// Expectations of the columns of the payload by schema, in order; missing ones are text.
+    pub column_rules: Vec<ColumnRule>,
     /// Maximum bytes of a payload.
     pub payload_limit: usize,
+}
+
+impl Rules {
+    /// Expectations of a column of the payload.
+    pub(super) fn column(&self, place: usize) -> ColumnRule {
+        self.column_rules.get(place).copied().unwrap_or_default()
+    }
 }
 
 /// Reads rows from a byte stream that starts at a boundary of the file.

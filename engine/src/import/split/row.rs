@@ -44,6 +44,27 @@ pub enum CellKind {
     OnlyText,
 }
 
+/// Expectations of a column by schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnRule {
+    pub kind: CellKind,
+    /// True if the property is optional and cannot be `null`.
+    pub omits_null: bool,
+    /// True if the property is optional and cannot be empty text.
+    pub omits_blank: bool,
+}
+
+impl ColumnRule {
+    /// Returns true if an empty cell, as JSON, is left out of the payload: the schema refuses it, and nothing else.
+    pub fn omits(self, json: &str) -> bool {
+        match json {
+            "null" => self.omits_null,
+            r#""""# => self.omits_blank,
+            _ => false,
+        }
+    }
+}
+
 /// Cells of rows that are kept as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CellTexts {
@@ -171,7 +192,7 @@ impl RowMaker {
         let keys = names.iter().map(|name| Document::of(name).text().to_owned()).collect();
         let delimiter = head.delimiter.and_then(|c| u8::try_from(c).ok()).unwrap_or(b',');
         let (is_returned, shape) = (head.is_returned(), head.shape());
-        let mapped = mapped_cells(&head, &rules.kinds);
+        let mapped = mapped_cells(&head, &rules.column_rules);
         Self { head, delimiter, rules, keys, is_returned, shape, mapped, cell_texts: CellTexts::None }
     }
 
@@ -339,8 +360,7 @@ impl RowMaker {
         if self.shape == Shape::Json {
             return json_payload(cells.first());
         }
-        let kind = |place| self.rules.kinds.get(place).copied().unwrap_or_default();
-        let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, kind(place)));
+        let values = cells.iter().enumerate().map(|(place, cell)| json_of(cell, self.rules.column(place).kind));
         self.object_of(&values.collect::<Vec<_>>())
     }
 
@@ -350,7 +370,10 @@ impl RowMaker {
         let mut json = String::with_capacity(values.iter().map(|value| value.len() + 16).sum());
         json.push(if named { '{' } else { '[' });
         for (place, value) in values.iter().enumerate() {
-            if place > 0 {
+            if named && self.rules.column(place).omits(value) {
+                continue;
+            }
+            if json.len() > 1 {
                 json.push(',');
             }
             if let Some(key) = self.keys.get(place) {

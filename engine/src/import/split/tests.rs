@@ -14,7 +14,9 @@ use domain::{Code, import::upload::UploadFormat};
 use futures::executor::block_on;
 use proptest::prelude::*;
 
-use super::{CellKind, Encoding, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect};
+use super::{
+    CellKind, ColumnRule, Encoding, FaultKind, Head, HeadError, Place, RECORD_LIMIT, Reader, Row, Rules, Want, inspect,
+};
 
 const TABLE: Want = Want { format: UploadFormat::Csv, header: true, header_row: None, delimiter: None, encoding: None };
 const LINES: Want =
@@ -43,7 +45,8 @@ fn refusal(file: &[u8], want: Want) -> (Code, String) {
 }
 
 fn rules(kinds: Vec<CellKind>) -> Rules {
-    Rules { kinds, payload_limit: 256 << 10 }
+    let rule = |kind| ColumnRule { kind, ..ColumnRule::default() };
+    Rules { column_rules: kinds.into_iter().map(rule).collect(), payload_limit: 256 << 10 }
 }
 
 fn rows_from(file: &[u8], head: &Head, place: Place, size: usize) -> Vec<Row> {

@@ -6,7 +6,7 @@ use domain::{Document, import::mapping::Conversion};
 
 use super::{
     super::{convert, record_cutter::Cut},
-    CellKind, Fault, FaultKind, Head, RowMaker, shorten, workbook_row,
+    ColumnRule, Fault, FaultKind, Head, RowMaker, shorten, workbook_row,
 };
 
 /// Mapped column of a row.
@@ -17,12 +17,12 @@ pub(super) struct MappedCell {
     /// Name of the property as a JSON string.
     key: String,
     conversion: Conversion,
-    /// Kind by schema, for text.
-    kind: CellKind,
+    /// Expectations by schema; the kind is for text.
+    rule: ColumnRule,
 }
 
-/// Mapped columns of a file, in the order of the payload; `None` without a mapping. `kinds` is in the same order.
-pub(super) fn mapped_cells(head: &Head, kinds: &[CellKind]) -> Option<Vec<MappedCell>> {
+/// Mapped columns of a file, in the order of the payload; `None` without a mapping. `rules` are in the same order.
+pub(super) fn mapped_cells(head: &Head, rules: &[ColumnRule]) -> Option<Vec<MappedCell>> {
     let mapping = head.mapping.as_ref()?;
     let names = head.data_columns().unwrap_or_default().iter().enumerate();
     let sources: HashMap<&str, usize> = names.map(|(at, name)| (name.as_str(), at)).collect();
@@ -32,7 +32,7 @@ pub(super) fn mapped_cells(head: &Head, kinds: &[CellKind]) -> Option<Vec<Mapped
             key: Document::of(&column.to).text().to_owned(),
             // Checked when the job was created.
             conversion: column.conversion().unwrap_or(Conversion::Text),
-            kind: kinds.get(place).copied().unwrap_or_default(),
+            rule: rules.get(place).copied().unwrap_or_default(),
         })
     };
     Some(mapping.columns.iter().enumerate().filter_map(cell).collect())
@@ -49,8 +49,8 @@ pub(super) enum Raw<'a> {
 impl Raw<'_> {
     fn convert(self, cell: &MappedCell) -> Option<String> {
         match self {
-            Self::Text(text) => convert::convert(text, cell.conversion, cell.kind),
-            Self::Json(json) => convert::convert_json(json, cell.conversion, cell.kind),
+            Self::Text(text) => convert::convert(text, cell.conversion, cell.rule.kind),
+            Self::Json(json) => convert::convert_json(json, cell.conversion, cell.rule.kind),
         }
     }
 
@@ -63,17 +63,22 @@ impl Raw<'_> {
     }
 }
 
-/// Object of the mapped cells. A cell that cannot be converted stays as it is, and a missing one is left out.
+/// Object of the mapped cells. A cell that cannot be converted stays as it is, and a missing one is left out,
+/// like an empty one that the schema refuses.
 pub(super) fn mapped_object<'a>(mapped: &[MappedCell], raw: impl Fn(usize) -> Option<Raw<'a>>) -> String {
     let mut json = String::from("{");
     for cell in mapped {
         let Some(raw) = raw(cell.source) else { continue };
+        let value = raw.convert(cell).unwrap_or_else(|| raw.unconverted());
+        if cell.rule.omits(&value) {
+            continue;
+        }
         if json.len() > 1 {
             json.push(',');
         }
         json.push_str(&cell.key);
         json.push(':');
-        json.push_str(&raw.convert(cell).unwrap_or_else(|| raw.unconverted()));
+        json.push_str(&value);
     }
     json.push('}');
     json

@@ -146,9 +146,9 @@ impl RowMaker {
             Some(mapped) => mapped_object(mapped, |at| values.get(at).map(|json| Raw::Json(json))),
             None if self.shape == Shape::Json => json_payload(texts(values).first()),
             None => {
-                let kind = |column| self.rules.kinds.get(column).copied().unwrap_or_default();
                 let of_kind = |(column, json): (usize, &String)| {
-                    convert_json(json, Conversion::Text, kind(column)).unwrap_or_else(|| json.clone())
+                    let kind = self.rules.column(column).kind;
+                    convert_json(json, Conversion::Text, kind).unwrap_or_else(|| json.clone())
                 };
                 self.object_of(&values.iter().enumerate().map(of_kind).collect::<Vec<_>>())
             }
@@ -172,7 +172,7 @@ impl RowMaker {
         if text.is_empty() {
             return "null".to_owned();
         }
-        let kind = self.rules.kinds.get(column).copied().unwrap_or_default();
+        let kind = self.rules.column(column).kind;
         let is_number = before.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         json_of(text, if kind == CellKind::Text && is_number { CellKind::Number } else { kind })
     }
