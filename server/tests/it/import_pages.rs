@@ -113,7 +113,14 @@ async fn import_is_cancelled_from_its_page() {
     assert_eq!(complete(&ada, &job).await["outcome"], "cancelled");
     let text = page_text(&ada, &page).await;
     assert!(text.contains("Canceled after 0 of 2 rows.") && !text.contains(&cancel), "{text}");
-    let list = location(&ada.form(&format!("/jobs/{id}/delete"), &[]).await);
+    // Deletion of somebody else's takes a reason, too, and stays on the page of the import.
+    let delete = format!("/imports/{id}/delete");
+    let admin = server.person("root", "admin").await;
+    let refused = admin.form(&delete, &[]).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text.contains("id=\"refusal\"") && refused.text.contains(&page), "{}", refused.text);
+    assert_eq!(server.person("max", "user").await.form(&delete, &[]).await.status, 404);
+    let list = location(&ada.form(&delete, &[]).await);
     assert_eq!(list, "/imports?did=deleted");
     assert!(page_text(&ada, &list).await.contains("Deleted, with all its rows and results."));
     server.stop().await;

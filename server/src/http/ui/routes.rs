@@ -122,6 +122,7 @@ pub fn router(app: &App) -> Router<App> {
         .route("/imports/new", post(new_import::upload))
         .route("/imports/sample", post(new_import::try_sample))
         .route("/imports/{id}/cancel", post(imports::cancel))
+        .route("/imports/{id}/delete", post(imports::delete))
         .route("/imports/{id}/correct", post(correct::retry))
         .route("/imports/{id}/share", post(share_links::create))
         .route("/shares/{id}/revoke", post(share_links::revoke))

@@ -81,7 +81,7 @@ pub(crate) fn header(job: &Job, actions: &Actions, may_change: bool, shared: boo
     };
     let form = match job.tree.status {
         JobStatus::Completed => (root && actions.may_delete).then(|| Confirm {
-            action: format!("/jobs/{}/delete", job.id),
+            action: format!("/imports/{}/delete", job.id),
             question: t!("progress-delete-question", name = &name(job)),
             ..confirm(
                 "delete",

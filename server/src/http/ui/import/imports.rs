@@ -37,7 +37,7 @@ use crate::{
 use engine::{
     JobFilter,
     access::caller::{Caller, Role, Scope},
-    error::Result,
+    error::{Error, Result},
     store::page_range::PageRange,
 };
 
@@ -104,20 +104,37 @@ pub(crate) async fn show(
 
 /// `POST /imports/{id}/cancel`
 pub(crate) async fn cancel(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
-    let id = match id {
-        Ok(Path(id)) => id,
+    let Path(id) = match id {
+        Ok(id) => id,
         Err(error) => return signed.visit.error_page(error),
     };
-    let problem = match app.engine.cancel_job(&signed.caller, id, fields.given("reason")).await {
-        Ok(()) => return see_other(&format!("/imports/{id}?did=canceled")),
-        Err(error) => match in_the_form(error) {
-            Ok(problem) => problem,
-            Err(error) => return signed.visit.error_page(error),
-        },
+    match app.engine.cancel_job(&signed.caller, id, fields.given("reason")).await {
+        Ok(()) => see_other(&format!("/imports/{id}?did=canceled")),
+        Err(error) => refused(&app, signed, id, &fields, "cancel", error).await,
+    }
+}
+
+/// `POST /imports/{id}/delete`
+pub(crate) async fn delete(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>, fields: Fields) -> Response {
+    let Path(id) = match id {
+        Ok(id) => id,
+        Err(error) => return signed.visit.error_page(error),
     };
-    let refused = RefusedAction { action: "cancel", problem, reason: fields.text("reason").to_owned() };
+    match app.engine.delete_tree(&signed.caller, id, fields.given("reason")).await {
+        Ok(()) => see_other("/imports?did=deleted"),
+        Err(error) => refused(&app, signed, id, &fields, "delete", error).await,
+    }
+}
+
+/// Shows the page of an import again, with the refusal in the form of the action.
+async fn refused(app: &App, signed: Signed, id: Uuid, fields: &Fields, action: &'static str, error: Error) -> Response {
+    let problem = match in_the_form(error) {
+        Ok(problem) => problem,
+        Err(error) => return signed.visit.error_page(error),
+    };
+    let refused = RefusedAction { action, problem, reason: fields.text("reason").to_owned() };
     let actions = Actions { refused: Some(refused), ..Actions::default() };
-    match draw(&app, &signed.caller, Ok(Path(id)), SharePanel::default(), actions).await {
+    match draw(app, &signed.caller, Ok(Path(id)), SharePanel::default(), actions).await {
         Ok(draw) => signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, draw),
         Err(error) => signed.visit.error_page(error),
     }
