@@ -27,14 +27,14 @@ fn nginx() -> Result<PathBuf> {
     found.context("nginx is missing: cargo xtask faults installs it, or apt-get install nginx")
 }
 
-/// Debian's default settings, with other paths.
+/// Debian's default settings, with other paths and in one process, so that nothing outlives it.
 fn settings(proxy_fixture: &ProxyFixture, port: u16, server: u16) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     let folder = proxy_fixture.folder().display();
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let paths = paths.map(|name| format!("{name}_temp_path {folder}/nginx-{name};")).join("\n");
     format!(
-        "{user} daemon off; worker_processes auto; pid {folder}/nginx.pid; error_log {folder}/nginx-errors.log;
+        "{user} daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx-errors.log;
 events {{ worker_connections 768; }}
 http {{
 sendfile on; tcp_nopush on; gzip on; access_log off;
