@@ -45,42 +45,17 @@ pub fn note_silence() {
     SILENCES.send_replace(());
 }
 
-/// Round trip from which most connections are not tested when a pool takes them back, and the share that still is: the test
-/// would take a third of the time of each.
-const FAR_US: u64 = 100_000;
-const TESTED_WHEN_FAR: u64 = 32;
-
-/// Usual round trip of the tests, in microseconds, and the number of connections that were taken back.
-static ROUND_TRIP_US: AtomicU64 = AtomicU64::new(0);
-static TAKEN_BACK: AtomicU64 = AtomicU64::new(0);
-
 /// Returns true if a connection of this age, which a pool takes back, can be used again. Its work may have been dropped in
 /// the middle of a statement: the pool's own test, which follows, would wait for the answer of a host that has vanished.
-/// With a database that is far away, most are used again without the test.
 pub(crate) async fn may_be_used_again(connection: &mut PgConnection, age: Duration) -> bool {
     let mut silences = silences();
     if is_suspect(age) {
         return false;
     }
-    let n = TAKEN_BACK.fetch_add(1, Ordering::Relaxed);
-    if ROUND_TRIP_US.load(Ordering::Relaxed) >= FAR_US && !n.is_multiple_of(TESTED_WHEN_FAR) {
-        return true;
-    }
-    let begun = Instant::now();
-    let is_open = tokio::select! {
+    tokio::select! {
         is_open = answers(connection, RELEASE_TIMEOUT) => is_open,
         _ = silences.changed() => false,
-    };
-    if is_open {
-        let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let _ = ROUND_TRIP_US.try_update(Ordering::Relaxed, Ordering::Relaxed, |usual| Some(usual_after(usual, took)));
     }
-    is_open
-}
-
-/// Usual round trip after one more: short ones count at once, long ones a quarter, as they may have another reason.
-fn usual_after(usual: u64, took: u64) -> u64 {
-    took.min(usual + took.saturating_sub(usual) / 4)
 }
 
 /// Returns true if a connection answers within this time.
@@ -111,14 +86,6 @@ fn now_us() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_database_is_far_after_some_long_round_trips_and_near_after_one_short_one() {
-        assert!(usual_after(1_000, 300_000) < FAR_US, "one may be an accident");
-        let far = (0..4).fold(1_000, |usual, _| usual_after(usual, 200_000));
-        assert!(far >= FAR_US);
-        assert_eq!(usual_after(far, 1_000), 1_000);
-    }
 
     #[test]
     fn connections_older_than_a_rejected_write_are_suspect() {
