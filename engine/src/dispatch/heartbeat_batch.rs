@@ -262,6 +262,8 @@ async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> 
     };
     if let Some((_, name, data)) = leases::steps(&mut tx, &[lease.item_id]).await?.pop() {
         if name == step.name && is_same_value(&data, step.data.text()) {
+            // The lease was renewed, and `at_most_once` work has begun.
+            crate::store::commit(tx).await?;
             return Ok(Some(step));
         }
         if position_of(&name) >= Some(new) {

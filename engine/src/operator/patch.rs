@@ -290,7 +290,7 @@ impl Core {
             requeued => requeued?,
         };
         let Some(requeued) = requeued else { return Err(Error::refuse(Code::JobCancelled, "The job is canceled.")) };
-        if requeued.n == 0 {
+        if requeued.left.contains(&id) {
             return Ok(None);
         }
         if let Some(audit_row) = audit_row {

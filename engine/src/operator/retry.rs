@@ -242,8 +242,9 @@ impl<'a> Batch<'a> {
         let past: HashMap<Uuid, PreviousOutcome> = past.into_iter().map(|past| (past.item_id, past)).collect();
         waiting.retain(|(id, _)| !past.contains_key(id));
         let started: Vec<Uuid> = past.values().filter(|past| past.attempt > 0).map(|past| past.item_id).collect();
-        if !started.is_empty() {
-            item_changes::forget_starts(tx, &started).await?;
+        let undated: Vec<Uuid> = past.values().filter(|past| past.without_attempt).map(|past| past.item_id).collect();
+        if !started.is_empty() || !undated.is_empty() {
+            item_changes::forget_starts(tx, &started, &undated).await?;
         }
         let mut hurried = HashSet::new();
         let mut finals = HashMap::new();
@@ -401,7 +402,7 @@ async fn write_edits(tx: &mut Tx, done: &[&Retry]) -> Result<()> {
     }
     let restarted: Vec<Uuid> = done.iter().filter(|retry| retry.restart).map(|retry| retry.item_id).collect();
     if !restarted.is_empty() {
-        item_changes::delete_steps(tx, &restarted).await?;
+        item_changes::forget_steps(tx, &restarted).await?;
         event_waits::forget(tx, &restarted).await?;
     }
     for retry in done {

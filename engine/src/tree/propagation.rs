@@ -155,6 +155,7 @@ async fn end(core: &Core, tx: &mut Tx, propagation: Propagation, ids: &[Uuid], r
 
 /// Makes the rows that `after` had ended wait again; the counters already include them.
 async fn return_to_waiting(tx: &mut Tx, job: &JobInfo, ids: &[Uuid]) -> Result<()> {
+    propagation::lock_canceled_by_after(tx, ids).await?;
     let blocked: Vec<BlockedRow> = propagation::take_after_failures(tx, ids)
         .await?
         .into_iter()
@@ -190,6 +191,7 @@ async fn release(
     intake.lock_serialize_queues(tx, []).await?;
     intake.read_heads(tx).await?;
     let mut pending: HashMap<Uuid, PendingItem<'_>> = HashMap::new();
+    propagation::lock_canceled_by_after(tx, ids).await?;
     for taken in pending_rows::take_blocked_by_after(tx, ids).await? {
         let item = taken.taken;
         pending.insert(

@@ -174,6 +174,32 @@ async fn many_failures_alert_clears_on_success() {
     server.stop().await;
 }
 
+/// Neither a lost lease nor a failure without a pause makes the item wait for its time.
+#[tokio::test]
+async fn many_failures_alert_sees_items_that_are_available_or_running() {
+    let server = quick_alerts_server().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": "unlimited"})).await.expect(200);
+    let jobs = json!([{"type": "a", "items": [{"payload": 1}]}, {"type": "a", "items": [{"payload": 2}]}]);
+    for job in jobs.as_array().expect("jobs") {
+        server.post("/api/v1/jobs", job.clone()).await.expect(201);
+    }
+    let failure = json!({"error": {"message": "no line"}, "retry_after_seconds": 0});
+    for _ in 0..10 {
+        for claimed in [claim(&server).await, claim(&server).await] {
+            server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), failure.clone()).await.expect(200);
+        }
+    }
+    let running = claim(&server).await;
+    let failing = async || {
+        let open = alerts(&server, "kind=many_failures").await;
+        let counts = open.iter().map(|alert| alert["count"].as_i64().expect("a count"));
+        (open.len(), counts.sum::<i64>())
+    };
+    until(async || failing().await == (2, 20)).await;
+    assert_eq!(running["item"]["failures"], 10);
+    server.stop().await;
+}
+
 /// It stays open while another item of the job keeps failing, also when that one waits for a claim.
 #[tokio::test]
 async fn many_failures_alert_stays_while_another_item_fails() {

@@ -286,6 +286,57 @@ async fn attempt_history_lists_errors_steps_and_results() {
 }
 
 #[tokio::test]
+async fn attempts_keep_their_steps() {
+    let server = Server::start().await;
+    let spec = json!({"steps": ["charged", "sent"], "backoff": {"min_seconds": 0, "jitter": false}});
+    server.put("/api/v1/job-types/a", spec).await.expect(201);
+    let job = job(&server, json!({"type": "a", "sealed": true, "items": [{"payload": 1}]})).await;
+    let item = format!("/api/v1/items/{}", all(&server, &format!("/api/v1/items?job={}", id(&job))).await[0]);
+    let attempt = async |steps: &[Value], retryable: bool| {
+        let waiting = json!({"worker_id": "w", "types": ["a"], "wait_seconds": 20});
+        let claimed = server.post("/api/v1/assignments", waiting).await.expect(200)["assignments"][0].clone();
+        let path = format!("/api/v1/assignments/{}", id(&claimed));
+        for step in steps {
+            server.post(&format!("{path}/step"), step.clone()).await.expect(200);
+        }
+        let failure = json!({"error": {"message": "no line"}, "retryable": retryable});
+        server.post(&format!("{path}/failure"), failure).await.expect(200);
+    };
+    let listed = async || {
+        let attempts = server.get(&format!("{item}/attempts")).await.expect(200);
+        attempts["data"].as_array().expect("data").iter().map(|it| it["step"].clone()).collect::<Vec<_>>()
+    };
+    let (charged, sent) = (json!({"name": "charged", "data": 7}), json!({"name": "sent", "data": 8}));
+    attempt(&[charged.clone()], true).await;
+    attempt(&[], true).await;
+    attempt(&[sent.clone()], false).await;
+    let expected = [charged.clone(), Value::Null, sent.clone()];
+    assert_eq!(listed().await, expected);
+    // Restarted from the beginning: its own steps are new ones, and the last of two counts.
+    server.post(&format!("{item}/retry"), json!({"restart": true})).await.expect(200);
+    assert_eq!(listed().await, expected);
+    attempt(&[charged, sent.clone()], false).await;
+    assert_eq!(listed().await, [&expected[..], &[sent]].concat());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn version_never_goes_back_when_an_item_without_attempts_is_retried() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = job(&server, json!({"type": "a", "items": [{"payload": 1}]})).await;
+    let item = format!("/api/v1/items/{}", all(&server, &format!("/api/v1/items?job={}", id(&job))).await[0]);
+    let version = async || server.get(&item).await.expect(200)["version"].as_i64().expect("a version");
+    let mut versions = vec![version().await];
+    for action in ["cancel", "retry", "cancel", "retry"] {
+        server.post(&format!("{item}/{action}"), json!({})).await.expect(200);
+        versions.push(version().await);
+    }
+    assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn workers_and_statistics_without_counting_rows() {
     let server = Server::start().await;
     let team = server.service("team", &["jobs:read", "jobs:write", "work"]).await;

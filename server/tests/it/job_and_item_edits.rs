@@ -351,6 +351,75 @@ async fn job_edit_reaches_items_that_a_claim_left() {
     server.stop().await;
 }
 
+/// `start-and-expiry`: an edit also reaches items that a failed `after` has canceled, for when they wait again.
+#[tokio::test]
+async fn job_edit_reaches_items_that_a_failed_job_before_it_has_canceled() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"max_failures": 1})).await.expect(201);
+    let tree = json!({"type": "a", "sealed": true, "children": [
+        {"type": "a", "key": "first", "sealed": true, "items": [{"payload": 1}]},
+        {"type": "a", "key": "second", "sealed": true, "after": ["first"], "items": [{"payload": 2}, {"payload": 3}]}]});
+    let tree = server.post("/api/v1/jobs", tree).await.expect(201);
+    let (second, items) = paths(&server, &tree["children"][1]).await;
+    let states = async || {
+        let mut states = Vec::new();
+        for item in &items {
+            states.push(server.get(item).await.expect(200)["state"].as_str().expect("a state").to_owned());
+        }
+        states
+    };
+    let first = claim(&server, 5).await.remove(0);
+    let failure = json!({"error": {"message": "no line"}});
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&first)), failure).await.expect(200);
+    crate::support::until(async || states().await == ["cancelled", "cancelled"]).await;
+    server.patch(&second, json!({"run_after": "2099-01-01T00:00:00Z", "priority": 7})).await.expect(200);
+    server.post(&format!("/api/v1/items/{}/retry", id(&first["item"])), json!({})).await.expect(200);
+    crate::support::until(async || states().await == ["blocked", "blocked"]).await;
+    let again = claim(&server, 5).await;
+    assert_eq!(payloads(&again), [1]);
+    server.post(&format!("/api/v1/assignments/{}/result", id(&again[0])), json!({})).await.expect(200);
+    crate::support::until(async || states().await == ["scheduled", "scheduled"]).await;
+    assert_eq!(server.get(&items[0]).await.expect(200)["priority"], 7);
+    let pool = &server.running.app.pool;
+    crate::support::invariants::check(pool, None, std::time::Duration::from_secs(10)).await.expect("the invariants");
+    server.stop().await;
+}
+
+/// `start-and-expiry`: an item that is claimed during an edit keeps the values of its assignment.
+#[tokio::test]
+async fn item_that_is_claimed_during_an_edit_of_its_job_keeps_its_values() {
+    let (server, path, items) = with_items(2).await;
+    let pool = &server.running.app.pool;
+    let mut claim = pool.begin().await.expect("a transaction");
+    let taken = "with taken as (
+           delete from ready where item_id = (select min(item_id::text)::uuid from ready) returning *)
+         insert into lease (id, item_id, job_key, credential_id, started_at, last_heartbeat_at, lease_seconds, type_id, attempt,
+           failures, negated_priority, worker_id)
+         select gen_random_uuid(), item_id, job_key, gen_random_uuid(), clock_timestamp(), clock_timestamp(), 60, type_id,
+           1, 0, negated_priority, 'w' from taken";
+    sqlx::query(taken).execute(&mut *claim).await.expect("a claim");
+    let edit = async {
+        server.patch(&path, json!({"run_after": "2099-01-01T00:00:00Z"})).await.expect(200);
+    };
+    let commit = async {
+        let waits = "select count(*) from pg_stat_activity
+            where datname = current_database() and state = 'idle in transaction' and query like '%blocked%'";
+        let looks = async || sqlx::query_scalar::<_, i64>(waits).fetch_one(pool).await.expect("a count") > 0;
+        crate::support::until(looks).await;
+        claim.commit().await.expect("the end of the claim");
+    };
+    tokio::join!(edit, commit);
+    let item = async |path: &String| server.get(path).await.expect(200);
+    let mut starts = Vec::new();
+    for path in &items {
+        let item = item(path).await;
+        starts.push((item["state"].as_str().expect("a state").to_owned(), item["run_after"].is_null()));
+    }
+    starts.sort_unstable();
+    assert_eq!(starts, [("running".to_owned(), true), ("scheduled".to_owned(), false)]);
+    server.stop().await;
+}
+
 /// Edits that fail every time do not delay the others, however many they are.
 #[tokio::test]
 async fn failing_job_edit_does_not_delay_other_edits() {

@@ -153,6 +153,25 @@ async fn at_most_once_item_is_never_reassigned() {
     server.stop().await;
 }
 
+/// A step that a later attempt repeats is the beginning of its work, too.
+#[tokio::test]
+async fn at_most_once_item_is_not_released_after_a_repeated_step() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"delivery": "at_most_once", "steps": ["sent"]})).await.expect(201);
+    job_of(&server, 1).await;
+    let sent = json!({"name": "sent", "data": {"to": "ada"}});
+    let first = claim(&server, "w", 1, 0).await.remove(0);
+    end(&server, &first, "step", sent.clone()).await;
+    let failure = json!({"error": {"message": "no line"}, "retryable": false});
+    end(&server, &first, "failure", failure).await;
+    server.post(&format!("/api/v1/items/{}/retry", id(&first["item"])), json!({})).await.expect(200);
+    let second = claim(&server, "w", 1, 5).await.remove(0);
+    end(&server, &second, "step", sent).await;
+    let release = format!("/api/v1/assignments/{}/release", id(&second));
+    server.post(&release, json!({})).await.expect_problem(409, "already_started");
+    server.stop().await;
+}
+
 /// P7: exactly `max_failures` failures, then dead; a retryable item becomes due by itself.
 #[tokio::test]
 async fn item_is_dead_after_max_failures() {

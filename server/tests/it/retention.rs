@@ -56,7 +56,7 @@ const PUT_OFF: &str =
 
 const ROWS: &str =
     "select (select count(*) from item) + (select count(*) from outcome) + (select count(*) from attempt)
-    + (select count(*) from item_step) + (select count(*) from item_dedupe) + (select count(*) from error_group)
+    + (select count(*) from item_step) + (select count(*) from earlier_step) + (select count(*) from item_dedupe) + (select count(*) from error_group)
     + (select count(*) from ready) + (select count(*) from job) + (select count(*) from job_state)
     + (select count(*) from purge) + (select count(*) from maintenance_check)";
 

@@ -140,8 +140,9 @@ impl Core {
         let Some(edit) = job_edits::lock_first(&mut tx, job_key).await? else { return Ok(false) };
         let from: Settings = (edit.from_priority, edit.from_run_after, edit.from_expires_at);
         let to: Settings = (edit.to_priority, edit.to_run_after, edit.to_expires_at);
-        let (next, items) = patch::waiting(&mut tx, job_key, edit.seq, BATCH).await?;
-        let rows: Vec<EditableItem> = items
+        let found = patch::editable_items(&mut tx, job_key, edit.seq, BATCH).await?;
+        let mut rows: Vec<EditableItem> = found
+            .items
             .into_iter()
             .map(|item| {
                 let (priority, run_after, expires_at) =
@@ -152,7 +153,6 @@ impl Core {
         let requeued = if rows.is_empty() {
             None
         } else {
-            patch::write_items(&mut tx, &rows).await?;
             let requeued = match self.requeue(&mut tx, job_key, &rows).await {
                 Err(error) => return Err(crate::store::roll_back(tx, error).await),
                 Ok(requeued) => requeued,
@@ -165,9 +165,12 @@ impl Core {
                 crate::store::commit(tx).await?;
                 return Ok(false);
             };
+            // Those that a claim has taken meanwhile keep the values of their assignments.
+            rows.retain(|row| !requeued.left.contains(&row.id) || found.canceled_by_after.contains(&row.id));
+            patch::write_items(&mut tx, &rows).await?;
             Some(requeued)
         };
-        job_edits::advance(&mut tx, edit.id, next).await?;
+        job_edits::advance(&mut tx, edit.id, found.last).await?;
         crate::store::commit(tx).await?;
         if let Some(requeued) = requeued {
             requeued.after_commit(self);

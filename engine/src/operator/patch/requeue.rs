@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Result of moving edited rows.
 #[derive(Default)]
 pub(super) struct Requeued {
-    /// Number of rows that were waiting.
-    pub(super) n: usize,
+    /// Items that did not wait any more: they run, or have ended.
+    pub(super) left: HashSet<Uuid>,
     /// Types and positions where claims may find new items.
     ready: Vec<(i32, leases::ClaimCursor)>,
 }
@@ -108,15 +108,16 @@ impl Core {
                 None => low_water_marks.push((row.type_id, mark)),
             }
         }
-        Ok(Some(Requeued { n: waiting.n, ready: low_water_marks }))
+        Ok(Some(Requeued { left: waiting.left, ready: low_water_marks }))
     }
 }
 
-/// Rows that were waiting: those taken out of their tables, and the number of all, with those changed in place.
+/// Rows that were waiting and taken out of their tables, and the items that neither these nor the rows changed in place are
+/// of.
 struct Waiting {
     ready: Vec<ReadyRow>,
     deferred: Vec<DeferredRow>,
-    n: usize,
+    left: HashSet<Uuid>,
 }
 
 /// Takes the waiting ones of these items, or changes them where they stay. A claim, a sweep, or the end of the item before
@@ -132,14 +133,15 @@ async fn take_waiting(tx: &mut Tx, rows: &[EditableItem]) -> Result<Waiting> {
         let (more_ready, more_deferred) = (patch::take_ready(tx, &ids).await?, patch::take_deferred(tx, &ids).await?);
         let mut done: HashSet<Uuid> = more_ready.iter().map(|row| row.item_id).collect();
         done.extend(more_deferred.iter().map(|row| row.item_id));
-        done.extend(patch::change_blocked(tx, &left).await?);
+        // In the order of tables in which pending rows are taken.
         done.extend(patch::change_waits(tx, &left).await?);
+        done.extend(patch::change_blocked(tx, &left).await?);
         ready.extend(more_ready);
         deferred.extend(more_deferred);
         left.retain(|row| !done.contains(&row.id));
         let ids: Vec<Uuid> = left.iter().map(|row| row.id).collect();
         if ids.is_empty() || pending_rows::find(tx, &ids).await?.is_empty() {
-            return Ok(Waiting { ready, deferred, n: rows.len() - left.len() });
+            return Ok(Waiting { ready, deferred, left: ids.into_iter().collect() });
         }
     }
     Err(Error::Conflict("an item is being moved"))

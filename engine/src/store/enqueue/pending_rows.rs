@@ -51,9 +51,9 @@ pub async fn expired(tx: &mut Tx, limit: i64) -> Result<Vec<PendingItem>, sqlx::
            union all
            (select item_id, serialize_queue_id from deferred where expires_at <= (select clock_timestamp()) order by expires_at limit $1)
            union all
-           (select item_id, serialize_queue_id from blocked b
+           (select item_id, serialize_queue_id from blocked
             where expires_at <= (select clock_timestamp())
-              and not (by_after and exists (select 1 from job_state g where g.job_key = b.job_key and g.after_failed))
+              and not (by_after and job_key = any(array(select job_key from propagation where kind = 2)))
             order by expires_at limit $1)"#,
         limit
     )

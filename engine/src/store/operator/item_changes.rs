@@ -82,6 +82,8 @@ pub struct PreviousOutcome {
     pub state: i16,
     pub attempt: i32,
     pub fingerprint: Option<String>,
+    /// No attempt led there: a person or a deadline did, or the item was dead from the start.
+    pub without_attempt: bool,
     /// The item was dead from the start: its row or its payload could not be used.
     pub unusable: bool,
 }
@@ -105,7 +107,7 @@ pub async fn take_outcomes(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<Previou
                error_kind, error_detail, state
              from gone where lease_id is not null)
            select item_id as "item_id!", state as "state!", attempt as "attempt!", fingerprint,
-             state = 2 and lease_id is null as "unusable!"
+             lease_id is null as "without_attempt!", state = 2 and lease_id is null as "unusable!"
            from gone"#,
         item_ids
     )
@@ -137,14 +139,17 @@ pub async fn make_due(tx: &mut Tx, items: &[(Uuid, Option<OffsetDateTime>)]) -> 
     .await
 }
 
-/// Forgets the later starts of items that have started already.
-pub async fn forget_starts(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+/// Forgets the later starts of items that have `started` already, and records the time of the change of those and of
+/// `undated` items: nothing else shows that they were final before.
+pub async fn forget_starts(tx: &mut Tx, started: &[Uuid], undated: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "update item set run_after = null, changed_at = clock_timestamp()
+        "update item set changed_at = clock_timestamp(),
+           run_after = case when id <> all($1::uuid[]) or run_after <= clock_timestamp() then run_after end
          where id = any(array(
-           select id from item where id = any($1::uuid[]) and run_after > clock_timestamp()
+           select id from item where id = any($1::uuid[]) and run_after > clock_timestamp() or id = any($2::uuid[])
            order by id for no key update))",
-        item_ids
+        started,
+        undated
     )
     .execute(&mut **tx)
     .await?;
@@ -215,9 +220,17 @@ pub async fn payload_bytes(pool: &PgPool, item_ids: &[Uuid]) -> Result<HashMap<U
     Ok(rows.into_iter().map(|row| (row.id, usize::try_from(row.bytes).unwrap_or(0))).collect())
 }
 
-/// Deletes the steps that items have reached.
-pub async fn delete_steps(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
-    sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+/// Forgets the steps that items have reached; the list of their attempts keeps them.
+pub async fn forget_steps(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "with forgotten as (
+           delete from item_step where item_id = any($1::uuid[]) returning item_id, name, data, reached_at)
+         insert into earlier_step (item_id, name, data, reached_at)
+         select item_id, name, data, reached_at from forgotten",
+        item_ids
+    )
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }
 

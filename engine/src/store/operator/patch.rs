@@ -3,6 +3,8 @@
 //! Rows of `ready` and `deferred` are deleted and inserted again, never updated in place, because claims and sweeps
 //! select them by ctid. Rows that are being claimed are skipped, not waited for.
 
+use std::collections::HashSet;
+
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -206,19 +208,26 @@ pub async fn lock_item(tx: &mut Tx, id: Uuid) -> Result<Option<EditableItem>, sq
     .await
 }
 
-/// The items of a job after `seq`, at most `limit`: the last sequence number scanned, and the pending items. Locks the
-/// items, so that what is written to them replaces no other edit.
-pub async fn waiting(
-    tx: &mut Tx,
-    job_key: i64,
-    seq: i64,
-    limit: i64,
-) -> Result<(Option<i64>, Vec<EditableItem>), sqlx::Error> {
+/// Items of a job that its edit may concern.
+#[derive(Debug)]
+pub struct EditableItems {
+    /// Last sequence number that was read; `None` for the last items.
+    pub last: Option<i64>,
+    /// Pending items, and those that a failed `after` has canceled, sorted by id.
+    pub items: Vec<EditableItem>,
+    /// The canceled ones: they wait again when what failed is repaired.
+    pub canceled_by_after: HashSet<Uuid>,
+}
+
+/// Reads the items of a job after `seq`, at most `limit`. Locks them, so that what is written to them replaces no other edit.
+pub async fn editable_items(tx: &mut Tx, job_key: i64, seq: i64, limit: i64) -> Result<EditableItems, sqlx::Error> {
     let scanned = sqlx::query!(
         r#"select i.id, i.seq,
              (exists (select 1 from ready r where r.item_id = i.id)
               or exists (select 1 from deferred d where d.item_id = i.id)
-              or exists (select 1 from blocked b where b.item_id = i.id)) as "waits!"
+              or exists (select 1 from blocked b where b.item_id = i.id)) as "waits!",
+             exists (select 1 from outcome o where o.item_id = i.id and o.state = 3 and o.error_kind = 'after_failed')
+               as "canceled_by_after!"
            from item i where i.job_key = $1 and i.seq > $2 order by i.seq limit $3"#,
         job_key,
         seq,
@@ -227,7 +236,8 @@ pub async fn waiting(
     .fetch_all(&mut **tx)
     .await?;
     let last = if (scanned.len() as i64) < limit { None } else { scanned.last().map(|row| row.seq) };
-    let ids: Vec<Uuid> = scanned.into_iter().filter(|row| row.waits).map(|row| row.id).collect();
+    let canceled_by_after = scanned.iter().filter(|row| row.canceled_by_after).map(|row| row.id).collect();
+    let ids: Vec<Uuid> = scanned.iter().filter(|row| row.waits || row.canceled_by_after).map(|row| row.id).collect();
     let items = sqlx::query_as!(
         EditableItem,
         "select id, job_key, priority, run_after, expires_at from item
@@ -236,7 +246,7 @@ pub async fn waiting(
     )
     .fetch_all(&mut **tx)
     .await?;
-    Ok((last, items))
+    Ok(EditableItems { last, items, canceled_by_after })
 }
 
 /// Writes these fields of items; `rows` sorted by id.

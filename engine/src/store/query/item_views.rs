@@ -234,7 +234,7 @@ pub struct AttemptView {
     pub error_kind: Option<String>,
     pub error_detail: Option<String>,
     pub result: Option<String>,
-    /// The last step of the item, where it was reached in this attempt.
+    /// The last step that was reached in this attempt.
     pub step_name: Option<String>,
     pub step_data: Option<String>,
     pub waited_for: Option<String>,
@@ -268,8 +268,13 @@ pub async fn attempts(
              union all
              select attempt, worker_id, started_at, null, null, null, null, null, null, null from lease
              where item_id = $1 and attempt "# + $on + r#" $2) all_of
-           left join item_step s on s.item_id = $1 and s.reached_at >= started_at
-             and (ended_at is null or s.reached_at <= ended_at)
+           left join lateral (
+             select name, data from (
+               select name, data, reached_at from item_step where item_id = $1
+               union all
+               select name, data, reached_at from earlier_step where item_id = $1) reached
+             where reached_at >= started_at and (ended_at is null or reached_at <= ended_at)
+             order by reached_at desc limit 1) s on true
            order by attempt "# + $order + " limit $3",
         item_id,
         behind.unwrap_or(if newest_first { i32::MAX } else { 0 }),

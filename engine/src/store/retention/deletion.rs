@@ -268,6 +268,7 @@ pub async fn remove_items(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Er
     .execute(&mut **tx)
     .await?;
     sqlx::query!("delete from item_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
+    sqlx::query!("delete from earlier_step where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from outcome where item_id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     sqlx::query!("delete from item where id = any($1::uuid[])", item_ids).execute(&mut **tx).await?;
     Ok(())

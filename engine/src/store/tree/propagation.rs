@@ -175,6 +175,21 @@ pub struct RestoredItem {
     pub expires_at: Option<time::OffsetDateTime>,
 }
 
+/// Locks items that a failed `after` has canceled, so that an edit of their job is read as a whole afterwards, or finds them
+/// waiting.
+pub async fn lock_canceled_by_after(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        r#"select count(*) as "n!" from (
+             select 1 from item i where id = any($1::uuid[]) and exists (
+               select 1 from outcome o where o.item_id = i.id and o.state = 3 and o.error_kind = 'after_failed')
+             order by id for no key update) locked"#,
+        item_ids
+    )
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Deletes outcomes that a failed `after` has written.
 pub async fn take_after_failures(tx: &mut Tx, item_ids: &[Uuid]) -> Result<Vec<RestoredItem>, sqlx::Error> {
     sqlx::query_as!(

@@ -45,15 +45,21 @@ pub struct FailingJob {
 }
 
 /// Jobs without a failure limit that have items with at least ten failures, at most a thousand, each with the worst
-/// of a hundred such items. Skips from job state row to job state row along an index that contains only such items.
+/// of some hundred such items, whether they wait or run. Skips from job to job along indexes that contain only such
+/// items.
 pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
     sqlx::query_as!(
         FailingJob,
         r#"with recursive hop (job_key) as (
-             (select job_key from deferred where failures >= 10 order by job_key limit 1)
+             select least(
+               (select min(job_key) from deferred where failures >= 10),
+               (select min(job_key) from ready where failures >= 10),
+               (select min(job_key) from lease where failures >= 10))
              union all
-             select (select d.job_key from deferred d where d.failures >= 10 and d.job_key > hop.job_key
-                     order by d.job_key limit 1)
+             select least(
+               (select min(d.job_key) from deferred d where d.failures >= 10 and d.job_key > hop.job_key),
+               (select min(r.job_key) from ready r where r.failures >= 10 and r.job_key > hop.job_key),
+               (select min(l.job_key) from lease l where l.failures >= 10 and l.job_key > hop.job_key))
              from hop where hop.job_key is not null)
            select j.id as "job_id!", j.root_id as "root_id!", j.owner_id as "owner_id!", t.name as "job_type!",
              d.item_id as "item_id!", d.failures as "failures!"
@@ -62,7 +68,12 @@ pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error>
            join job_type t on t.id = j.type_id
            cross join lateral (
              select item_id, failures
-             from (select item_id, failures from deferred where job_key = h.job_key and failures >= 10 limit 100) worst
+             from (
+               (select item_id, failures from deferred where job_key = h.job_key and failures >= 10 limit 100)
+               union all
+               (select item_id, failures from ready where job_key = h.job_key and failures >= 10 limit 100)
+               union all
+               (select item_id, failures from lease where job_key = h.job_key and failures >= 10 limit 100)) worst
              order by failures desc, item_id limit 1) d"#
     )
     .fetch_all(pool)
