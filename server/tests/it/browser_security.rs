@@ -52,6 +52,56 @@ async fn pages_and_api_responses_are_not_cached() {
 }
 
 #[tokio::test]
+async fn end_of_the_current_session_clears_the_browser() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let ada = server.person("ada", "user").await;
+    let eve = server.person("eve", "user").await;
+    let bob = server.person("bob", "user").await;
+    let current = async |who: &Api| {
+        let sessions = who.get("/api/v1/me/sessions").await.expect(200);
+        let session = sessions["data"].as_array().expect("a list").iter().find(|one| one["current"] == true);
+        session.expect("one")["id"].as_str().expect("an id").to_owned()
+    };
+    let users = admin.get("/api/v1/users").await.expect(200);
+    let sessions_of = |name: &str| {
+        let user = users["data"].as_array().expect("people").iter().find(|user| user["name"] == name);
+        format!("/api/v1/users/{}/sessions", user.expect("a person")["id"].as_str().expect("an id"))
+    };
+    let clears = |answer: &Answer| {
+        let cookie = answer.headers.get("set-cookie").map(|cookie| cookie.to_str().expect("text"));
+        let clears_cookie = cookie.is_some_and(|cookie| cookie.contains("treeline_session=;"));
+        let data = answer.headers.get("clear-site-data");
+        assert_eq!(clears_cookie, data.is_some_and(|value| value == "\"cache\", \"storage\""), "{answer:?}");
+        clears_cookie
+    };
+
+    // The end of somebody else's session clears nothing.
+    let session = current(&bob).await;
+    let ended = admin.delete(&format!("{}/{session}", sessions_of("bob"))).await;
+    ended.expect(204);
+    assert!(!clears(&ended), "{ended:?}");
+
+    let session = current(&ada).await;
+    let ended = ada.delete(&format!("/api/v1/me/sessions/{session}")).await;
+    ended.expect(204);
+    assert!(clears(&ended), "{ended:?}");
+    ada.get("/api/v1/me").await.expect_problem(401, "unauthenticated");
+
+    let session = current(&eve).await;
+    let ended = eve.form(&format!("/account/sessions/{session}/end"), &[]).await;
+    assert_eq!(ended.status, 303, "{ended:?}");
+    assert_eq!(ended.headers["location"], "/sign-in?ended=1");
+    assert!(clears(&ended), "{ended:?}");
+
+    let session = current(&admin).await;
+    let ended = admin.delete(&format!("{}/{session}", sessions_of("admin"))).await;
+    ended.expect(204);
+    assert!(clears(&ended), "{ended:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn restored_page_reloads_and_sign_out_clears_file_names() {
     let server = Server::start().await;
     let admin = server.admin().await;

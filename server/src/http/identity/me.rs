@@ -12,7 +12,10 @@ use domain::{
 };
 use uuid::Uuid;
 
-use super::{people::page_of_sessions, session::with_cookies};
+use super::{
+    people::page_of_sessions,
+    session::{after_end, with_cookies},
+};
 use crate::http::{
     callers::Person,
     extract::{Json, Path, Query},
@@ -47,12 +50,12 @@ pub async fn end_other_sessions(State(app): State<App>, Person(caller): Person) 
 
 /// End one session of the caller
 ///
-/// Ending the session of this request signs out.
+/// Ending the session of this request signs out and clears the cookie.
 #[utoipa::path(delete, path = "/me/sessions/{id}", tag = "people", params(("id" = Uuid, Path)),
     responses((status = 204, description = "Ended, or it had already ended")))]
-pub async fn end_session(State(app): State<App>, Person(caller): Person, Path(id): Path<Uuid>) -> Result<StatusCode> {
+pub async fn end_session(State(app): State<App>, Person(caller): Person, Path(id): Path<Uuid>) -> Result<Response> {
     sessions::end_some(&app, &caller, caller.owner_id, Some(id)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok((after_end(&app, &caller, id), StatusCode::NO_CONTENT).into_response())
 }
 
 /// Set the caller's password

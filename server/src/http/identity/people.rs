@@ -1,6 +1,11 @@
 //! HTTP handlers for accounts, for admins: create, list, change, sign-in links, sessions.
 
-use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
 use domain::{
     Document,
     api::Page,
@@ -11,6 +16,7 @@ use domain::{
 };
 use uuid::Uuid;
 
+use super::session::after_end;
 use crate::http::{
     callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
@@ -146,9 +152,9 @@ pub async fn end_user_session(
     State(app): State<App>,
     Admin(caller): Admin,
     Path((id, session)): Path<(Uuid, Uuid)>,
-) -> Result<StatusCode> {
+) -> Result<Response> {
     sessions::end_some(&app, &caller, id, Some(session)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok((after_end(&app, &caller, session), StatusCode::NO_CONTENT).into_response())
 }
 
 /// Page of a person's sessions.

@@ -14,6 +14,7 @@ use domain::{
     api::Me,
     identity::{access::SignIn, factors::PasskeyOptions},
 };
+use uuid::Uuid;
 
 use crate::http::extract::Json;
 use crate::{
@@ -104,6 +105,11 @@ pub fn with_cookies(cookies: Cookies) -> AppendHeaders<Vec<(HeaderName, HeaderVa
 pub fn signed_out(cookie: HeaderValue) -> [(HeaderName, HeaderValue); 2] {
     let clear_site_data = HeaderName::from_static("clear-site-data");
     [(header::SET_COOKIE, cookie), (clear_site_data, HeaderValue::from_static("\"cache\", \"storage\""))]
+}
+
+/// Headers of a response that ended a session: if it is the session of the request, those of [`signed_out`].
+pub fn after_end(app: &App, caller: &Caller, session_id: Uuid) -> Option<[(HeaderName, HeaderValue); 2]> {
+    (caller.credential_id == session_id).then(|| signed_out(app.auth.cookie().clear()))
 }
 
 /// Get the caller's identity

@@ -20,7 +20,7 @@ use crate::{
     auth::{factors, oidc, people, sessions},
     http::{
         extract::TriedPath,
-        identity::session::with_cookies,
+        identity::session::{after_end, with_cookies},
         query::cursor::{Paged as _, paged},
     },
     notices,
@@ -123,9 +123,14 @@ pub(crate) async fn set_password(State(app): State<App>, signed: Signed, fields:
 
 /// `POST /account/sessions/{id}/end`
 pub(crate) async fn end_session(State(app): State<App>, signed: Signed, id: TriedPath<Uuid>) -> Response {
-    let ended = async { sessions::end_some(&app, &signed.caller, signed.caller.owner_id, Some(id?.0)).await };
-    match ended.await {
-        Ok(_) => see_other("/account?done=session"),
+    let ended = async {
+        let session_id = id?.0;
+        sessions::end_some(&app, &signed.caller, signed.caller.owner_id, Some(session_id)).await?;
+        Ok::<_, Error>(session_id)
+    };
+    match ended.await.map(|session_id| after_end(&app, &signed.caller, session_id)) {
+        Ok(Some(headers)) => (headers, see_other("/sign-in?ended=1")).into_response(),
+        Ok(None) => see_other("/account?done=session"),
         Err(error) => signed.visit.error_page(error),
     }
 }

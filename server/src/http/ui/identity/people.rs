@@ -4,7 +4,7 @@ use app::pages::identity::people as page;
 use axum::{
     extract::{RawQuery, State},
     http::{HeaderMap, StatusCode},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use domain::identity::account::{NewUser, UserPatch};
 use serde::Serialize;
@@ -20,6 +20,7 @@ use crate::{
     auth::{factors, people, sessions},
     http::{
         extract::{Path, TriedPath},
+        identity::session::after_end,
         query::cursor::{Paged as _, paged},
     },
 };
@@ -257,10 +258,11 @@ async fn end(app: &App, signed: &Signed, which: Result<(Uuid, Option<Uuid>), cra
     let ended = async {
         let (id, session) = which?;
         sessions::end_some(app, &signed.caller, id, session).await?;
-        Ok::<_, Error>(id)
+        Ok::<_, Error>((id, session.and_then(|session| after_end(app, &signed.caller, session))))
     };
     match ended.await {
-        Ok(id) => see_other(&format!("/people/{id}")),
+        Ok((_, Some(headers))) => (headers, see_other("/sign-in?ended=1")).into_response(),
+        Ok((id, None)) => see_other(&format!("/people/{id}")),
         Err(error) => signed.visit.error_page(error),
     }
 }
