@@ -35,7 +35,7 @@ pub struct MappedColumn {
     #[serde(default, rename = "as")]
     pub kind: ValueKind,
     /// Notation of the values. Numbers: `1234.56` (default), `1.234,56`, `1,234.56` or `1 234,56`. Dates: `YYYY-MM-DD`
-    /// (default), `DD.MM.YYYY`, `MM/DD/YYYY`, or `excel` for serial numbers.
+    /// (default), `DD.MM.YYYY`, `MM/DD/YYYY`, `DD/MM/YYYY`, or `excel` for serial numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
@@ -105,12 +105,14 @@ pub enum DateFormat {
     DayFirst,
     /// `MM/DD/YYYY`
     MonthFirst,
+    /// `DD/MM/YYYY`
+    DayFirstSlashes,
     /// Serial number of a day in the 1900 date system.
     Excel,
 }
 
 impl DateFormat {
-    pub const ALL: [Self; 4] = [Self::Iso, Self::DayFirst, Self::MonthFirst, Self::Excel];
+    pub const ALL: [Self; 5] = [Self::Iso, Self::DayFirst, Self::MonthFirst, Self::DayFirstSlashes, Self::Excel];
 
     /// Pattern that names the format.
     pub const fn as_str(self) -> &'static str {
@@ -118,6 +120,7 @@ impl DateFormat {
             Self::Iso => "YYYY-MM-DD",
             Self::DayFirst => "DD.MM.YYYY",
             Self::MonthFirst => "MM/DD/YYYY",
+            Self::DayFirstSlashes => "DD/MM/YYYY",
             Self::Excel => "excel",
         }
     }
@@ -174,7 +177,7 @@ impl MappedColumn {
                     .into_iter()
                     .find(|format| format.as_str() == word)
                     .map(Conversion::Date)
-                    .ok_or("expected YYYY-MM-DD, DD.MM.YYYY, MM/DD/YYYY or excel"),
+                    .ok_or("expected YYYY-MM-DD, DD.MM.YYYY, MM/DD/YYYY, DD/MM/YYYY or excel"),
             },
         }
     }

@@ -1575,7 +1575,7 @@ export interface components {
             as?: components["schemas"]["ValueKind"];
             /**
              * @description Notation of the values. Numbers: `1234.56` (default), `1.234,56`, `1,234.56` or `1 234,56`. Dates: `YYYY-MM-DD`
-             *     (default), `DD.MM.YYYY`, `MM/DD/YYYY`, or `excel` for serial numbers.
+             *     (default), `DD.MM.YYYY`, `MM/DD/YYYY`, `DD/MM/YYYY`, or `excel` for serial numbers.
              */
             format?: string | null;
             /** @description Name in the header of the file. */

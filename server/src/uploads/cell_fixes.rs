@@ -144,14 +144,19 @@ fn number(text: &str, format: NumberFormat) -> Option<String> {
 /// Date in this notation. `None` if it may be several days.
 fn date(text: &str, format: DateFormat) -> Option<String> {
     let read = |format| convert(text, Conversion::Date(format), CellKind::Text).filter(|value| value != "null");
-    let found = DateFormat::ALL.into_iter().filter(|other| *other != DateFormat::Excel).find_map(read)?;
-    let iso: String = serde_json::from_str(&found).ok()?;
+    let days: Vec<String> = match read(format) {
+        Some(day) => vec![day],
+        None => DateFormat::ALL.into_iter().filter(|other| *other != DateFormat::Excel).filter_map(read).collect(),
+    };
+    let day = days.first().filter(|first| days.iter().all(|other| other == *first))?;
+    let iso: String = serde_json::from_str(day).ok()?;
     let (year, rest) = iso.split_once('-')?;
     let (month, day) = rest.split_once('-')?;
     match format {
         DateFormat::Iso => Some(iso),
         DateFormat::DayFirst => Some(format!("{day}.{month}.{year}")),
         DateFormat::MonthFirst => Some(format!("{month}/{day}/{year}")),
+        DateFormat::DayFirstSlashes => Some(format!("{day}/{month}/{year}")),
         DateFormat::Excel => None,
     }
 }
@@ -201,6 +206,13 @@ mod tests {
             ("2026-12-31", DateFormat::DayFirst, Some("31.12.2026")),
             ("12/31/2026", DateFormat::Iso, Some("2026-12-31")),
             ("1.2.2026", DateFormat::MonthFirst, Some("02/01/2026")),
+            ("31/12/2026", DateFormat::Iso, Some("2026-12-31")),
+            ("31/12/2026", DateFormat::MonthFirst, Some("12/31/2026")),
+            ("12/31/2026", DateFormat::DayFirstSlashes, Some("31/12/2026")),
+            ("1.2.2026", DateFormat::DayFirstSlashes, Some("01/02/2026")),
+            ("5/5/2026", DateFormat::Iso, Some("2026-05-05")),
+            ("1/2/2026", DateFormat::Iso, None),
+            ("1/2/2026", DateFormat::DayFirst, None),
             ("soon", DateFormat::Iso, None),
         ] {
             assert_eq!(date(text, format).as_deref(), fixed, "{text}");

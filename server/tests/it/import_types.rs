@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Answer, Api, Server,
-    imports::{complete, import, upload},
+    imports::{complete, import, lines, upload},
 };
 
 async fn invoices(server: &Server, import: Value) {
@@ -104,6 +104,43 @@ async fn mapping_suggestion_requires_header_and_type() {
     let lines = upload(&server, "invoices.ndjson", "{\"customer\":\"Ada\"}\n").await;
     let path = format!("/api/v1/uploads/{lines}/mapping?type=invoices");
     server.get(&path).await.expect_problem(422, "bad_header");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn dates_with_slashes_are_suggested_once_proven_and_mapped_with_the_day_first() {
+    let server = Server::start().await;
+    invoices(&server, Value::Null).await;
+    let ada = server.person("Ada", "user").await;
+    let file = |first: &str, second: &str| format!("customer,amount,date\nAda,1,{first}\nBen,2,{second}\n");
+    for (first, second, format) in [
+        ("31/12/2026", "1/2/2027", json!("DD/MM/YYYY")),
+        ("12/31/2026", "1/2/2027", json!("MM/DD/YYYY")),
+        ("1/2/2027", "3/3/2027", Value::Null),
+        ("2/2/2027", "3/3/2027", Value::Null),
+        ("31/12/2026", "12/31/2026", Value::Null),
+    ] {
+        let found = suggestion(&ada, &upload(&ada, "invoices.csv", file(first, second)).await).await;
+        let date = &found["columns"][2];
+        assert_eq!((&date["as"], &date["format"]), (&json!("date"), &format), "{first}, {second}: {found}");
+    }
+    let id = upload(&ada, "invoices.csv", file("31/12/2026", "1/2/2027")).await;
+    let page = ada.get(&format!("/imports/new?upload_id={id}&type=invoices")).await.text;
+    assert!(page.contains("<option value=\"date DD/MM/YYYY\" selected"), "{page}");
+
+    let id = upload(&ada, "invoices.csv", file("1/2/2027", "12/31/2026")).await;
+    let mapping = json!({"columns": [
+        {"from": "customer", "to": "customer"},
+        {"from": "amount", "to": "amount", "as": "number"},
+        {"from": "date", "to": "date", "as": "date", "format": "DD/MM/YYYY"},
+    ]});
+    let body = json!({"type": "invoices", "upload": {"id": id}, "mapping": mapping});
+    let job = complete(&ada, &ada.post("/api/v1/jobs", body).await.expect(201)).await;
+    let results = lines(&ada, &job, "results").await;
+    assert_eq!(results[0]["payload"], json!({"customer": "Ada", "amount": 1, "date": "2027-02-01"}));
+    let failures = lines(&ada, &job, "failures").await;
+    let message = "Line 3, column 3 (date): expected a date in the format DD/MM/YYYY, found \"12/31/2026\".";
+    assert_eq!(failures[0]["error"]["message"], message);
     server.stop().await;
 }
 

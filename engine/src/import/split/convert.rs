@@ -85,6 +85,7 @@ pub fn in_file_notation(value: &str, conversion: Conversion) -> Cow<'_, str> {
                     DateFormat::Iso => None,
                     DateFormat::DayFirst => Some(format!("{day:02}.{month:02}.{year:04}")),
                     DateFormat::MonthFirst => Some(format!("{month:02}/{day:02}/{year:04}")),
+                    DateFormat::DayFirstSlashes => Some(format!("{day:02}/{month:02}/{year:04}")),
                     DateFormat::Excel => serial(date).map(|serial| serial.to_string()),
                 }
             })
@@ -185,6 +186,7 @@ fn date(text: &str, format: DateFormat) -> Option<Date> {
         DateFormat::Iso => parts('-', 2, 0)?,
         DateFormat::DayFirst => parts('.', 1, 2).map(|[day, month, year]| [year, month, day])?,
         DateFormat::MonthFirst => parts('/', 1, 2).map(|[month, day, year]| [year, month, day])?,
+        DateFormat::DayFirstSlashes => parts('/', 1, 2).map(|[day, month, year]| [year, month, day])?,
         DateFormat::Excel => return from_serial(whole(text)?.parse().ok()?),
     };
     Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
@@ -213,13 +215,14 @@ mod tests {
 
     #[test]
     fn a_converted_value_is_written_as_it_was_read() {
-        use DateFormat::{DayFirst, Excel, Iso, MonthFirst};
+        use DateFormat::{DayFirst, DayFirstSlashes, Excel, Iso, MonthFirst};
         for (text, conversion) in [
             ("1234,56", Conversion::Number(NumberFormat::PointGroups)),
             ("-7", Conversion::Integer(NumberFormat::SpaceGroups)),
             ("1234.56", Conversion::Number(NumberFormat::CommaGroups)),
             ("31.12.2026", Conversion::Date(DayFirst)),
             ("02/29/2028", Conversion::Date(MonthFirst)),
+            ("29/02/2028", Conversion::Date(DayFirstSlashes)),
             ("2026-12-31", Conversion::Date(Iso)),
             ("1", Conversion::Date(Excel)),
             ("59", Conversion::Date(Excel)),
@@ -289,11 +292,13 @@ mod tests {
 
     #[test]
     fn dates_are_days_of_the_calendar() {
-        use DateFormat::{DayFirst, Excel, Iso, MonthFirst};
+        use DateFormat::{DayFirst, DayFirstSlashes, Excel, Iso, MonthFirst};
         for (text, format, day) in [
             ("31.12.2026", DayFirst, "\"2026-12-31\""),
             ("1.2.2026", DayFirst, "\"2026-02-01\""),
             ("12/31/2026", MonthFirst, "\"2026-12-31\""),
+            ("31/12/2026", DayFirstSlashes, "\"2026-12-31\""),
+            ("1/2/2026", DayFirstSlashes, "\"2026-02-01\""),
             ("2024-02-29", Iso, "\"2024-02-29\""),
             ("45943", Excel, "\"2025-10-13\""),
             ("59", Excel, "\"1900-02-28\""),
@@ -308,6 +313,9 @@ mod tests {
             ("29.02.2026", DayFirst),
             ("31.12.2026.", DayFirst),
             ("31/12/2026", MonthFirst),
+            ("12/31/2026", DayFirstSlashes),
+            ("31/12/26", DayFirstSlashes),
+            ("31.12.2026", DayFirstSlashes),
             ("2026-1-1", Iso),
             ("2026-12-31T00:00:00", Iso),
             ("0", Excel),

@@ -8,8 +8,6 @@ use super::{convert::convert, row::CellKind};
 #[derive(Clone, Debug)]
 pub struct Notation {
     candidates: Vec<Candidate>,
-    /// True if a day after the 12th proves that the month comes first.
-    has_late_day: bool,
 }
 
 /// Notation that may be the one of the column.
@@ -36,7 +34,7 @@ impl Notation {
                 DateFormat::ALL.into_iter().map(|it| candidate(Conversion::Date(it), it.as_str())).collect()
             }
         };
-        Self { candidates, has_late_day: false }
+        Self { candidates }
     }
 
     /// Returns true if no value can change the format.
@@ -59,8 +57,6 @@ impl Notation {
             candidate.contradicts.sort_unstable();
             candidate.contradicts.dedup();
         }
-        let day = text.split('/').nth(1).and_then(|day| day.parse::<u8>().ok());
-        self.has_late_day |= day.is_some_and(|day| day > 12);
     }
 
     /// Format of all values; `None` for the default of the kind, or if several notations give different values.
@@ -68,8 +64,15 @@ impl Notation {
         let fits = |place: &usize| self.candidates[*place].fits;
         let first = (0..self.candidates.len()).find(fits).filter(|place| *place > 0)?;
         let candidate = &self.candidates[first];
-        let is_proven = candidate.conversion != Conversion::Date(DateFormat::MonthFirst) || self.has_late_day;
-        (is_proven && !candidate.contradicts.iter().any(fits)).then_some(candidate.format)
+        // Only a day after the 12th proves which part is the month, also where all days equal their months.
+        let is_open = candidate.conversion == Conversion::Date(DateFormat::MonthFirst)
+            && self.fits(Conversion::Date(DateFormat::DayFirstSlashes));
+        (!is_open && !candidate.contradicts.iter().any(fits)).then_some(candidate.format)
+    }
+
+    /// Returns true if all values are in this notation.
+    fn fits(&self, conversion: Conversion) -> bool {
+        self.candidates.iter().any(|candidate| candidate.fits && candidate.conversion == conversion)
     }
 }
 
@@ -115,8 +118,11 @@ mod tests {
             (&["31.12.2026", "1.2.2027"][..], Some("DD.MM.YYYY")),
             (&["1.2.2026"], Some("DD.MM.YYYY")),
             (&["12/31/2026", "1/2/2026"], Some("MM/DD/YYYY")),
+            (&["31/12/2026", "1/2/2026"], Some("DD/MM/YYYY")),
             (&["1/2/2026"], None),
-            (&["31/12/2026"], None),
+            (&["2/2/2026", "12/12/2026"], None),
+            (&["31/12/2026", "12/31/2026"], None),
+            (&["31/12/2026", "31.12.2026"], None),
             (&["45943"], Some("excel")),
             (&["2026-12-31"], None),
             (&["2026-12-31", "31.12.2026"], None),

@@ -162,7 +162,7 @@ fn field(schema: &str, name: &str, is_request: bool) -> Option<Value> {
             let numbers = NumberFormat::ALL.map(NumberFormat::as_str);
             let dates = DateFormat::ALL.map(DateFormat::as_str);
             // A pattern and not an enumeration: generators cannot make names of `1.234,56` and `1,234.56`.
-            let formats = [numbers, dates].concat().join("|").replace('.', "\\.");
+            let formats = [&numbers[..], &dates[..]].concat().join("|").replace('.', "\\.");
             json!({"pattern": format!("^({formats})$")})
         }
         ("JobUpload" | "FileCheckBody", "delimiter") => json!({"pattern": DELIMITER}),
