@@ -110,7 +110,7 @@ pub struct Schedule {
     pub cron: String,
     /// IANA time zone of the cron expression.
     pub time_zone: String,
-    /// Body of `POST /jobs`, as given.
+    /// Body of `POST /jobs`, as given, but without the secret of `on_completed` and the query of its URL.
     #[cfg_attr(feature = "openapi", schema(value_type = NewJob))]
     pub job: Document,
     pub overlap: Overlap,
@@ -138,7 +138,7 @@ pub struct NewSchedule {
     /// IANA time zone, such as `Europe/Berlin`. Absent: `UTC`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// Body of `POST /jobs`, without ids and without the secret of a callback.
+    /// Body of `POST /jobs`, without ids.
     pub job: NewJob,
     /// Handling of a tick while the previous tree is not complete. Absent: `skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -127,8 +127,9 @@ impl Engine {
         Ok(schedules::runs(self.0.core.pools.reads().await, id, part).await?)
     }
 
-    /// Changes a schedule. `job` is the text of the job's body, if it changes. A change by the owner makes the schedule act
-    /// with the rights of this credential.
+    /// Changes a schedule. `job` is the text of the job's body, if it changes; the stored secret of its webhook stays
+    /// if the text has the URL as shown and no `secret`. A change by the owner makes the schedule act with the rights
+    /// of this credential.
     pub async fn patch_schedule(
         &self,
         caller: &Caller,
@@ -145,7 +146,7 @@ impl Engine {
         self.change(caller, id, "schedule.change", reason, move |row| {
             if let Some(job) = job.filter(|_| patch.job.is_some()) {
                 let stored = engine.opened_job(row)?;
-                row.job = engine.sealed_job(job_text::with_stored_url(&job, &stored));
+                row.job = engine.sealed_job(job_text::with_stored_target(&job, &stored));
             }
             apply(row, patch);
             Ok(())
@@ -239,10 +240,6 @@ impl Engine {
             if job.id.is_some() {
                 let detail = "expected no id, because each tick creates a new job".to_owned();
                 return Err(Problem::invalid_body([(format!("{pointer}/id"), detail)]).into());
-            }
-            if job.on_completed.as_ref().is_some_and(|called| called.secret.is_some()) {
-                let detail = "expected no secret in a schedule; the owner's key signs".to_owned();
-                return Err(Problem::invalid_body([(format!("{pointer}/on_completed/secret"), detail)]).into());
             }
             open.extend(job.children.iter().enumerate().map(|(n, child)| (child, format!("{pointer}/children/{n}"))));
         }
@@ -347,7 +344,7 @@ async fn record(
 }
 
 impl Engine {
-    /// Text of a job as it is stored: sealed if it has a webhook, whose URL may contain a secret.
+    /// Text of a job as it is stored: sealed if it has a webhook, which may contain secrets.
     fn sealed_job(&self, text: String) -> String {
         if job_text::has_webhook(&text) { seal_scheduled(&self.0.core.sealer, &text) } else { text }
     }

@@ -1761,7 +1761,7 @@ export interface components {
              */
             cron: string;
             ends_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Body of `POST /jobs`, without ids and without the secret of a callback. */
+            /** @description Body of `POST /jobs`, without ids. */
             job: components["schemas"]["NewJob"];
             name: string;
             overlap?: components["schemas"]["Overlap"] | null;
@@ -2349,7 +2349,7 @@ export interface components {
             ends_at?: components["schemas"]["Timestamp"] | null;
             /** Format: uuid */
             id: string;
-            /** @description Body of `POST /jobs`, as given. */
+            /** @description Body of `POST /jobs`, as given, but without the secret of `on_completed` and the query of its URL. */
             job: components["schemas"]["NewJob"];
             last_run?: components["schemas"]["ScheduleRun"] | null;
             name: string;

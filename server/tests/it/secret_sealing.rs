@@ -73,7 +73,8 @@ fn notice_webhook(receiver: &Receiver) -> Value {
 
 /// A yearly schedule whose trees call a webhook.
 fn schedule(receiver: &Receiver) -> Value {
-    let job = json!({"type": "a", "sealed": true, "on_completed": {"url": receiver.url("/run?key=h1dd3n-query")}});
+    let target = json!({"url": receiver.url("/run?key=h1dd3n-query"), "secret": "h1dd3n-signature"});
+    let job = json!({"type": "a", "sealed": true, "on_completed": target});
     json!({"name": "yearly", "cron": "0 0 1 1 *", "job": job})
 }
 
@@ -110,7 +111,7 @@ async fn database_copy_and_audit_log_contain_no_secrets() {
     let rows = tables(&server).await;
     assert!(rows.contains("sealed:v1:") && !rows.contains("h1dd3n"), "{rows}");
 
-    // A schedule is shown without the query, which stays if the job comes back as it was shown.
+    // A schedule is shown without the query and the secret, which stay if the job comes back as it was shown.
     assert_eq!(scheduled["job"]["on_completed"]["url"], receiver.url("/run?…"));
     let path = format!("/api/v1/schedules/{}", id(&scheduled));
     let mut job = support.get(&path).await.expect(200)["job"].clone();
@@ -120,7 +121,7 @@ async fn database_copy_and_audit_log_contain_no_secrets() {
     assert!(page.text.contains("/run?…") && !page.text.contains("h1dd3n"), "{}", page.text);
     owner.post(&format!("{path}/run"), json!({})).await.expect(200);
     let post = receiver.next().await;
-    assert_eq!(post.path, "/run?key=h1dd3n-query");
+    assert!(post.path == "/run?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
     post.status(200);
 
     // An admin reads the whole URL back, and nobody else.
@@ -187,7 +188,7 @@ async fn plaintext_secrets_are_encrypted_at_startup_and_on_key_rotation() {
     once(&server, &job, "delivered").await;
     server.post(&format!("/api/v1/schedules/{}/run", id(&scheduled)), json!({})).await.expect(200);
     let post = receiver.next().await;
-    assert_eq!(post.path, "/run?key=h1dd3n-query");
+    assert!(post.path == "/run?key=h1dd3n-query" && post.is_signed_by(b"h1dd3n-signature"));
     post.status(200);
     server.post(&format!("/api/v1/alert-channels/{}/test", id(&channel)), json!(null)).await.expect(202);
     let post = receiver.next().await;

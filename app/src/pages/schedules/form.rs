@@ -94,6 +94,9 @@ const ZONES: [&str; 16] = [
     "Asia/Tokyo",
 ];
 
+const JOB_HELP: &str = "The body of POST /jobs: type, name, items, and so on. A secret in on_completed is not shown. \
+                        It stays while the URL stays; null removes it.";
+
 /// Renders the form. `others`: it is someone else's schedule, so a reason is required.
 pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: bool, others: bool) -> AnyView {
     let problem = typed.problem.as_ref();
@@ -121,7 +124,7 @@ pub(super) fn form(typed: &Typed, action: String, button: &'static str, is_new: 
             <div class="field field-wide">
                 <label class="label" for="job">"Job that is created each time, as JSON"</label>
                 {text_area("job", "job", &typed.job, "job-help", bad)}
-                <span class="help" id="job-help">"The body of POST /jobs: type, name, items, and so on."</span>
+                <span class="help" id="job-help">{JOB_HELP}</span>
                 {job_faults}
             </div>
             <div class="fields">

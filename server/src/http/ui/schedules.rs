@@ -165,7 +165,8 @@ fn typed(fields: &Fields) -> Typed {
 fn job_of(typed: &str) -> Result<(NewJob, String), Problem> {
     let text = typed.trim().to_owned();
     let fault = |detail: String| Problem::invalid_body([("/job".to_owned(), detail)]);
-    let job = serde_json::from_str(&text).map_err(|error| fault(format!("expected a job as JSON: {error}")))?;
+    let job =
+        domain::strict_json::from_str(&text).map_err(|error| fault(format!("expected a job as JSON: {error}")))?;
     Ok((job, text))
 }
 
