@@ -36,7 +36,7 @@ test('a callback that was refused is sent again from the page of its tree', asyn
   const page = await openPage(server, { path: '/' });
   // The alert links to it.
   await page.getByText('Webhook gave up').waitFor();
-  await page.getByRole('link', { name: 'Webhook', exact: true }).click();
+  await page.getByRole('link', { name: 'Open webhook', exact: true }).click();
   await page.waitForURL(new RegExp(`/jobs/${id}#callbacks$`));
   const section = page.locator('#callbacks');
   await section.getByText('rejected').waitFor();

@@ -291,8 +291,9 @@ fn one_item(add: &mut impl FnMut(&'static str, Draw)) {
         Box::new(|| {
             let waiting_for =
                 Some(WaitingFor { reason: "retry".to_owned(), detail: None, until: Some(at("2026-11-20T14:05:00Z")) });
-            let item = Item { state: ItemState::Retryable, assignment: None, waiting_for, ..dead_item() };
-            pages::item::page(&item, &attempts(), &item_actions())
+            let state = ItemState::Retryable;
+            let item = Item { state, attempts: 2, failures: 2, assignment: None, waiting_for, ..dead_item() };
+            pages::item::page(&item, &attempts()[1..], &item_actions())
         }),
     );
     add(

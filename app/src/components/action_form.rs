@@ -139,7 +139,7 @@ pub fn problem_notice(problem: &Problem) -> AnyView {
 pub fn flash(word: Option<&str>) -> Option<AnyView> {
     let text = match word? {
         "answered" => "Answered. The item continues as soon as a worker is free.",
-        "retried" => "Queued for retry.",
+        "retried" => "Item queued for retry.",
         "item-cancelled" => "Item canceled.",
         "cancelled" => "Canceled. Items in progress are told to stop; nothing else starts.",
         "replayed" => "This is the new job. The one it was created from stays as it is.",

@@ -126,8 +126,8 @@ mod tests {
         let mut announcer = Announcer::from(&head(10, 0));
         let mut at = |now, liveness| announcer.consider(now, &head(10, 0), liveness);
         assert_eq!(at(0.0, Liveness::Reconnecting), None);
-        assert_eq!(at(1.0, Liveness::Stale).as_deref(), Some("Connection lost."));
+        assert_eq!(at(1.0, Liveness::Stale).as_deref(), Some("Connection lost, numbers may be out of date."));
         assert_eq!(at(9_000.0, Liveness::Stale), None);
-        assert_eq!(at(9_001.0, Liveness::Live).as_deref(), Some("Connected again."));
+        assert_eq!(at(9_001.0, Liveness::Live).as_deref(), Some("Reconnected."));
     }
 }

@@ -38,7 +38,7 @@ pub fn LiveJobs(children: Children) -> impl IntoView {
     let liveness = RwSignal::new(Liveness::Off);
     wake(liveness);
     let status = move || match liveness.get() {
-        Liveness::Stale | Liveness::SignedOut => "Connection lost.",
+        Liveness::Stale | Liveness::SignedOut => "Connection lost, numbers may be out of date.",
         _ => "",
     };
     view! {

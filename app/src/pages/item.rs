@@ -9,10 +9,11 @@ mod attempts;
 mod facts;
 mod logs;
 mod path;
+mod waiting;
 
 use crate::speech::grouped;
 use domain::{
-    Document, Item, ItemState, Time,
+    Document, Item, ItemState,
     item::{Attempt, EndedAs, MaxFailures},
     query::topic::Topic,
 };
@@ -26,7 +27,7 @@ use crate::{
         breadcrumbs::breadcrumbs,
         json,
         state::{icon, item_badge},
-        timestamp::{ago, clock, since},
+        timestamp::{ago, since},
     },
     frame::{NavSection, Page},
     job_view::ActiveItem,
@@ -253,33 +254,13 @@ fn why(item: &Item) -> Option<AnyView> {
         );
     }
     if let Some(waiting) = &item.waiting_for {
-        let name = item.wait.as_ref().map(|wait| format!("\u{201c}{}\u{201d}", wait.name));
-        let detail = name.or_else(|| waiting.detail.as_deref().map(brief_list));
-        let reason = match (waiting.reason.as_str(), item.failures) {
-            ("retry", failures) => format!("Retrying after attempt {}{}", item.attempts, of(item, failures)),
-            ("run_after", _) => "Starts at a set time".to_owned(),
-            ("debounce", _) => "Waits for later items with its debounce key".to_owned(),
-            ("after", _) => "Waits for other jobs to complete".to_owned(),
-            ("serialize_key", _) => "Waits for an older item with the same serialize key".to_owned(),
-            ("paused", _) => format!("The job type {} is paused", item.job_type),
-            ("event", _) => "Waits for an event".to_owned(),
-            ("concurrency" | "concurrency_key", _) => "Waiting for a free slot".to_owned(),
-            ("rate_limit", _) => "Waiting for the rate limit".to_owned(),
-            _ => "Waiting for a worker".to_owned(),
-        };
-        let detail = detail.map(|detail| match last_claim(&waiting.reason, &detail) {
-            Some((sentence, at)) => view! { ". " {sentence} " since " {clock(at)} }.into_any(),
-            None => format!(". {}", detail.trim_end_matches('.')).into_any(),
-        });
-        let before = if waiting.reason == "event" { " until " } else { ", " };
-        let until = waiting.until.map(|at| view! { {before} {clock(at)} });
         return Some(
             view! {
                 <div class="notice notice-info why">
                     {icon("scheduled")}
                     <div>
                         <strong>"Why is this waiting?"</strong>
-                        <p>{reason} {until} {detail} "."</p>
+                        <p>{waiting::sentence(item, waiting)}</p>
                     </div>
                 </div>
             }
@@ -313,29 +294,6 @@ fn never_again(item: &Item, actions: &Actions) -> Option<AnyView> {
         .then(|| view! { <p class="why soft">"This item cannot be retried: its job is canceled."</p> }.into_any())
 }
 
-/// ` (2 of 3 failures)`, if there is a limit.
-fn of(item: &Item, failures: i32) -> String {
-    match item.max_failures {
-        MaxFailures::AtMost(most) => format!(" ({failures} of {most} failures)"),
-        MaxFailures::Unlimited => String::new(),
-    }
-}
-
-/// Sentence and time of `No worker has asked for mail since 2026-11-20T13:03:00Z.`: the page shows the reader's own clock.
-fn last_claim(reason: &str, detail: &str) -> Option<(String, Time)> {
-    let (sentence, at) = detail.trim_end_matches('.').rsplit_once(" since ").filter(|_| reason == "not_claimed")?;
-    Some((sentence.to_owned(), Time::parse(at)?))
-}
-
-/// List of names, truncated after the third.
-fn brief_list(detail: &str) -> String {
-    let names: Vec<&str> = detail.split(", ").collect();
-    if names.len() <= 4 {
-        return detail.to_owned();
-    }
-    format!("{} and {} more", names[..3].join(", "), names.len() - 3)
-}
-
 /// Shape and label of the outcome of an attempt.
 pub(super) const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) {
     match how {
@@ -347,27 +305,5 @@ pub(super) const fn ended(how: Option<EndedAs>) -> (&'static str, &'static str) 
         Some(EndedAs::Released) => ("retryable", "Returned"),
         Some(EndedAs::Cancelled) => ("cancelled", "Canceled"),
         Some(EndedAs::Waiting) => ("waiting_for_event", "Waited for an event"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lists_of_names_are_shortened() {
-        let names: Vec<String> = (0..40).map(|n| format!("site-{n}")).collect();
-        let detail = format!("Waits for {}.", names.join(", "));
-        assert_eq!(brief_list(&detail), "Waits for site-0, site-1, site-2 and 37 more");
-        assert_eq!(brief_list("Waits for a, b."), "Waits for a, b.");
-    }
-
-    #[test]
-    fn only_a_missing_worker_has_a_time_in_its_sentence() {
-        let detail = "No worker has asked for mail since 2026-11-20T13:03:00Z.";
-        let at = Time::parse("2026-11-20T13:03:00Z").expect("a time");
-        assert_eq!(last_claim("not_claimed", detail), Some(("No worker has asked for mail".to_owned(), at)));
-        assert_eq!(last_claim("not_claimed", "No worker has asked for mail yet."), None);
-        assert_eq!(last_claim("event", detail), None);
     }
 }

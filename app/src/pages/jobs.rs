@@ -96,16 +96,7 @@ pub fn page(jobs: &Jobs) -> Page {
 
 fn nothing(jobs: &Jobs) -> AnyView {
     if let Some(next) = jobs.next.clone() {
-        let go_on = view! {
-            <a class="btn" href=next rel="next">
-                "Search further"
-            </a>
-        };
-        return empty(
-            "No match so far",
-            "The last 20,000 jobs that were searched hold nothing that matches; there are more.",
-            go_on.into_any(),
-        );
+        return no_match_yet(next, jobs.first, jobs.list_filter.sort.as_deref() == Some("created_at"));
     }
     if !jobs.first {
         let back = view! {
@@ -146,6 +137,26 @@ fn nothing(jobs: &Jobs) -> AnyView {
         "A job appears here as soon as someone imports a file, starts one by hand, or a service creates one.",
         start.into_any(),
     )
+}
+
+/// Empty page with a next page: it searched 20,000 jobs without a match.
+fn no_match_yet(next: String, first: bool, oldest_first: bool) -> AnyView {
+    let title = match (first, oldest_first) {
+        (true, false) => "No match in the newest 20,000 jobs",
+        (true, true) => "No match in the oldest 20,000 jobs",
+        (false, _) => "No match in the next 20,000 jobs",
+    };
+    let (text, label) = if oldest_first {
+        ("There are newer jobs.", "Search newer jobs")
+    } else {
+        ("There are older jobs.", "Search older jobs")
+    };
+    let go_on = view! {
+        <a class="btn" href=next rel="next">
+            {label}
+        </a>
+    };
+    empty(title, text, go_on.into_any())
 }
 
 /// Elements below the rows.

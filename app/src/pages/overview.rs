@@ -188,21 +188,21 @@ fn one_alert(alert: &Alert) -> impl IntoView + use<> {
 
 fn link(alert: &Alert) -> Option<(String, &'static str)> {
     if let Some(id) = alert.item_id {
-        return Some((format!("/items/{id}"), "Item"));
+        return Some((format!("/items/{id}"), "Open item"));
     }
     if let Some(id) = alert.job_id.filter(|_| alert.kind == AlertKind::DeliveryFailed) {
-        return Some((format!("/jobs/{id}#callbacks"), "Webhook"));
+        return Some((format!("/jobs/{id}#callbacks"), "Open webhook"));
     }
     if let Some(id) = alert.job_id.or(alert.root_id) {
-        return Some((format!("/jobs/{id}"), "Job"));
+        return Some((format!("/jobs/{id}"), "Open job"));
     }
     if alert.kind == AlertKind::DeliveryFailed {
-        return Some(("/deliveries?state=abandoned".to_owned(), "Webhooks"));
+        return Some(("/deliveries?state=abandoned".to_owned(), "Open webhooks"));
     }
     let name = alert.job_type.as_ref()?;
     Some(match alert.kind {
-        AlertKind::DeadLetters => (rows_of("/dead", List::Dead, vec![Term::is("type", name)]), "Failures"),
-        _ => (format!("/types/{name}"), "Job type"),
+        AlertKind::DeadLetters => (rows_of("/dead", List::Dead, vec![Term::is("type", name)]), "Review"),
+        _ => (format!("/types/{name}"), "Open job type"),
     })
 }
 
@@ -235,7 +235,7 @@ fn types(types: &[TypeStats]) -> AnyView {
                     <td role="cell" class="num" data-label="Failed">
                         {if counts.dead > 0 { view! { <a class="bad" href=dead>{grouped(counts.dead)}</a> }.into_any() } else { "0".into_any() }}
                     </td>
-                    <td role="cell" data-label="Last claim">{last_claim}</td>
+                    <td role="cell" data-label="Last request">{last_claim}</td>
                 </tr>
             }
         })
@@ -249,7 +249,7 @@ fn types(types: &[TypeStats]) -> AnyView {
         Number("In progress"),
         Number("Retrying"),
         Number("Failed"),
-        Words("Last claim"),
+        Words("Last request"),
     ];
     let table = table::frame("Job types", "by-type", heads, rows);
     view! {
