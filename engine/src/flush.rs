@@ -63,12 +63,17 @@ pub trait Batch: Send + Sync + 'static {
 /// Maximum number of rows in one flush; the rest waits for the next.
 const MAX_ROWS: usize = 1_000;
 
+/// Age from which a command is refused when the batch before it found no database: it would wait as long for a connection
+/// once more.
+const TOO_OLD: Duration = Duration::from_millis(500);
+
 /// Number of committed but unanswered batches per flusher above which flushers wait.
 const UNANSWERED: usize = 4;
 
 struct Queued<B: Batch> {
     command: B::Command,
     answer: oneshot::Sender<Result<B::Answer>>,
+    queued_at: Instant,
     /// Set once, by the flusher that takes the command or by the caller that stops waiting.
     decided: Arc<AtomicBool>,
 }
@@ -113,7 +118,7 @@ impl<B: Batch> Coalescer<B> {
         let (answer, mut answered) = oneshot::channel();
         let gone = || Error::Broken("a flusher has stopped".to_owned());
         let (decided, queued_at) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let queued = Queued { command, answer, decided: Arc::clone(&decided) };
+        let queued = Queued { command, answer, queued_at, decided: Arc::clone(&decided) };
         self.queue.send(queued).map_err(|_| gone())?;
         if B::REFUSES_WHEN_STALLED {
             loop {
@@ -136,8 +141,9 @@ struct CommandQueue<B: Batch> {
 }
 
 impl<B: Batch> CommandQueue<B> {
-    /// Waits for a command, then takes queued commands until the batch is full. Empty when the queue is closed.
-    async fn take(&mut self) -> Vec<Queued<B>> {
+    /// Waits for a command, then takes queued commands until the batch is full. Empty when the queue is closed. Refuses old
+    /// ones if there was no database for the batch before.
+    async fn take(&mut self, is_away: bool) -> Vec<Queued<B>> {
         let mut batch = Vec::new();
         let mut rows = 0;
         while rows < MAX_ROWS {
@@ -147,6 +153,12 @@ impl<B: Batch> CommandQueue<B> {
                 None => self.commands.try_recv().ok(),
             };
             let Some(next) = next else { break };
+            if is_away && B::REFUSES_WHEN_STALLED && next.queued_at.elapsed() >= TOO_OLD {
+                if next.take() {
+                    let _ = next.answer.send(Err(Error::Database(sqlx::Error::PoolTimedOut)));
+                }
+                continue;
+            }
             let weight = B::weight(&next.command);
             if !batch.is_empty() && rows + weight > MAX_ROWS {
                 self.overflow = Some(next);
@@ -167,16 +179,18 @@ async fn flush<B: Batch>(
     stall_detector: Arc<StallDetector>,
     unanswered: Arc<Semaphore>,
 ) {
+    let mut is_away = false;
     loop {
         let Ok(permit) = Arc::clone(&unanswered).acquire_owned().await else { return };
-        let taken = command_queue.lock().await.take().await;
+        let taken = command_queue.lock().await.take(is_away).await;
         if taken.is_empty() {
             return;
         }
         let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
         let timer = stall_detector.begin(commands.iter().map(|command| B::weight(command)).sum());
         let parts = run_in_halves(&*batch, &commands.iter().collect::<Vec<_>>()).await;
-        stall_detector.end(&timer, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
+        is_away = parts.iter().all(|part| part.result.as_ref().is_err_and(Error::is_database_away));
+        stall_detector.end(&timer, !is_away);
         let batch = Arc::clone(&batch);
         tokio::spawn(async move {
             let _permit = permit;

@@ -23,6 +23,7 @@ use crate::{
     },
     error::{Error, Result},
     store::{
+        Tx,
         notify::{
             alerts::{self, AlertQuery, RaiseRow},
             outbound_posts,
@@ -100,32 +101,30 @@ impl Engine {
     /// Evaluates all conditions; raises and clears alerts. Returns the number of new alerts; 0 while another server is
     /// evaluating them, because two would clear what the other has just raised.
     pub async fn evaluate_alerts(&self, thresholds: AlertThresholds) -> Result<usize> {
-        let core = &self.0.core;
-        let pool = &core.pools.read;
-        let mut turn = crate::store::begin(pool).await?;
-        if !alerts::take_turn(&mut turn).await? {
+        let mut tx = crate::store::begin(&self.0.core.pools.read).await?;
+        if !alerts::take_turn(&mut tx).await? {
             return Ok(0);
         }
         let quiet = thresholds.quiet_after.as_secs_f64();
-        let dead = alerts::newly_dead(pool, quiet).await?;
+        let dead = alerts::newly_dead(&mut *tx, quiet).await?;
         let dead = dead.into_iter().map(|found| {
             let n = progress::grouped(found.dead);
             let items = if found.dead == 1 { "failed item" } else { "failed items" };
             let message = format!("{n} {items} in {}, the latest: {}", found.job_type, truncated(&found.message));
             (of_type(AlertKind::DeadLetters, found.job_type, message), found.dead)
         });
-        let mut raised = core.replace_open(AlertKind::DeadLetters, dead.collect()).await?;
+        let mut raised = replace_open(&mut tx, AlertKind::DeadLetters, dead.collect()).await?;
 
-        alerts::note_heads(pool).await?;
-        let unclaimed = alerts::unclaimed(pool, thresholds.unclaimed_after.as_secs_f64()).await?;
+        alerts::note_heads(&mut tx).await?;
+        let unclaimed = alerts::unclaimed(&mut *tx, thresholds.unclaimed_after.as_secs_f64()).await?;
         let unclaimed = unclaimed.into_iter().map(|(job_type, seconds)| {
             let message =
                 format!("Items of {job_type} wait and nobody has claimed one for {}.", duration_text(seconds));
             (of_type(AlertKind::Unclaimed, job_type, message), 1)
         });
-        raised += core.replace_open(AlertKind::Unclaimed, unclaimed.collect()).await?;
+        raised += replace_open(&mut tx, AlertKind::Unclaimed, unclaimed.collect()).await?;
 
-        let failing = alerts::failing_jobs(pool).await?.into_iter().map(|failing| {
+        let failing = alerts::failing_jobs(&mut *tx).await?.into_iter().map(|failing| {
             let row = RaiseRow {
                 kind: AlertKind::ManyFailures,
                 subject: failing.job_id.to_string(),
@@ -141,13 +140,13 @@ impl Engine {
             };
             (row, i64::from(failing.failures))
         });
-        raised += core.raise_or_restate(AlertKind::ManyFailures, failing.collect()).await?;
-        alerts::clear_recovered(pool).await?;
-        alerts::clear_moved(pool).await?;
-        alerts::clear_quiet(pool, quiet).await?;
+        raised += raise_or_restate(&mut tx, AlertKind::ManyFailures, failing.collect()).await?;
+        alerts::clear_recovered(&mut *tx).await?;
+        alerts::clear_moved(&mut *tx).await?;
+        alerts::clear_quiet(&mut *tx, quiet).await?;
         // By every server: the one that reported its broker may be gone, or have none any more.
-        alerts::clear_unconfirmed(pool, AlertKind::BrokerAway, UNCONFIRMED_SECONDS).await?;
-        turn.rollback().await?;
+        alerts::clear_unconfirmed(&mut *tx, AlertKind::BrokerAway, UNCONFIRMED_SECONDS).await?;
+        crate::store::commit(tx).await?;
         Ok(raised)
     }
 
@@ -206,32 +205,28 @@ struct Message<'a> {
     data: &'a Alert,
 }
 
-impl Core {
-    /// Replaces the open alerts of a kind by the current ones, each with its count. Returns the number of new ones.
-    async fn replace_open(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
-        let pool = &self.pools.read;
-        let open = alerts::open_subjects(pool, kind).await?;
-        let ended: Vec<String> =
-            open.iter().filter(|subject| found.iter().all(|(row, _)| row.subject != **subject)).cloned().collect();
-        if !ended.is_empty() {
-            alerts::clear(pool, kind, &ended).await?;
-        }
-        self.raise_or_restate(kind, found).await
+/// Replaces the open alerts of a kind by the current ones, each with its count. Returns the number of new ones.
+async fn replace_open(tx: &mut Tx, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
+    let open = alerts::open_subjects(&mut **tx, kind).await?;
+    let ended: Vec<String> =
+        open.iter().filter(|subject| found.iter().all(|(row, _)| row.subject != **subject)).cloned().collect();
+    if !ended.is_empty() {
+        alerts::clear(&mut **tx, kind, &ended).await?;
     }
+    raise_or_restate(tx, kind, found).await
+}
 
-    /// Raises new alerts and updates the message and count of open ones. Returns the number of new ones.
-    async fn raise_or_restate(&self, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
-        let pool = &self.pools.read;
-        let open = alerts::open_subjects(pool, kind).await?;
-        let mut raised = 0;
-        for (row, _) in found.iter().filter(|(row, _)| !open.contains(&row.subject)) {
-            raised += usize::from(count_new(alerts::raise(pool, row, false).await?, kind));
-        }
-        if !found.is_empty() {
-            alerts::restate(pool, kind, &found).await?;
-        }
-        Ok(raised)
+/// Raises new alerts and updates the message and count of open ones. Returns the number of new ones.
+async fn raise_or_restate(tx: &mut Tx, kind: AlertKind, found: Vec<(RaiseRow, i64)>) -> Result<usize> {
+    let open = alerts::open_subjects(&mut **tx, kind).await?;
+    let mut raised = 0;
+    for (row, _) in found.iter().filter(|(row, _)| !open.contains(&row.subject)) {
+        raised += usize::from(count_new(alerts::raise(&mut **tx, row, false).await?, kind));
     }
+    if !found.is_empty() {
+        alerts::restate(&mut **tx, kind, &found).await?;
+    }
+    Ok(raised)
 }
 
 /// Duration in words: seconds below two minutes, then minutes or hours, so that the message rarely changes.

@@ -59,27 +59,27 @@ pub async fn raise(on: impl PgExecutor<'_>, row: &RaiseRow, count_again: bool) -
 }
 
 /// Subjects of the open alerts of a kind.
-pub async fn open_subjects(pool: &PgPool, kind: AlertKind) -> Result<Vec<String>, sqlx::Error> {
+pub async fn open_subjects(on: impl PgExecutor<'_>, kind: AlertKind) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar!("select subject from alert where kind = $1 and cleared_at is null", kind.as_str())
-        .fetch_all(pool)
+        .fetch_all(on)
         .await
 }
 
 /// Clears open alerts of a kind by their subjects.
-pub async fn clear(pool: &PgPool, kind: AlertKind, subjects: &[String]) -> Result<u64, sqlx::Error> {
+pub async fn clear(on: impl PgExecutor<'_>, kind: AlertKind, subjects: &[String]) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert set cleared_at = clock_timestamp()
          where kind = $1 and cleared_at is null and subject = any($2::text[])",
         kind.as_str(),
         subjects
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(done.rows_affected())
 }
 
 /// Updates count, message, and item of open alerts of a kind; skips rows that have them already.
-pub async fn restate(pool: &PgPool, kind: AlertKind, found: &[(RaiseRow, i64)]) -> Result<u64, sqlx::Error> {
+pub async fn restate(on: impl PgExecutor<'_>, kind: AlertKind, found: &[(RaiseRow, i64)]) -> Result<u64, sqlx::Error> {
     let subjects: Vec<&str> = found.iter().map(|(row, _)| row.subject.as_str()).collect();
     let counts: Vec<i64> = found.iter().map(|(_, count)| *count).collect();
     let messages: Vec<&str> = found.iter().map(|(row, _)| row.message.as_str()).collect();
@@ -96,7 +96,7 @@ pub async fn restate(pool: &PgPool, kind: AlertKind, found: &[(RaiseRow, i64)]) 
         &messages as &[&str],
         &items as &[Option<Uuid>]
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(done.rows_affected())
 }
@@ -109,19 +109,19 @@ pub async fn take_turn(tx: &mut Tx) -> Result<bool, sqlx::Error> {
 }
 
 /// Confirms that the condition of an open alert still holds.
-pub async fn confirm(pool: &PgPool, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
+pub async fn confirm(on: impl PgExecutor<'_>, kind: AlertKind, subject: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set last_seen_at = clock_timestamp() where kind = $1 and subject = $2 and cleared_at is null",
         kind.as_str(),
         subject
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(())
 }
 
 /// Clears open alerts of a kind that have not been confirmed for this many seconds.
-pub async fn clear_unconfirmed(pool: &PgPool, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
+pub async fn clear_unconfirmed(on: impl PgExecutor<'_>, kind: AlertKind, seconds: f64) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update alert set cleared_at = clock_timestamp()
          where kind = $1 and cleared_at is null
@@ -129,14 +129,14 @@ pub async fn clear_unconfirmed(pool: &PgPool, kind: AlertKind, seconds: f64) -> 
         kind.as_str(),
         seconds
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(())
 }
 
 /// Clears alerts about single events that have not recurred: refused endings, failed callbacks, and worker messages
 /// about closed assignments.
-pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx::Error> {
+pub async fn clear_quiet(on: impl PgExecutor<'_>, quiet_seconds: f64) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
          where kind in ('ending_refused', 'delivery_failed', 'worker') and cleared_at is null
@@ -144,13 +144,13 @@ pub async fn clear_quiet(pool: &PgPool, quiet_seconds: f64) -> Result<u64, sqlx:
            and not (kind = 'worker' and exists (select 1 from lease l where l.item_id = a.item_id))",
         quiet_seconds
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(done.rows_affected())
 }
 
 /// Clears `stalled` alerts of trees that have progressed, completed or been deleted.
-pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
+pub async fn clear_moved(on: impl PgExecutor<'_>) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
          where kind = 'stalled' and cleared_at is null
@@ -159,13 +159,13 @@ pub async fn clear_moved(pool: &PgPool) -> Result<u64, sqlx::Error> {
                            and (g.updated_at > a.raised_at or g.n_running > 0 or g.deleted_at is not null
                                 or g.tree_completed_at is not null)))"
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(done.rows_affected())
 }
 
 /// Clears `many_failures` alerts of jobs in which no item keeps failing that runs, is deferred, or is available.
-pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
+pub async fn clear_recovered(on: impl PgExecutor<'_>) -> Result<u64, sqlx::Error> {
     let done = sqlx::query!(
         "update alert a set cleared_at = clock_timestamp()
          where kind = 'many_failures' and cleared_at is null
@@ -176,7 +176,7 @@ pub async fn clear_recovered(pool: &PgPool) -> Result<u64, sqlx::Error> {
            and not exists (select 1 from job j join ready r on r.job_key = j.job_key
                            where j.id = a.job_id and r.failures >= 10)"
     )
-    .execute(pool)
+    .execute(on)
     .await?;
     Ok(done.rows_affected())
 }

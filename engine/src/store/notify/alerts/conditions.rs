@@ -1,7 +1,9 @@
 //! Conditions of alerts: new dead letters, items that keep failing, queues without claims.
 
-use sqlx::PgPool;
+use sqlx::PgExecutor;
 use uuid::Uuid;
+
+use crate::store::Tx;
 
 /// New dead letters of one type.
 #[derive(Clone, Debug)]
@@ -14,7 +16,7 @@ pub struct DeadType {
 
 /// Types with dead letters from the last `within_seconds`, with the number of all their dead letters, including older
 /// groups. Reads the newest 5,000 groups; muted ones do not count.
-pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
+pub async fn newly_dead(on: impl PgExecutor<'_>, within_seconds: f64) -> Result<Vec<DeadType>, sqlx::Error> {
     sqlx::query_as!(
         DeadType,
         r#"select t.name as job_type, sum(e.n_dead)::bigint as "dead!",
@@ -29,7 +31,7 @@ pub async fn newly_dead(pool: &PgPool, within_seconds: f64) -> Result<Vec<DeadTy
            having max(e.last_seen_at) > (select clock_timestamp()) - make_interval(secs => $1)"#,
         within_seconds
     )
-    .fetch_all(pool)
+    .fetch_all(on)
     .await
 }
 
@@ -47,7 +49,7 @@ pub struct FailingJob {
 /// Jobs without a failure limit that have items with at least ten failures, at most a thousand, each with the worst
 /// of some hundred such items, whether they wait or run. Skips from job to job along indexes that contain only such
 /// items.
-pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error> {
+pub async fn failing_jobs(on: impl PgExecutor<'_>) -> Result<Vec<FailingJob>, sqlx::Error> {
     sqlx::query_as!(
         FailingJob,
         r#"with recursive hop (job_key) as (
@@ -76,14 +78,14 @@ pub async fn failing_jobs(pool: &PgPool) -> Result<Vec<FailingJob>, sqlx::Error>
                (select item_id, failures from lease where job_key = h.job_key and failures >= 10 limit 100)) worst
              order by failures desc, item_id limit 1) d"#
     )
-    .fetch_all(pool)
+    .fetch_all(on)
     .await
 }
 
 /// Records the head of each type's queue if no item of the type is assigned and the type is neither paused nor capped
 /// at 0, nor limited and asked for within a minute. At most two index probes per type: items that a limit of a key parks
 /// are under minus their type.
-pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
+pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
     let heads = sqlx::query!(
         r#"select t.id, r.item_id as "item_id!"
          from job_type t
@@ -101,7 +103,7 @@ pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
            and not exists (select 1 from lease l where l.type_id = t.id)
          order by t.id"#
     )
-    .fetch_all(pool)
+    .fetch_all(&mut **tx)
     .await?;
     let types: Vec<i32> = heads.iter().map(|head| head.id).collect();
     let items: Vec<Uuid> = heads.iter().map(|head| head.item_id).collect();
@@ -113,21 +115,21 @@ pub async fn note_heads(pool: &PgPool) -> Result<(), sqlx::Error> {
         &types,
         &items
     )
-    .execute(pool)
+    .execute(&mut **tx)
     .await?;
-    sqlx::query!("delete from queue_head where type_id <> all($1::int[])", &types).execute(pool).await?;
+    sqlx::query!("delete from queue_head where type_id <> all($1::int[])", &types).execute(&mut **tx).await?;
     Ok(())
 }
 
 /// Types whose queue head has not changed for `after_seconds`, with its age in seconds.
-pub async fn unclaimed(pool: &PgPool, after_seconds: f64) -> Result<Vec<(String, f64)>, sqlx::Error> {
+pub async fn unclaimed(on: impl PgExecutor<'_>, after_seconds: f64) -> Result<Vec<(String, f64)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"select t.name, extract(epoch from clock_timestamp() - q.since)::float8 as "seconds!"
            from queue_head q join job_type t on t.id = q.type_id
            where q.since <= clock_timestamp() - make_interval(secs => $1)"#,
         after_seconds
     )
-    .fetch_all(pool)
+    .fetch_all(on)
     .await?;
     Ok(rows.into_iter().map(|row| (row.name, row.seconds)).collect())
 }
