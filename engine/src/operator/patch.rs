@@ -281,7 +281,6 @@ impl Core {
         if row == old {
             return Ok(Some(Requeued::default()));
         }
-        patch::write_items(&mut tx, &[row]).await?;
         let requeued = match self.requeue(&mut tx, old.job_key, &[row]).await {
             Err(error) if error.is_conflict() => {
                 crate::store::roll_back(tx, error).await;

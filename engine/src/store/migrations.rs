@@ -102,9 +102,12 @@ pub async fn grant_to(pool: &PgPool, app_role: &str) -> sqlx::Result<()> {
 /// Twelve tries of five seconds: one minute.
 const TRIES: u32 = 12;
 
+/// `lock_not_available` and `deadlock_detected`.
+const LOCKED: [&str; 2] = ["55P03", "40P01"];
+
 fn waited_for_lock(error: &MigrateError) -> bool {
     let (MigrateError::Execute(inner) | MigrateError::ExecuteMigration(inner, _)) = error else { return false };
-    inner.as_database_error().is_some_and(|e| e.code().as_deref() == Some("55P03"))
+    inner.as_database_error().and_then(|error| error.code()).is_some_and(|code| LOCKED.contains(&&*code))
 }
 
 /// A migration of this server, of the database, or of both.

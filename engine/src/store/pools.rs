@@ -4,7 +4,7 @@
 //! Transactions begin in tasks that no disconnect cancels, so a connection never returns to a pool inside a
 //! transaction; the server-side timeouts are a safety net. All work of `hot` runs in such tasks. Work of the other pools
 //! may be dropped at any time, so they test a connection when they take it back (`primary::may_be_used_again`), which
-//! takes one more round trip, unless the database is far away.
+//! takes one more round trip.
 
 use std::{str::FromStr, time::Duration};
 

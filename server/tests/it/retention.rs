@@ -84,6 +84,9 @@ async fn deleted_tree_leaves_no_rows() {
     owner.post(&format!("{path}/step"), json!({"name": "half"})).await.expect(200);
     let failure = json!({"error": {"message": "no"}, "retryable": false});
     owner.post(&format!("{path}/failure"), failure).await.expect(200);
+    // What it had reached is kept for the list of its attempts.
+    let retry = format!("/api/v1/items/{}/retry", id(&claimed["item"]));
+    owner.post(&retry, json!({"restart": true})).await.expect(200);
     work(&owner).await;
     assert_eq!(owner.get(&root).await.expect(200)["status"], "completed");
     // As an item with a dedupe key leaves it.

@@ -141,7 +141,7 @@ impl Core {
         let from: Settings = (edit.from_priority, edit.from_run_after, edit.from_expires_at);
         let to: Settings = (edit.to_priority, edit.to_run_after, edit.to_expires_at);
         let found = patch::editable_items(&mut tx, job_key, edit.seq, BATCH).await?;
-        let mut rows: Vec<EditableItem> = found
+        let rows: Vec<EditableItem> = found
             .items
             .into_iter()
             .map(|item| {
@@ -165,9 +165,6 @@ impl Core {
                 crate::store::commit(tx).await?;
                 return Ok(false);
             };
-            // Those that a claim has taken meanwhile keep the values of their assignments.
-            rows.retain(|row| !requeued.left.contains(&row.id) || found.canceled_by_after.contains(&row.id));
-            patch::write_items(&mut tx, &rows).await?;
             Some(requeued)
         };
         job_edits::advance(&mut tx, edit.id, found.last).await?;

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Result of moving edited rows.
 #[derive(Default)]
 pub(super) struct Requeued {
-    /// Items that did not wait any more: they run, or have ended.
+    /// Items that no longer wait: they run, or have ended.
     pub(super) left: HashSet<Uuid>,
     /// Types and positions where claims may find new items.
     ready: Vec<(i32, leases::ClaimCursor)>,
@@ -49,8 +49,8 @@ impl Requeued {
 }
 
 impl Core {
-    /// Moves the waiting ones of these items to the place of their new priority and times; `rows` are of one job,
-    /// sorted by id. `None` if the job is canceled or removed, and `Conflict` if others hold some: nothing may be committed
+    /// Writes the new priority and times of the waiting ones of these items, and moves them to their place; `rows` are of one
+    /// job, sorted by id. `None` if the job is canceled or removed, and `Conflict` if others hold some: nothing may be committed
     /// then.
     pub(super) async fn requeue(&self, tx: &mut Tx, job_key: i64, rows: &[EditableItem]) -> Result<Option<Requeued>> {
         let wanted: HashMap<Uuid, &EditableItem> = rows.iter().map(|row| (row.id, row)).collect();
@@ -60,6 +60,12 @@ impl Core {
         let (mut ready, mut deferred) = (Vec::new(), Vec::new());
         let mut moved: Vec<ReadyRow> = Vec::new();
         let waiting = take_waiting(tx, rows).await?;
+        let left: Vec<Uuid> = waiting.left.iter().copied().collect();
+        let canceled: HashSet<Uuid> = patch::canceled_by_after(tx, &left).await?.into_iter().collect();
+        // Those that a claim has taken meanwhile keep the values of their assignments.
+        let is_edited = |row: &&EditableItem| !waiting.left.contains(&row.id) || canceled.contains(&row.id);
+        let edited: Vec<EditableItem> = rows.iter().filter(is_edited).copied().collect();
+        patch::write_items(tx, &edited).await?;
         for row in waiting.ready {
             let Some(new) = wanted.get(&row.item_id) else { continue };
             let put = ReadyRow { negated_priority: -new.priority, expires_at: new.expires_at, ..row };
@@ -112,8 +118,7 @@ impl Core {
     }
 }
 
-/// Rows that were waiting and taken out of their tables, and the items that neither these nor the rows changed in place are
-/// of.
+/// Rows that were waiting and were taken out of their tables, and the items that no longer wait.
 struct Waiting {
     ready: Vec<ReadyRow>,
     deferred: Vec<DeferredRow>,

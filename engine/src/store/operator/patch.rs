@@ -3,8 +3,6 @@
 //! Rows of `ready` and `deferred` are deleted and inserted again, never updated in place, because claims and sweeps
 //! select them by ctid. Rows that are being claimed are skipped, not waited for.
 
-use std::collections::HashSet;
-
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -215,8 +213,6 @@ pub struct EditableItems {
     pub last: Option<i64>,
     /// Pending items, and those that a failed `after` has canceled, sorted by id.
     pub items: Vec<EditableItem>,
-    /// The canceled ones: they wait again when what failed is repaired.
-    pub canceled_by_after: HashSet<Uuid>,
 }
 
 /// Reads the items of a job after `seq`, at most `limit`. Locks them, so that what is written to them replaces no other edit.
@@ -236,7 +232,6 @@ pub async fn editable_items(tx: &mut Tx, job_key: i64, seq: i64, limit: i64) -> 
     .fetch_all(&mut **tx)
     .await?;
     let last = if (scanned.len() as i64) < limit { None } else { scanned.last().map(|row| row.seq) };
-    let canceled_by_after = scanned.iter().filter(|row| row.canceled_by_after).map(|row| row.id).collect();
     let ids: Vec<Uuid> = scanned.iter().filter(|row| row.waits || row.canceled_by_after).map(|row| row.id).collect();
     let items = sqlx::query_as!(
         EditableItem,
@@ -246,7 +241,17 @@ pub async fn editable_items(tx: &mut Tx, job_key: i64, seq: i64, limit: i64) -> 
     )
     .fetch_all(&mut **tx)
     .await?;
-    Ok(EditableItems { last, items, canceled_by_after })
+    Ok(EditableItems { last, items })
+}
+
+/// Items among these that a failed `after` has canceled: they wait again when what failed is repaired.
+pub async fn canceled_by_after(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "select item_id from outcome where item_id = any($1::uuid[]) and state = 3 and error_kind = 'after_failed'",
+        ids
+    )
+    .fetch_all(&mut **tx)
+    .await
 }
 
 /// Writes these fields of items; `rows` sorted by id.

@@ -100,7 +100,7 @@ pub struct DeliveryCapacity {
 }
 
 /// Takes due deliveries for `hold_seconds`, except those to hosts and of owners that have enough in progress. Reads the first
-/// ones of each host, so that the backlog of a receiver that hangs costs nothing.
+/// ones of each host, so that the backlog of a host that has enough in progress is not read.
 pub async fn take(
     pool: &PgPool,
     room: DeliveryCapacity,
@@ -109,8 +109,8 @@ pub async fn take(
     hold_seconds: f64,
 ) -> Result<Vec<TakenDelivery>, sqlx::Error> {
     let rows = sqlx::query!(
-        // Hosts are enumerated in `delivery_due_of_host`. A range instead of an equation keeps the planner in this index:
-        // it would go through the due deliveries of all hosts in the order of their times.
+        // Hosts are enumerated in `delivery_due_of_host`. Comparisons of rows bound its scan and fit no other index: the
+        // planner would go through the due deliveries of all hosts in the order of their times.
         r#"with recursive pending as (
              (select host from delivery where state = 1 order by host limit 1)
              union all
@@ -119,8 +119,8 @@ pub async fn take(
            candidate as (
              select d.id from pending cross join lateral (
                select id, next_try_at from delivery
-               where state = 1 and host between pending.host and pending.host
-                 and next_try_at <= (select clock_timestamp())
+               where state = 1 and (host, next_try_at) >= (pending.host, '-infinity'::timestamptz)
+                 and (host, next_try_at) <= (pending.host, (select clock_timestamp()))
                  and (leased_until is null or leased_until < clock_timestamp()) and owner_id <> all($5::uuid[])
                order by host, next_try_at limit $2) d
              where pending.host <> all($4::text[])
