@@ -6,7 +6,7 @@ use domain::{
     Item, ItemState,
     api::{ErrorGroup, LogLine, Page},
     id::Uuid,
-    item::Attempt,
+    item::{Attempt, StepCounts},
 };
 
 use crate::{client::Client, error::Result, paging::PageQuery};
@@ -62,6 +62,11 @@ impl Client {
             .query_some("limit", number(filter.limit.map(i64::from)).as_deref())
             .query_some("cursor", filter.cursor.as_deref());
         self.fetch(call).await
+    }
+
+    /// Numbers of items of a job by the last step that they have reached.
+    pub async fn job_steps(&self, job: Uuid) -> Result<StepCounts> {
+        self.fetch(self.get(&["jobs", &job.to_string(), "steps"])).await
     }
 
     /// All attempts at an item, oldest first.

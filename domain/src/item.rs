@@ -177,6 +177,24 @@ pub struct Step {
     pub data: Document,
 }
 
+/// Items of a job by the last step that they have reached, in the order of the job type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StepCounts {
+    pub steps: Vec<StepCount>,
+}
+
+/// Number of items whose last step is this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StepCount {
+    pub name: String,
+    /// At most 10,000.
+    pub items: i64,
+    /// True if there are more items than that.
+    pub more: bool,
+}
+
 /// Error of the last attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -34,6 +34,7 @@ use domain::{
     Code, Problem,
     id::Uuid,
     import::upload::{Upload, UploadFormat},
+    item::StepCount,
 };
 use fixtures::{
     at, complete, failed, form, groups, hostile, hostile_groups, in_flight, million, partial, running, tree, waiting,
@@ -156,7 +157,13 @@ fn all() -> Vec<(&'static str, Draw)> {
     add(
         "job-running",
         Box::new(|| {
-            let summary = Summary { groups: groups()[..1].to_vec(), in_flight: in_flight(), ..Summary::default() };
+            let steps = [("charged", 118), ("sent", 10_000)].map(|(name, items)| StepCount {
+                name: name.to_owned(),
+                items,
+                more: items == 10_000,
+            });
+            let (groups, in_flight) = (groups()[..1].to_vec(), in_flight());
+            let summary = Summary { groups, in_flight, steps: steps.into(), ..Summary::default() };
             staff::summary(&running(), summary, &staff::own_actions())
         }),
     );

@@ -12,8 +12,12 @@ mod view;
 
 use crate::speech::grouped;
 use domain::{
-    Item, Job, JobStatus, api::ErrorGroup, dispatch::waiting_reason::WaitingItems, notify::delivery::CallbackDelivery,
-    query::filter::lists::List,
+    Item, Job, JobStatus,
+    api::ErrorGroup,
+    dispatch::waiting_reason::WaitingItems,
+    item::StepCount,
+    notify::delivery::CallbackDelivery,
+    query::filter::{Term, lists::List},
 };
 use leptos::prelude::*;
 
@@ -46,6 +50,8 @@ pub struct Summary {
     pub waiting: Vec<WaitingItems>,
     /// First items that wait for an event.
     pub event_waits: Vec<Item>,
+    /// Items by their last step; empty if the type declares none.
+    pub steps: Vec<StepCount>,
     pub callbacks: Vec<CallbackDelivery>,
     /// Activity over the life of the job; `None` if it is too small to have any.
     pub history: Option<History>,
@@ -147,7 +153,7 @@ fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
             </LiveJob>
             <div class="job-side stack gap-4">
                 <div id="downloads-part" data-refresh="">{crate::pages::import::progress::downloads_card(job, job.upload_id.is_some(), completed)}</div>
-                <div id="facts" data-refresh="">{details(job)}</div>
+                <div id="facts" data-refresh="">{steps(job, &content.steps)} {details(job)}</div>
             </div>
             <div class="job-when stack gap-4">
                 {deliveries::of_job(&content.callbacks, actions.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
@@ -182,6 +188,36 @@ fn errors(job: &Job, groups: &[ErrorGroup], running: bool) -> Option<AnyView> {
                     <div class="end">{first} <a href=all>"See all"</a></div>
                 </div>
                 {error_groups::groups_of(groups, dead, running, &term)}
+            </section>
+        }
+        .into_any()
+    })
+}
+
+/// Number of items at each step, with a link to them.
+fn steps(job: &Job, steps: &[StepCount]) -> Option<AnyView> {
+    let step = |step: &StepCount| {
+        let terms = vec![Term::is("job", &job.id.to_string()), Term::is("step", &step.name)];
+        let number = format!("{}{}", if step.more { "more than " } else { "" }, grouped(step.items));
+        let number = match step.items {
+            0 => number.into_any(),
+            _ => view! { <a href=dead_letters::rows_of("/items", List::Items, terms)>{number}</a> }.into_any(),
+        };
+        view! {
+            <dt class="mono">{step.name.clone()}</dt>
+            <dd>{number}</dd>
+        }
+    };
+    (!steps.is_empty()).then(|| {
+        view! {
+            <section class="card" id="steps" aria-labelledby="steps-heading">
+                <div class="card-head">
+                    <h2 id="steps-heading">"Steps"</h2>
+                    <span class="sub">"Items by the last step that they reached"</span>
+                </div>
+                <div class="card-body">
+                    <dl class="kv">{steps.iter().map(step).collect_view()}</dl>
+                </div>
             </section>
         }
         .into_any()

@@ -270,7 +270,7 @@ async fn record_step(core: &Core, id: Uuid, credential_id: Uuid, step: Step) -> 
             return Err(Error::refuse(Code::StepBehind, format!("The item has already reached step {name}.")));
         }
     }
-    leases::set_step(&mut tx, lease.item_id, &step.name, step.data.text()).await?;
+    leases::set_step(&mut tx, lease, &step.name, step.data.text()).await?;
     crate::store::commit(tx).await?;
     Ok(Some(step))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::{
     Code, Document, Item, Problem, Time,
     dispatch::waiting_reason::WaitingItems,
-    item::{Attempt, EndedAs, Step},
+    item::{Attempt, EndedAs, Step, StepCount, StepCounts},
 };
 use uuid::Uuid;
 
@@ -22,6 +22,8 @@ use super::{
 
 /// Maximum number of running items shown at once.
 const IN_FLIGHT: i64 = 50;
+/// Number of items up to which those at one step are counted.
+const COUNTED_AT_STEP: i64 = 10_000;
 /// Maximum number of attempts shown on a page.
 const ATTEMPTS: i64 = 1_000;
 
@@ -71,6 +73,22 @@ impl Engine {
                 waited_for: row.waited_for,
             })
             .collect())
+    }
+
+    /// Items of a job by the last step that they have reached, up to 10,000 of each.
+    pub async fn job_steps(&self, caller: &Caller, job_id: Uuid) -> Result<StepCounts> {
+        caller.require(Scope::JobsRead)?;
+        let job = self.visible_job(caller, job_id).await?;
+        if job.steps.is_empty() {
+            return Ok(StepCounts::default());
+        }
+        let pool = self.0.core.pools.reads().await;
+        let found = item_views::step_counts(pool, job.job_key, &job.steps, COUNTED_AT_STEP + 1).await?;
+        let count = |(name, items): (String, i64)| {
+            let more = items > COUNTED_AT_STEP;
+            StepCount { name, items: items.min(COUNTED_AT_STEP), more }
+        };
+        Ok(StepCounts { steps: found.into_iter().map(count).collect() })
     }
 
     /// Running items of a job and its descendants, longest running first, without payloads.

@@ -2618,6 +2618,21 @@ export interface components {
             data?: components["schemas"]["JsonValue"];
             name: string;
         };
+        /** @description Number of items whose last step is this one. */
+        StepCount: {
+            /**
+             * Format: int64
+             * @description At most 10,000.
+             */
+            items: number;
+            /** @description True if there are more items than that. */
+            more: boolean;
+            name: string;
+        };
+        /** @description Items of a job by the last step that they have reached, in the order of the job type. */
+        StepCounts: {
+            steps: components["schemas"]["StepCount"][];
+        };
         /** @description Body of `POST /me/step-up`: exactly one of the fields. The password is accepted only without a second factor. */
         StepUp: {
             /** @description Six digits of the authenticator app. */
@@ -2836,7 +2851,8 @@ export interface components {
             role?: "user" | "support" | "admin" | null;
         };
         /**
-         * @description Kind of the values of a mapped column. Empty cells of all kinds but `text` become `null`.
+         * @description Kind of the values of a mapped column. Empty cells of all kinds but `text` become `null`; an
+         *     optional property is left out where the schema refuses that.
          * @enum {string}
          */
         ValueKind: "text" | "number" | "integer" | "boolean" | "date";
@@ -3120,6 +3136,8 @@ export type SignInSessionPage = components['schemas']['SignInSessionPage'];
 export type SigningSecret = components['schemas']['SigningSecret'];
 export type Statistics = components['schemas']['Statistics'];
 export type StepBody = components['schemas']['StepBody'];
+export type StepCount = components['schemas']['StepCount'];
+export type StepCounts = components['schemas']['StepCounts'];
 export type StepUp = components['schemas']['StepUp'];
 export type SuggestedColumn = components['schemas']['SuggestedColumn'];
 export type TemplateFormat = components['schemas']['TemplateFormat'];

@@ -26,6 +26,7 @@ const CHECK: &str = "/api/v1/uploads/{id}/check";
 const READS: &[(&str, &str)] = &[
     ("/api/v1/jobs/{id}", "job.read"),
     ("/api/v1/jobs/{id}/events", "job.read"),
+    ("/api/v1/jobs/{id}/steps", "job.read"),
     ("/api/v1/jobs/{id}/results", "job.read_results"),
     ("/api/v1/jobs/{id}/failures", "job.read_failures"),
     ("/api/v1/items/{id}", "item.read"),

@@ -91,6 +91,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(query::items::list_items))
         .routes(routes!(query::items::get_item))
         .routes(routes!(query::items::list_attempts))
+        .routes(routes!(query::items::count_job_steps))
         .routes(routes!(dispatch::logs::list_logs))
         .routes(routes!(operator::actions::cancel_item))
         .routes(routes!(operator::actions::retry_item))

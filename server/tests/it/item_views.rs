@@ -321,6 +321,49 @@ async fn attempts_keep_their_steps() {
 }
 
 #[tokio::test]
+async fn items_are_counted_by_step() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"steps": ["charged", "sent", "filed"]})).await.expect(201);
+    let items: Vec<Value> = (0..5).map(|n| json!({"payload": n})).collect();
+    let job = job(&server, json!({"type": "a", "items": items})).await;
+    let steps = format!("/api/v1/jobs/{}/steps", id(&job));
+    let counted = async || {
+        let answer = server.get(&steps).await.expect(200);
+        let steps = answer["steps"].as_array().expect("steps").clone();
+        assert!(steps.iter().all(|step| step["more"] == false), "{answer}");
+        steps.into_iter().map(|step| (step["name"].clone(), step["items"].clone())).collect::<Vec<_>>()
+    };
+    let expected = |numbers: [i64; 3]| {
+        ["charged", "sent", "filed"]
+            .into_iter()
+            .zip(numbers)
+            .map(|(name, n)| (json!(name), json!(n)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(counted().await, expected([0, 0, 0]));
+    let claimed = claim(&server, "w", &["a"], 4).await;
+    for (assignment, steps) in claimed.iter().zip([&["charged"][..], &["charged"], &["charged", "sent"], &["filed"]]) {
+        for step in steps {
+            let path = format!("/api/v1/assignments/{}/step", id(assignment));
+            server.post(&path, json!({"name": step})).await.expect(200);
+        }
+    }
+    assert_eq!(counted().await, expected([2, 1, 1]));
+    let result = format!("/api/v1/assignments/{}/result", id(&claimed[3]));
+    server.post(&result, json!({})).await.expect(200);
+    assert_eq!(counted().await, expected([2, 1, 1]), "also of items that have ended");
+    let sent = all(&server, &format!("/api/v1/items?job={}&step=sent", id(&job))).await;
+    assert_eq!(sent, [id(&claimed[2]["item"])]);
+    let page = server.person("sam", "support").await.get(&format!("/jobs/{}", id(&job))).await.text;
+    let card = page.split("id=\"steps\"").nth(1).expect("the card").split("</section>").next().expect("its end");
+    assert!(card.contains("%20step:charged\">2<"), "{card}");
+    server.put("/api/v1/job-types/plain", json!({})).await.expect(201);
+    let plain = server.post("/api/v1/jobs", json!({"type": "plain"})).await.expect(201);
+    assert_eq!(server.get(&format!("/api/v1/jobs/{}/steps", id(&plain))).await.expect(200)["steps"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn version_never_goes_back_when_an_item_without_attempts_is_retried() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

@@ -41,6 +41,7 @@ async fn openapi_document_lists_routes_and_problem_responses() {
         "/api/v1/deliveries",
         "/api/v1/deliveries/{id}/resend",
         "/api/v1/jobs/{id}/deliveries",
+        "/api/v1/jobs/{id}/steps",
         "/api/v1/stats",
         "/api/v1/workers",
         "/api/v1/jobs/{id}/replay",

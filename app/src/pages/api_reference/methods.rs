@@ -79,6 +79,7 @@ const METHODS: &[Methods] = &[
     methods("test_alert_channel", ["test_alert_channel({0})", "testAlertChannel({0})"], "test_alert_channel({0}.parse()?)", "alert-channels test {0}"),
     methods("delete_alert_channel", ["delete_alert_channel({0})", "deleteAlertChannel({0})"], "delete_alert_channel({0}.parse()?)", "alert-channels delete {0}"),
     methods("list_deliveries", NONE, "deliveries(&PageQuery::default())", ""),
+    methods("count_job_steps", NONE, "job_steps({0}.parse()?)", ""),
     methods("list_job_deliveries", NONE, "deliveries_of({0}.parse()?, &PageQuery::default())", ""),
     methods("resend_delivery", NONE, "resend_delivery({0}.parse()?, None)", ""),
     methods("list_audit", NONE, "audit(&AuditFilter::default())", ""),

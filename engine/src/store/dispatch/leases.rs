@@ -352,17 +352,18 @@ pub async fn lock(tx: &mut Tx, assignment_id: Uuid, credential_id: Uuid) -> Resu
 }
 
 /// Records a step as the item's last one. That of an earlier attempt is kept for the list of attempts.
-pub async fn set_step(tx: &mut Tx, item_id: Uuid, name: &str, data: &str) -> Result<(), sqlx::Error> {
+pub async fn set_step(tx: &mut Tx, lease: LockedLease, name: &str, data: &str) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "with earlier as (
            insert into earlier_step (item_id, name, data, reached_at)
            select item_id, name, data, reached_at from item_step
            where item_id = $1 and reached_at < (select started_at from lease where item_id = $1))
-         insert into item_step (item_id, name, data) values ($1, $2, $3)
-         on conflict (item_id) do update set name = $2, data = $3, reached_at = clock_timestamp()",
-        item_id,
+         insert into item_step (item_id, name, data, job_key) values ($1, $2, $3, $4)
+         on conflict (item_id) do update set name = $2, data = $3, job_key = $4, reached_at = clock_timestamp()",
+        lease.item_id,
         name,
-        data
+        data,
+        lease.job_key
     )
     .execute(&mut **tx)
     .await?;

@@ -240,6 +240,27 @@ pub struct AttemptView {
     pub waited_for: Option<String>,
 }
 
+/// Numbers of items of a job whose last step is each of these, in their order; each is counted up to `limit`.
+pub async fn step_counts(
+    pool: &PgPool,
+    job_key: i64,
+    steps: &[String],
+    limit: i64,
+) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select declared.name as "name!",
+             (select count(*) from (
+                select 1 from item_step s where s.job_key = $1 and s.name = declared.name limit $3) reached) as "items!"
+           from unnest($2::text[]) with ordinality declared (name, place) order by declared.place"#,
+        job_key,
+        steps,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.name, row.items)).collect())
+}
+
 /// Attempts of an item after a given one, oldest or newest first; the open one has no end. Excludes rows without a
 /// worker.
 pub async fn attempts(

@@ -747,6 +747,24 @@ class StepBody(TypedDict):
     name: str
 
 
+class StepCount(TypedDict):
+    """
+    Number of items whose last step is this one.
+    """
+
+    items: int
+    more: bool
+    name: str
+
+
+class StepCounts(TypedDict):
+    """
+    Items of a job by the last step that they have reached, in the order of the job type.
+    """
+
+    steps: list[StepCount]
+
+
 class StepUp(TypedDict):
     """
     Body of `POST /me/step-up`: exactly one of the fields. The password is accepted only without a second factor.

@@ -4,7 +4,7 @@ use axum::{Json as Answer, extract::State, http::header, response::IntoResponse}
 use domain::{
     Item, ItemState, Problem, Time,
     api::{ErrorGroup, ErrorGroupDetail, ErrorGroupPatch, GroupState, Page},
-    item::Attempt,
+    item::{Attempt, StepCounts},
     limits::GREATEST_COUNT,
 };
 use serde::{Deserialize, Serialize};
@@ -179,6 +179,20 @@ pub async fn list_attempts(
     let (newest_first, rows) = (query.sort == OfAttempts::Newest, list.rows_to_read()?);
     let found = app.engine.attempts_behind(&caller, id, newest_first, list.place()?, rows).await?;
     Ok(Answer(list.page_of(found, |attempt| attempt.attempt)?))
+}
+
+/// Count the items of a job by step
+///
+/// The last step that each has reached, for a type that declares steps, in their order; otherwise the list is empty. Each
+/// is counted up to 10,000. `GET /items?job=…&step=…` lists them.
+#[utoipa::path(get, path = "/jobs/{id}/steps", tag = "items", params(("id" = Uuid, Path)),
+    responses((status = 200, body = StepCounts)))]
+pub async fn count_job_steps(
+    State(app): State<App>,
+    Reader(caller): Reader,
+    Path(id): Path<Uuid>,
+) -> Result<Answer<StepCounts>> {
+    Ok(Answer(app.engine.job_steps(&caller, id).await?))
 }
 
 /// List dead letters

@@ -13,7 +13,7 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use domain::{Job, Time, job::OwnerKind, query::filter::lists::List, saved_view::ViewList};
+use domain::{Job, Time, item::StepCount, job::OwnerKind, query::filter::lists::List, saved_view::ViewList};
 use uuid::Uuid;
 
 use super::{
@@ -181,15 +181,23 @@ async fn content(app: &App, caller: &Caller, job: &Job, query: &JobQuery) -> Res
 
 async fn summary(app: &App, caller: &Caller, job: &Job) -> Result<Summary> {
     let query = DeliveryQuery { limit: CALLBACKS, ..DeliveryQuery::default() };
-    let (groups, in_flight, waiting, event_waits, callbacks, history) = futures::try_join!(
+    let (groups, in_flight, waiting, event_waits, steps, callbacks, history) = futures::try_join!(
         app.engine.error_groups(caller, job.id),
         app.engine.items_in_flight(caller, job.id),
         app.engine.waiting_by_type(caller, job.id),
         job_views::event_waits(app, caller, job),
+        steps(app, caller, job.id),
         app.engine.job_deliveries(caller, job.id, query),
         job_views::history(app, job),
     )?;
-    Ok(Summary { groups, in_flight, waiting, event_waits, callbacks, history })
+    Ok(Summary { groups, in_flight, waiting, event_waits, steps, callbacks, history })
+}
+
+/// Items by step; none if they cannot be counted in time. The page is more important.
+async fn steps(app: &App, caller: &Caller, id: Uuid) -> Result<Vec<StepCount>> {
+    let counts = app.engine.job_steps(caller, id).await;
+    let counts = counts.inspect_err(|error| tracing::warn!(%error, job = %id, "counting the items by step failed"));
+    Ok(counts.map(|counts| counts.steps).unwrap_or_default())
 }
 
 /// Action on a job by a form.

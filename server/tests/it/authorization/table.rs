@@ -230,6 +230,7 @@ pub(super) fn table() -> Vec<Expectation> {
         get("GET /jobs/{id}/results", "/jobs/{shared}/results", READ_SHARED),
         get("GET /jobs/{id}/failures", "/jobs/{shared}/failures?format=csv", READ_SHARED),
         get("GET /jobs/{id}/events", "/jobs/{shared}/events", READ_SHARED),
+        get("GET /jobs/{id}/steps", "/jobs/{done}/steps", READ),
         get("GET /jobs/{id}/deliveries", "/jobs/{done}/deliveries", READ),
         // Schedules
         get("GET /schedules", "/schedules", LIST),
