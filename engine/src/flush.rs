@@ -73,7 +73,7 @@ const UNANSWERED: usize = 4;
 struct Queued<B: Batch> {
     command: B::Command,
     answer: oneshot::Sender<Result<B::Answer>>,
-    queued_at: Instant,
+    since: Instant,
     /// Set once, by the flusher that takes the command or by the caller that stops waiting.
     decided: Arc<AtomicBool>,
 }
@@ -118,7 +118,7 @@ impl<B: Batch> Coalescer<B> {
         let (answer, mut answered) = oneshot::channel();
         let gone = || Error::Broken("a flusher has stopped".to_owned());
         let (decided, queued_at) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let queued = Queued { command, answer, queued_at, decided: Arc::clone(&decided) };
+        let queued = Queued { command, answer, since: queued_at, decided: Arc::clone(&decided) };
         self.queue.send(queued).map_err(|_| gone())?;
         if B::REFUSES_WHEN_STALLED {
             loop {
@@ -153,7 +153,7 @@ impl<B: Batch> CommandQueue<B> {
                 None => self.commands.try_recv().ok(),
             };
             let Some(next) = next else { break };
-            if is_away && B::REFUSES_WHEN_STALLED && next.queued_at.elapsed() >= TOO_OLD {
+            if is_away && B::REFUSES_WHEN_STALLED && next.since.elapsed() >= TOO_OLD {
                 if next.take() {
                     let _ = next.answer.send(Err(Error::Database(sqlx::Error::PoolTimedOut)));
                 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use sqlx::{
     Connection as _, PgConnection, PgPool,
+    error::DatabaseError,
     migrate::{MigrateError, Migrator},
 };
 
@@ -107,7 +108,7 @@ const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
 fn waited_for_lock(error: &MigrateError) -> bool {
     let (MigrateError::Execute(inner) | MigrateError::ExecuteMigration(inner, _)) = error else { return false };
-    inner.as_database_error().and_then(|error| error.code()).is_some_and(|code| LOCKED.contains(&&*code))
+    inner.as_database_error().and_then(DatabaseError::code).is_some_and(|code| LOCKED.contains(&&*code))
 }
 
 /// A migration of this server, of the database, or of both.

@@ -307,9 +307,9 @@ async fn attempts_keep_their_steps() {
         attempts["data"].as_array().expect("data").iter().map(|it| it["step"].clone()).collect::<Vec<_>>()
     };
     let (charged, sent) = (json!({"name": "charged", "data": 7}), json!({"name": "sent", "data": 8}));
-    attempt(&[charged.clone()], true).await;
+    attempt(std::slice::from_ref(&charged), true).await;
     attempt(&[], true).await;
-    attempt(&[sent.clone()], false).await;
+    attempt(std::slice::from_ref(&sent), false).await;
     let expected = [charged.clone(), Value::Null, sent.clone()];
     assert_eq!(listed().await, expected);
     // Restarted from the beginning: its own steps are new ones, and the last of two counts.
