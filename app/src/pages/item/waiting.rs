@@ -11,7 +11,9 @@ use crate::components::timestamp::clock;
 /// The sentence.
 pub(super) fn sentence(item: &Item, waiting: &WaitingFor) -> AnyView {
     let Sentence { before, at, after } = parts(item, waiting);
-    view! { {before} {at.map(|at| view! { " " {clock(at)} })} {after} "." }.into_any()
+    // In one with the period: an empty text would become a space.
+    let after = format!("{after}.");
+    view! { {before} {at.map(|at| view! { " " {clock(at)} })} {after} }.into_any()
 }
 
 /// Sentence without its period: text, time, text.
