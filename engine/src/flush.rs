@@ -63,8 +63,7 @@ pub trait Batch: Send + Sync + 'static {
 /// Maximum number of rows in one flush; the rest waits for the next.
 const MAX_ROWS: usize = 1_000;
 
-/// Age from which a command is refused when the batch before it found no database: it would wait as long for a connection
-/// once more.
+/// Age from which a command is refused when the batch before it got no connection: it would wait as long for one once more.
 const TOO_OLD: Duration = Duration::from_millis(500);
 
 /// Number of committed but unanswered batches per flusher above which flushers wait.
@@ -142,8 +141,8 @@ struct CommandQueue<B: Batch> {
 
 impl<B: Batch> CommandQueue<B> {
     /// Waits for a command, then takes queued commands until the batch is full. Empty when the queue is closed. Refuses old
-    /// ones if there was no database for the batch before.
-    async fn take(&mut self, is_away: bool) -> Vec<Queued<B>> {
+    /// ones if all connections were in use for the batch before.
+    async fn take(&mut self, is_busy: bool) -> Vec<Queued<B>> {
         let mut batch = Vec::new();
         let mut rows = 0;
         while rows < MAX_ROWS {
@@ -153,7 +152,7 @@ impl<B: Batch> CommandQueue<B> {
                 None => self.commands.try_recv().ok(),
             };
             let Some(next) = next else { break };
-            if is_away && B::REFUSES_WHEN_STALLED && next.since.elapsed() >= TOO_OLD {
+            if is_busy && B::REFUSES_WHEN_STALLED && next.since.elapsed() >= TOO_OLD {
                 if next.take() {
                     let _ = next.answer.send(Err(Error::Database(sqlx::Error::PoolTimedOut)));
                 }
@@ -179,18 +178,20 @@ async fn flush<B: Batch>(
     stall_detector: Arc<StallDetector>,
     unanswered: Arc<Semaphore>,
 ) {
-    let mut is_away = false;
+    let mut is_busy = false;
     loop {
         let Ok(permit) = Arc::clone(&unanswered).acquire_owned().await else { return };
-        let taken = command_queue.lock().await.take(is_away).await;
+        let taken = command_queue.lock().await.take(is_busy).await;
         if taken.is_empty() {
             return;
         }
         let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
         let timer = stall_detector.begin(commands.iter().map(|command| B::weight(command)).sum());
         let parts = run_in_halves(&*batch, &commands.iter().collect::<Vec<_>>()).await;
-        is_away = parts.iter().all(|part| part.result.as_ref().is_err_and(Error::is_database_away));
-        stall_detector.end(&timer, !is_away);
+        stall_detector.end(&timer, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
+        // The last part has the error of the whole batch.
+        let error = parts.last().and_then(|part| part.result.as_ref().err());
+        is_busy = matches!(error, Some(Error::Database(sqlx::Error::PoolTimedOut)));
         let batch = Arc::clone(&batch);
         tokio::spawn(async move {
             let _permit = permit;
@@ -407,6 +408,53 @@ mod tests {
             one.await.expect("a task").expect("what was run is answered");
         }
         queue.run(()).await.expect("it goes on");
+    }
+
+    /// Gets no connection once its semaphore opens; counts the commands that it ran.
+    struct Busy(Arc<tokio::sync::Semaphore>, Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Batch for Busy {
+        type Command = ();
+        type Answer = ();
+        type Done = ();
+
+        fn weight((): &()) -> usize {
+            1
+        }
+
+        async fn run(&self, commands: &[&()]) -> Result<()> {
+            self.1.fetch_add(commands.len(), Ordering::Relaxed);
+            let _open = self.0.acquire().await;
+            Err(Error::Database(sqlx::Error::PoolTimedOut))
+        }
+
+        async fn answer(&self, _: &[()], (): ()) -> Vec<Result<()>> {
+            Vec::new()
+        }
+    }
+
+    #[tokio::test]
+    async fn commands_that_waited_behind_a_batch_without_a_connection_do_not_wait_again() {
+        let (semaphore, run) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::default());
+        let queue = Coalescer::start(Busy(Arc::clone(&semaphore), Arc::clone(&run)), 1);
+        let send = || {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.run(()).await })
+        };
+        let first = send();
+        while run.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let old = send();
+        tokio::task::yield_now().await;
+        tokio::time::sleep(TOO_OLD).await;
+        let new = send();
+        tokio::task::yield_now().await;
+        semaphore.add_permits(1);
+        for refused in [first, old, new] {
+            assert!(refused.await.expect("a task").expect_err("no connection").is_database_away());
+        }
+        assert_eq!(run.load(Ordering::Relaxed), 2, "only the new one was tried after the first");
     }
 
     #[tokio::test]
