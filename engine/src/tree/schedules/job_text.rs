@@ -99,8 +99,8 @@ mod tests {
         }
         for secret in ["null", r#""another-one""#] {
             let with_secret = |url: &str| job(&format!(r#"{{"url":"https://hooks.example/{url}","secret":{secret}}}"#));
-            let kept = with_stored_target(&with_secret("done?…"), &stored);
-            assert_eq!(json(&kept), json(&with_secret("done?key=hidden")), "the secret of the request counts");
+            let after = with_stored_target(&with_secret("done?…"), &stored);
+            assert_eq!(json(&after), json(&with_secret("done?key=hidden")), "the secret of the request counts");
         }
         for other in [job(r#"{"url":"https://hooks.example/done?key=other"}"#), job("null")] {
             assert_eq!(with_stored_target(&other, &stored), other);
