@@ -63,7 +63,8 @@ pub trait Batch: Send + Sync + 'static {
 /// Maximum number of rows in one flush; the rest waits for the next.
 const MAX_ROWS: usize = 1_000;
 
-/// Age from which a command is refused when the batch before it got no connection: it would wait as long for one once more.
+/// Age from which a command is refused when the batch before it got no connection and no other batch finished meanwhile: it
+/// would wait as long for one once more.
 const TOO_OLD: Duration = Duration::from_millis(500);
 
 /// Number of committed but unanswered batches per flusher above which flushers wait.
@@ -141,7 +142,7 @@ struct CommandQueue<B: Batch> {
 
 impl<B: Batch> CommandQueue<B> {
     /// Waits for a command, then takes queued commands until the batch is full. Empty when the queue is closed. Refuses old
-    /// ones if all connections were in use for the batch before.
+    /// ones if the batch before got no connection.
     async fn take(&mut self, is_busy: bool) -> Vec<Queued<B>> {
         let mut batch = Vec::new();
         let mut rows = 0;
@@ -188,10 +189,11 @@ async fn flush<B: Batch>(
         let (commands, answers): (Vec<_>, Vec<_>) = taken.into_iter().map(|q| (q.command, q.answer)).unzip();
         let timer = stall_detector.begin(commands.iter().map(|command| B::weight(command)).sum());
         let parts = run_in_halves(&*batch, &commands.iter().collect::<Vec<_>>()).await;
-        stall_detector.end(&timer, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
         // The last part has the error of the whole batch.
         let error = parts.last().and_then(|part| part.result.as_ref().err());
-        is_busy = matches!(error, Some(Error::Database(sqlx::Error::PoolTimedOut)));
+        is_busy = matches!(error, Some(Error::Database(sqlx::Error::PoolTimedOut)))
+            && !stall_detector.has_finished_since(&timer);
+        stall_detector.end(&timer, parts.iter().any(|part| !part.result.as_ref().is_err_and(Error::is_database_away)));
         let batch = Arc::clone(&batch);
         tokio::spawn(async move {
             let _permit = permit;

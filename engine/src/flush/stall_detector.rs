@@ -58,6 +58,11 @@ impl StallDetector {
         }
     }
 
+    /// Returns true if another batch has finished since this one began.
+    pub(super) fn has_finished_since(&self, timer: &BatchTimer) -> bool {
+        self.started_at + Duration::from_millis(self.last_end.load(Relaxed)) > timer.since
+    }
+
     /// Deadline of a caller that has waited since `asked`. It moves back with every finished batch and with more rows
     /// in flight, so a caller that reaches it checks again.
     pub(super) fn deadline(&self, queued_at: Instant) -> Instant {

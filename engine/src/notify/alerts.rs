@@ -113,7 +113,8 @@ impl Engine {
             let message = format!("{n} {items} in {}, the latest: {}", found.job_type, truncated(&found.message));
             (of_type(AlertKind::DeadLetters, found.job_type, message), found.dead)
         });
-        let mut raised = replace_open(&mut tx, AlertKind::DeadLetters, dead.collect()).await?;
+        let mut new =
+            vec![(AlertKind::DeadLetters, replace_open(&mut tx, AlertKind::DeadLetters, dead.collect()).await?)];
 
         alerts::note_heads(&mut tx).await?;
         let unclaimed = alerts::unclaimed(&mut *tx, thresholds.unclaimed_after.as_secs_f64()).await?;
@@ -122,7 +123,7 @@ impl Engine {
                 format!("Items of {job_type} wait and nobody has claimed one for {}.", duration_text(seconds));
             (of_type(AlertKind::Unclaimed, job_type, message), 1)
         });
-        raised += replace_open(&mut tx, AlertKind::Unclaimed, unclaimed.collect()).await?;
+        new.push((AlertKind::Unclaimed, replace_open(&mut tx, AlertKind::Unclaimed, unclaimed.collect()).await?));
 
         let failing = alerts::failing_jobs(&mut *tx).await?.into_iter().map(|failing| {
             let row = RaiseRow {
@@ -140,14 +141,18 @@ impl Engine {
             };
             (row, i64::from(failing.failures))
         });
-        raised += raise_or_restate(&mut tx, AlertKind::ManyFailures, failing.collect()).await?;
+        let raised = raise_or_restate(&mut tx, AlertKind::ManyFailures, failing.collect()).await?;
+        new.push((AlertKind::ManyFailures, raised));
         alerts::clear_recovered(&mut *tx).await?;
         alerts::clear_moved(&mut *tx).await?;
         alerts::clear_quiet(&mut *tx, quiet).await?;
         // By every server: the one that reported its broker may be gone, or have none any more.
         alerts::clear_unconfirmed(&mut *tx, AlertKind::BrokerAway, UNCONFIRMED_SECONDS).await?;
         crate::store::commit(tx).await?;
-        Ok(raised)
+        for kind in new.iter().flat_map(|&(kind, n)| std::iter::repeat_n(kind, n)) {
+            count_new(true, kind);
+        }
+        Ok(new.iter().map(|(_, n)| n).sum())
     }
 
     /// Reports that this server's broker is away, with the reason, or is back. The alert stays open while any server
@@ -221,7 +226,7 @@ async fn raise_or_restate(tx: &mut Tx, kind: AlertKind, found: Vec<(RaiseRow, i6
     let open = alerts::open_subjects(&mut **tx, kind).await?;
     let mut raised = 0;
     for (row, _) in found.iter().filter(|(row, _)| !open.contains(&row.subject)) {
-        raised += usize::from(count_new(alerts::raise(&mut **tx, row, false).await?, kind));
+        raised += usize::from(alerts::raise(&mut **tx, row, false).await?);
     }
     if !found.is_empty() {
         alerts::restate(&mut **tx, kind, &found).await?;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::store::notify::notices::{self, NoticeNow};
 
-/// Maximum number of due rows that one call locks.
+/// Maximum number of due rows that one call locks, and up to which it reads them all.
 const MAX_LOCKED: i64 = 500;
 
 /// A delivery taken by this server until `leased_until`.
@@ -99,8 +99,8 @@ pub struct DeliveryCapacity {
     pub per_owner: i64,
 }
 
-/// Takes due deliveries for `hold_seconds`, except those to hosts and of owners that have enough in progress. Reads the first
-/// ones of each host, so that the backlog of a host that has enough in progress is not read.
+/// Takes due deliveries for `hold_seconds`, except those to hosts and of owners that have enough in progress. If many are due,
+/// it reads the first ones of each host, so that the backlog of a host that has enough in progress is not read.
 pub async fn take(
     pool: &PgPool,
     room: DeliveryCapacity,
@@ -109,22 +109,32 @@ pub async fn take(
     hold_seconds: f64,
 ) -> Result<Vec<TakenDelivery>, sqlx::Error> {
     let rows = sqlx::query!(
-        // Hosts are enumerated in `delivery_due_of_host`. Comparisons of rows bound its scan and fit no other index: the
-        // planner would go through the due deliveries of all hosts in the order of their times.
-        r#"with recursive pending as (
-             (select host from delivery where state = 1 order by host limit 1)
+        // With few due ones, hosts are not enumerated, as many may have deliveries that are due much later. With many, they are
+        // enumerated in `delivery_due_of_host`. Comparisons of rows bound its scan and fit no other index: the planner would
+        // go through the due deliveries of all hosts in the order of their times.
+        r#"with recursive due_now as (
+             select count(*) > $6::bigint as many from (
+               select 1 from delivery where state = 1 and next_try_at <= (select clock_timestamp()) limit $6::bigint + 1) counted),
+           pending as (
+             (select host from delivery where (select many from due_now) and state = 1 order by host limit 1)
              union all
              select (select d.host from delivery d where d.state = 1 and d.host > pending.host order by d.host limit 1)
              from pending where pending.host is not null),
            candidate as (
-             select d.id from pending cross join lateral (
+             (select id from delivery
+              where not (select many from due_now) and state = 1 and next_try_at <= (select clock_timestamp())
+                and host <> all($4::text[]) and owner_id <> all($5::uuid[])
+                and (leased_until is null or leased_until < clock_timestamp())
+              order by next_try_at limit $6)
+             union all
+             (select d.id from pending cross join lateral (
                select id, next_try_at from delivery
                where state = 1 and (host, next_try_at) >= (pending.host, '-infinity'::timestamptz)
                  and (host, next_try_at) <= (pending.host, (select clock_timestamp()))
                  and (leased_until is null or leased_until < clock_timestamp()) and owner_id <> all($5::uuid[])
                order by host, next_try_at limit $2) d
              where pending.host <> all($4::text[])
-             order by d.next_try_at limit $6),
+             order by d.next_try_at limit $6)),
            due as materialized (
              select id, host, owner_id, next_try_at from delivery
              where id in (select id from candidate) and state = 1 and next_try_at <= (select clock_timestamp())
