@@ -153,7 +153,7 @@ fn summary(job: &Job, content: &Summary, actions: &Actions) -> AnyView {
             </LiveJob>
             <div class="job-side stack gap-4">
                 <div id="downloads-part" data-refresh="">{crate::pages::import::progress::downloads_card(job, job.upload_id.is_some(), completed)}</div>
-                <div id="facts" data-refresh="">{steps(job, &content.steps)} {details(job)}</div>
+                <div id="facts" class="stack gap-4" data-refresh="">{steps(job, &content.steps)} {details(job)}</div>
             </div>
             <div class="job-when stack gap-4">
                 {deliveries::of_job(&content.callbacks, actions.own)} <div id="when" data-refresh="">{timeline::timeline(job)}</div>
