@@ -37,31 +37,36 @@ export function listen(url: string, types: readonly string[], most: number, over
     for (let failures = 0; !over.aborted; failures += 1) {
       try {
         const connection = await (amqp.default ?? amqp).connect(url);
-        const closed = new Promise<void>((resolve) => {
-          connection.on('close', () => resolve());
-          connection.on('error', () => resolve());
-          over.addEventListener('abort', () => resolve(), { once: true });
-        });
-        const channel = await connection.createChannel();
-        await channel.prefetch(most);
-        for (const type of types) {
-          await channel.consume(`treeline.items.${type}`, (message) => {
-            // The broker has canceled the consumer, for example because its queue was deleted.
-            if (message === null) return void connection.close().catch(() => undefined);
-            const id = idOf(message.content);
-            if (id === undefined) {
-              warn('RabbitMQ delivered something that is not a wake-up');
-              channel.ack(message);
-              return;
-            }
-            names.push({ id, acknowledge: () => acknowledge(() => channel.ack(message)) });
-            arrived.resolve();
+        try {
+          const closed = new Promise<void>((resolve) => {
+            connection.on('close', () => resolve());
+            connection.on('error', () => resolve());
+            over.addEventListener('abort', () => resolve(), { once: true });
+            if (over.aborted) resolve();
           });
+          const channel = await connection.createChannel();
+          await channel.prefetch(most);
+          for (const type of types) {
+            await channel.consume(`treeline.items.${type}`, (message) => {
+              // The broker has canceled the consumer, for example because its queue was deleted.
+              if (message === null) return void connection.close().catch(() => undefined);
+              const id = idOf(message.content);
+              if (id === undefined) {
+                warn('RabbitMQ delivered something that is not a wake-up');
+                channel.ack(message);
+                return;
+              }
+              names.push({ id, acknowledge: () => acknowledge(() => channel.ack(message)) });
+              arrived.resolve();
+            });
+          }
+          failures = 0;
+          isAttached = true;
+          await closed;
+        } finally {
+          // Also after a failure: an open connection would keep the process alive.
+          await connection.close().catch(() => undefined);
         }
-        failures = 0;
-        isAttached = true;
-        await closed;
-        await connection.close().catch(() => undefined);
       } catch (cause) {
         warn(`RabbitMQ is not available: ${messageOf(cause)}`);
       }
