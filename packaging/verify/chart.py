@@ -28,6 +28,10 @@ GOOD = {
         "trustedProxies": "10.0.0.0/8",
         "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls"},
         "tolerations": [{"key": "a", "operator": "Exists"}],
+        "imagePullSecrets": [{"name": "registry"}],
+        "serviceAccountName": "treeline",
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/treeline"}],
     },
 }
 # Values that are refused, and a part of the reason.

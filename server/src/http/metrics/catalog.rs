@@ -30,7 +30,12 @@ use Kind::{Counter, Gauge, Histogram};
 pub const METRICS: [Metric; 37] = [
     metric(Gauge, "treeline_build_info", "version", "Always 1; the label is the version of this server."),
     metric(Gauge, "treeline_database_up", "", "1 while PostgreSQL answers this server."),
-    metric(Gauge, "treeline_items", "type, state", "Items of open trees. The same on every server."),
+    metric(
+        Gauge,
+        "treeline_items",
+        "type, state",
+        "Items of stored trees, open and complete. The same on every server.",
+    ),
     metric(
         Gauge,
         "treeline_oldest_available_seconds",
