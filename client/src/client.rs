@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     error::{Error, Result},
-    retry::{FailedAttempt, RetryPolicy, RetryState},
+    retry::{RetryPolicy, RetryState},
 };
 
 /// Longest wait for a response, in addition to the wait of a long poll.
@@ -175,7 +175,7 @@ impl Client {
         loop {
             match self.send_attempt(&call, tries.next()).await {
                 Ok(response) => return Ok(response),
-                Err(failed) => tries.pause(failed, call.retry).await?,
+                Err(error) => tries.pause(error, call.retry).await?,
             }
         }
     }
@@ -190,7 +190,7 @@ impl Client {
         let mut tries = RetryState::new(self.retry_timeout);
         loop {
             let attempt = tries.next();
-            let failed = match self.send_attempt(&call, attempt).await {
+            let error = match self.send_attempt(&call, attempt).await {
                 Ok(response) => {
                     let status = response.status();
                     match response.bytes().await {
@@ -200,20 +200,18 @@ impl Client {
                                 .map(|answer| (status, answer))
                                 .map_err(|cause| Error::InvalidResponse { call: call.name(), cause });
                         }
-                        Err(cause) => FailedAttempt::without_retry_after(Error::Transport {
-                            call: call.name(),
-                            tries: attempt,
-                            cause: cause.without_url(),
-                        }),
+                        Err(cause) => {
+                            Error::Transport { call: call.name(), tries: attempt, cause: cause.without_url() }
+                        }
                     }
                 }
-                Err(failed) => failed,
+                Err(error) => error,
             };
-            tries.pause(failed, call.retry).await?;
+            tries.pause(error, call.retry).await?;
         }
     }
 
-    async fn send_attempt(&self, call: &Call, attempt: u32) -> Result<Response, FailedAttempt> {
+    async fn send_attempt(&self, call: &Call, attempt: u32) -> Result<Response> {
         let mut request = self.inner.http.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
         if let Some(body) = &call.body {
             request = request.body(body.clone());
@@ -223,15 +221,8 @@ impl Client {
         }
         match request.send().await {
             Ok(response) if response.status().is_success() => Ok(response),
-            Ok(response) => {
-                let retry_after = retry_after(&response);
-                Err(FailedAttempt { error: response_error(&call.name(), response).await, retry_after })
-            }
-            Err(cause) => Err(FailedAttempt::without_retry_after(Error::Transport {
-                call: call.name(),
-                tries: attempt,
-                cause: cause.without_url(),
-            })),
+            Ok(response) => Err(response_error(&call.name(), response).await),
+            Err(cause) => Err(Error::Transport { call: call.name(), tries: attempt, cause: cause.without_url() }),
         }
     }
 
@@ -292,13 +283,13 @@ fn extend(base: &Url, path: &[&str]) -> Url {
 
 /// Error of a refused call.
 async fn response_error(call: &str, response: Response) -> Error {
-    let status = response.status();
+    let (status, retry_after) = (response.status(), retry_after(&response));
     let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
         let kind = kind.to_str().unwrap_or_default();
         kind.split(';').next().is_some_and(|kind| kind.trim() == MEDIA_TYPE)
     });
     let body = response.bytes().await.unwrap_or_default();
-    if let Some(error) = is_problem.then(|| problem_error(status, &body)).flatten() {
+    if let Some(error) = is_problem.then(|| problem_error(status, retry_after, &body)).flatten() {
         return error;
     }
     let text = String::from_utf8_lossy(&body[..body.len().min(EXPLANATION_BYTES)]);
@@ -307,19 +298,19 @@ async fn response_error(call: &str, response: Response) -> Error {
     } else {
         text.trim().to_owned()
     };
-    Error::Unexpected { call: call.to_owned(), status: status.as_u16(), body }
+    Error::Unexpected { call: call.to_owned(), status: status.as_u16(), body, retry_after }
 }
 
 /// Error of a problem document; `None` if it is not from Treeline. A newer server may send one that this version cannot
 /// read, which is its refusal nevertheless.
-fn problem_error(status: StatusCode, body: &[u8]) -> Option<Error> {
+fn problem_error(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Option<Error> {
     let UnreadProblem { kind, code, detail } = serde_json::from_slice(body).ok()?;
     if kind.strip_prefix(TYPE_PREFIX) != Some(code.as_str()) {
         return None;
     }
     Some(match serde_json::from_slice(body) {
         Ok(problem) => Error::Problem(Box::new(problem)),
-        Err(_) => Error::NewerProblem { status: status.as_u16(), code, detail },
+        Err(_) => Error::NewerProblem { status: status.as_u16(), code, detail, retry_after },
     })
 }
 
@@ -331,6 +322,10 @@ fn retry_after(response: &Response) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use domain::{Code, Problem};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
 
     use super::*;
 
@@ -352,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_problem_of_a_newer_server_is_from_treeline() {
-        let of = |body: &str| problem_error(StatusCode::FORBIDDEN, body.as_bytes());
+        let of = |body: &str| problem_error(StatusCode::FORBIDDEN, None, body.as_bytes());
         let known = serde_json::to_string(&Problem::new(Code::Forbidden, "why")).expect("json");
         assert_eq!(of(&known).and_then(|error| error.code()), Some(Code::Forbidden));
         let newer = of(r#"{"type": "urn:treeline:problem:new_code", "code": "new_code", "detail": "why"}"#);
@@ -360,6 +355,21 @@ mod tests {
         for other in [r#"{"type": "about:blank", "code": "forbidden"}"#, r#"{"title": "Forbidden"}"#, "<html>"] {
             assert!(of(other).is_none(), "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_proxy_has_its_retry_after() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let answer = "HTTP/1.1 503 x\r\nretry-after: 7\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbusy";
+            assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+            stream.write_all(answer.as_bytes()).await.expect("written");
+        });
+        let client = Client::new(&url, None).expect("client").with_retry_timeout(Duration::ZERO);
+        let error = client.send(client.call(Method::GET, &["jobs"])).await.expect_err("an error");
+        assert_eq!((error.status(), error.retry_after()), (Some(503), Some(Duration::from_secs(7))));
     }
 
     #[tokio::test]

@@ -20,7 +20,13 @@ pub enum Error {
     Problem(Box<Problem>),
     /// Treeline refused, with a problem document that this version cannot read, such as one with a newer code.
     #[error("{code}: {detail}")]
-    NewerProblem { status: u16, code: String, detail: String },
+    NewerProblem {
+        status: u16,
+        code: String,
+        detail: String,
+        /// Pause that its `Retry-After` requests.
+        retry_after: Option<Duration>,
+    },
     /// No response, or an incomplete one.
     #[error("{call}: {}{}", with_causes(cause), attempts_suffix(*tries))]
     Transport {
@@ -37,6 +43,8 @@ pub enum Error {
         status: u16,
         /// The beginning of the body.
         body: String,
+        /// Pause that its `Retry-After` requests.
+        retry_after: Option<Duration>,
     },
     /// A response that does not match the API's schema.
     #[error("{call}: the answer cannot be read: {cause}")]
@@ -73,10 +81,11 @@ impl Error {
         }
     }
 
-    /// Pause that the server requested.
+    /// Pause that the server, or a proxy before it, requested.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Problem(problem) => problem.retry_after_seconds.map(|s| Duration::from_secs(s.into())),
+            Self::NewerProblem { retry_after, .. } | Self::Unexpected { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -89,6 +98,12 @@ impl Error {
             Self::InvalidResponse { .. } => true,
             _ => false,
         }
+    }
+
+    /// True of a refusal by Treeline that is about the caller or the address (401, 403, 421), not about the content: a
+    /// server that knows the token may accept the same request.
+    pub(crate) fn is_caller_refused(&self) -> bool {
+        !self.is_foreign() && matches!(self.status(), Some(401 | 403 | 421))
     }
 
     /// True if the server certainly did not process the call: there was no connection, or it answered 429, or 503 unless
@@ -133,10 +148,14 @@ mod tests {
 
     #[test]
     fn only_a_problem_of_treeline_or_a_body_that_is_too_large_is_a_refusal() {
-        let of =
-            |status| Error::Unexpected { call: "POST /x".to_owned(), status, body: "404 page not found".to_owned() };
+        let of = |status| Error::Unexpected {
+            call: "POST /x".to_owned(),
+            status,
+            body: "404 page not found".to_owned(),
+            retry_after: None,
+        };
         for status in [302, 400, 401, 403, 404, 409, 422] {
-            assert!(of(status).is_foreign(), "{status}");
+            assert!(of(status).is_foreign() && !of(status).is_caller_refused(), "{status}");
         }
         for status in [408, 413, 429, 502, 503] {
             assert!(!of(status).is_foreign(), "{status}");
@@ -145,8 +164,17 @@ mod tests {
         assert!(Error::InvalidResponse { call: "POST /x".to_owned(), cause: html }.is_foreign());
         let problem = |code| Error::Problem(Box::new(Problem::new(code, "why")));
         assert!(!problem(Code::NotFound).is_foreign() && !problem(Code::Busy).is_foreign());
-        let newer = Error::NewerProblem { status: 403, code: "new_code".to_owned(), detail: "why".to_owned() };
-        assert!(!newer.is_foreign() && !newer.is_transient());
+        let newer = Error::NewerProblem {
+            status: 403,
+            code: "new_code".to_owned(),
+            detail: "why".to_owned(),
+            retry_after: None,
+        };
+        assert!(!newer.is_foreign() && !newer.is_transient() && newer.is_caller_refused());
+        for code in [Code::Unauthenticated, Code::Forbidden, Code::Misdirected] {
+            assert!(problem(code).is_caller_refused(), "{code:?}");
+        }
+        assert!(!problem(Code::TooLarge).is_caller_refused() && !problem(Code::InvalidBody).is_caller_refused());
         assert_eq!((newer.status(), newer.to_string().as_str()), (Some(403), "new_code: why"));
     }
 }

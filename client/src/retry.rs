@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::error::{Error, Result};
 
 /// Longest pause that a `Retry-After` can cause.
-pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Interval at which a call that is not answered is logged.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -22,18 +22,6 @@ pub(crate) enum RetryPolicy {
     Always,
     /// Retry only if the server certainly did not process the call ([`Error::is_unprocessed`]).
     IfNotProcessed,
-}
-
-/// A failed attempt, and the `Retry-After` of its response.
-pub(crate) struct FailedAttempt {
-    pub(crate) error: Error,
-    pub(crate) retry_after: Option<Duration>,
-}
-
-impl FailedAttempt {
-    pub(crate) const fn without_retry_after(error: Error) -> Self {
-        Self { error, retry_after: None }
-    }
 }
 
 /// Attempts of one call.
@@ -54,10 +42,9 @@ impl RetryState {
     }
 
     /// Waits before the next attempt, or returns the error if there is none.
-    pub(crate) async fn pause(&self, failed: FailedAttempt, retry: RetryPolicy) -> Result<()> {
-        let FailedAttempt { error, retry_after } = failed;
-        let pause = retry_after.unwrap_or_default().max(backoff(self.count)).min(MAX_RETRY_AFTER);
-        if !may_retry(&error, retry_after, retry) || self.started_at.elapsed() + pause > self.retry_timeout {
+    pub(crate) async fn pause(&self, error: Error, retry: RetryPolicy) -> Result<()> {
+        let pause = pause_after(&error, self.count);
+        if !may_retry(&error, retry) || self.started_at.elapsed() + pause > self.retry_timeout {
             return Err(error);
         }
         tracing::debug!(%error, ?pause, "call failed; retrying");
@@ -82,8 +69,7 @@ where
                     log_at = Instant::now() + LOG_INTERVAL;
                     tracing::warn!(%error, what, tries, "call failed; retrying until the server answers");
                 }
-                let requested_pause = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-                tokio::time::sleep(backoff(tries).max(requested_pause)).await;
+                tokio::time::sleep(pause_after(&error, tries)).await;
             }
             answer => {
                 if tries > 0 {
@@ -95,7 +81,7 @@ where
     }
 }
 
-fn may_retry(error: &Error, retry_after: Option<Duration>, retry: RetryPolicy) -> bool {
+fn may_retry(error: &Error, retry: RetryPolicy) -> bool {
     let is_idempotent = retry == RetryPolicy::Always;
     match error {
         _ if error.is_unprocessed() => true,
@@ -103,13 +89,18 @@ fn may_retry(error: &Error, retry_after: Option<Duration>, retry: RetryPolicy) -
         // The server may have done it.
         Error::Problem(problem) if problem.code == Code::DatabaseUnavailable => is_idempotent,
         // Another request with the same Idempotency-Key is being answered.
-        Error::Problem(problem) if problem.code == Code::Duplicate && retry_after.is_some() => is_idempotent,
+        Error::Problem(problem) if problem.code == Code::Duplicate && error.retry_after().is_some() => is_idempotent,
         // The gateway lost its connection to the server.
         _ => is_idempotent && matches!(error.status(), Some(502 | 504)),
     }
 }
 
-/// Pause after the `tries`-th failure: 0.1 s, doubling up to 5 s, multiplied by a random factor from 0.5 to 1.
+/// Pause after the `tries`-th failure, which was this one: that of its `Retry-After`, at least the backoff.
+pub(crate) fn pause_after(error: &Error, tries: u32) -> Duration {
+    error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER).max(backoff(tries))
+}
+
+/// Backoff after the `tries`-th failure: 0.1 s, doubling up to 5 s, multiplied by a random factor from 0.5 to 1.
 pub(crate) fn backoff(tries: u32) -> Duration {
     let whole = Duration::from_millis(100).saturating_mul(1 << tries.saturating_sub(1).min(6));
     whole.min(Duration::from_secs(5)).mul_f64(rand::random_range(0.5..=1.0))
@@ -123,16 +114,32 @@ mod tests {
 
     #[test]
     fn only_safe_calls_are_retried() {
-        let of = |code| Error::Problem(Box::new(Problem::new(code, "why")));
-        let pause = Some(Duration::from_secs(1));
+        let of = |code, retry_after_seconds| {
+            Error::Problem(Box::new(Problem { retry_after_seconds, ..Problem::new(code, "why") }))
+        };
+        let pause = Some(1);
         for retry in [RetryPolicy::Always, RetryPolicy::IfNotProcessed] {
             let is_idempotent = retry == RetryPolicy::Always;
-            assert!(may_retry(&of(Code::Busy), pause, retry));
-            assert_eq!(may_retry(&of(Code::DatabaseUnavailable), pause, retry), is_idempotent);
-            assert_eq!(may_retry(&of(Code::Duplicate), pause, retry), is_idempotent);
-            assert!(!may_retry(&of(Code::Duplicate), None, retry));
-            assert!(!may_retry(&of(Code::Internal), None, retry));
+            assert!(may_retry(&of(Code::Busy, pause), retry));
+            assert_eq!(may_retry(&of(Code::DatabaseUnavailable, pause), retry), is_idempotent);
+            assert_eq!(may_retry(&of(Code::Duplicate, pause), retry), is_idempotent);
+            assert!(!may_retry(&of(Code::Duplicate, None), retry));
+            assert!(!may_retry(&of(Code::Internal, None), retry));
         }
+    }
+
+    // A worker and an upload ignored the `Retry-After` of a proxy.
+    #[test]
+    fn a_proxy_is_left_alone_as_long_as_it_asks_for() {
+        let of = |retry_after| Error::Unexpected {
+            call: "POST /x".to_owned(),
+            status: 503,
+            body: "no server".to_owned(),
+            retry_after,
+        };
+        assert_eq!(pause_after(&of(Some(Duration::from_secs(7))), 1), Duration::from_secs(7));
+        assert_eq!(pause_after(&of(Some(Duration::from_hours(1))), 1), MAX_RETRY_AFTER);
+        assert!(pause_after(&of(None), 1) <= Duration::from_millis(100));
     }
 
     #[test]

@@ -6,9 +6,10 @@
 //! item to another worker (`lease-expiry`).
 //!
 //! An ending is reported, with at most 30 s between two reports, until Treeline answers it or says that the assignment is
-//! closed; another answer, such as the 404 of a proxy, counts as none. If something on the way refuses only the report, for
-//! the length of a lease while heartbeats are answered, a failure without its content is reported instead
-//! (`answer_refused`). Progress that is refused on the way goes with later heartbeats until one is accepted.
+//! closed; another answer, such as the 404 of a proxy, counts as none, and so does a refusal of the caller (401, 403, or
+//! 421), which says nothing about the ending. If something on the way refuses only the report, for the length of a lease
+//! while heartbeats are answered, a failure without its content is reported instead (`answer_refused`). Progress that is
+//! refused on the way goes with later heartbeats until one is accepted.
 //!
 //! A failure of a handler that was told to stop was most likely caused by the stop: its item is released, and no failure is
 //! counted, unless it is final (not retryable, or it cancels the tree) or the item is delivered `at_most_once`. A pause that

@@ -14,7 +14,10 @@ use std::{
 use client::Unfinished;
 use command_fds::{CommandFdExt, FdMapping};
 use domain::{Document, item::ItemProgress};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, kill_process_group},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::unix::pipe,
@@ -28,6 +31,9 @@ use super::output::{Lines, Tail, progress};
 const MAX_RESULT: usize = 10 * 1024 * 1024;
 /// Time for which background processes of a command may hold its output open.
 const LINGER: Duration = Duration::from_secs(2);
+/// Time for which a command that could not be started holds its slot, so that the worker does not claim and release the
+/// whole queue. Its item is released for as long.
+const START_PAUSE: Duration = Duration::from_secs(1);
 /// EX_DATAERR of sysexits.h: the input is invalid, so a retry cannot help.
 const EX_DATAERR: i32 = 65;
 
@@ -78,7 +84,8 @@ struct Output {
 /// Runs the command to its end, or to the end of the future: then its process group is killed.
 ///
 /// When `stopped` resolves, the group gets SIGTERM. If the command then still exits with a result, the result counts;
-/// otherwise it was stopped before it was done.
+/// otherwise it was stopped before it was done. A command that cannot start now, because files, processes, or memory
+/// have run out, is released after a pause.
 pub(super) async fn run(
     command: &CommandLine,
     environment: Vec<(&'static str, String)>,
@@ -86,10 +93,19 @@ pub(super) async fn run(
     handlers: OutputHandlers<impl Fn(ItemProgress), impl Fn(&str)>,
     stopped: impl Future<Output = ()>,
 ) -> Result<Document, Unfinished> {
-    let (mut child, fd3) = start(command, environment).map_err(|error| {
-        let program = command.program.display();
-        Unfinished::failed(format!("The command {program} could not be started: {error}")).kind("not_started")
-    })?;
+    let program = command.program.display();
+    let (mut child, fd3) = match start(command, environment) {
+        Ok(started) => started,
+        Err(error) if is_exhausted(&error) => {
+            tracing::warn!(%program, %error, "command cannot start now; releasing its item");
+            let _ = tokio::time::timeout(START_PAUSE, stopped).await;
+            return Err(Unfinished::released().retry_after(START_PAUSE));
+        }
+        Err(error) => {
+            let message = format!("The command {program} could not be started: {error}");
+            return Err(Unfinished::failed(message).kind("not_started"));
+        }
+    };
     let mut group = ProcessGroup::of(&child);
     let mut output = Output::default();
     let (status, is_stopped) = {
@@ -171,6 +187,11 @@ fn start(command: &CommandLine, environment: Vec<(&'static str, String)>) -> std
     // Our own copy of the writing end closes with the temporary command, or fd 3 would never end.
     let child = tokio::process::Command::from(process).spawn()?;
     Ok((child, read))
+}
+
+/// True if a command could not be started because this process or the machine has no files, processes, or memory left.
+fn is_exhausted(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))
 }
 
 fn prepare(command: &CommandLine, environment: Vec<(&'static str, String)>) -> Command {

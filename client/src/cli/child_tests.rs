@@ -93,6 +93,18 @@ async fn a_command_that_is_not_there_is_a_failure() {
     assert_eq!(failed.error.kind.as_deref(), Some("not_started"));
 }
 
+// A soft limit of 1,024 files was reached by 200 commands, and items died without an attempt.
+#[test]
+fn only_a_command_that_can_never_start_is_a_failure() {
+    for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM] {
+        assert!(is_exhausted(&errno.into()), "{errno:?}");
+    }
+    for errno in [Errno::NOENT, Errno::ACCESS, Errno::TOOBIG, Errno::NOEXEC] {
+        assert!(!is_exhausted(&errno.into()), "{errno:?}");
+    }
+    assert!(!is_exhausted(&std::io::Error::other("another error")));
+}
+
 #[test]
 fn the_key_to_everything_is_not_handed_on() {
     let process = prepare(&sh("true"), vec![("TREELINE_ROW", "7".to_owned())]);

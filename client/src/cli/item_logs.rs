@@ -1,9 +1,16 @@
 //! `treeline logs`: prints the log of an item's attempt, and follows it.
 
+use std::time::Duration;
+
 use client::{Client, Events, PageQuery};
 use domain::{Item, api::LogLine, id::Uuid, query::topic::Topic};
 
 use super::{Exit, jobs::PAGE, show};
+
+/// Pause before the stream is opened again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause that a `Retry-After` can cause.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
@@ -25,24 +32,30 @@ pub(super) async fn print(client: &Client, options: &Options, json: bool) -> any
     }
     loop {
         // Opened before the state is read, so that no change in between is missed.
-        let mut events = client.topics(&[Topic::Item(options.id)]).await?;
+        let (mut events, pause) = match client.topics(&[Topic::Item(options.id)]).await {
+            Ok(events) => (Some(events), REOPEN_PAUSE),
+            // Too many streams are open: the log is read without one.
+            Err(error) if error.status() == Some(429) => (None, error.retry_after().unwrap_or(REOPEN_PAUSE)),
+            Err(error) => return Err(error.into()),
+        };
         loop {
             let item = client.item(options.id).await?;
             reader.follow(&item).await?;
             if item.state.is_final() {
                 return Ok(Exit::Done);
             }
-            if !changed(&mut events).await {
+            if !changed(events.as_mut()).await {
                 break;
             }
         }
         // A server with too many streams, or one that stops, ends each of them at once.
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tokio::time::sleep(pause.clamp(REOPEN_PAUSE, LONGEST_PAUSE)).await;
     }
 }
 
-/// Waits for a change; false if the stream has ended.
-async fn changed(events: &mut Events) -> bool {
+/// Waits for a change; false if the stream has ended, or if there is none.
+async fn changed(events: Option<&mut Events>) -> bool {
+    let Some(events) = events else { return false };
     matches!(events.next_frame().await, Ok(Some(_)))
 }
 
@@ -101,5 +114,38 @@ impl Reader<'_> {
         let fields = line.fields.as_ref().map(|fields| format!("  {}", show::plain(fields.text()))).unwrap_or_default();
         let (at, level) = (line.at, line.level.as_str());
         show::print_line(&format!("{at}  {}  {level:<5}  {}{fields}", line.attempt, show::plain(&line.message)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Code, Problem};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_log_is_followed_without_a_stream_if_too_many_are_open() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async move {
+            for code in [Code::QuotaExceeded, Code::NotFound] {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+                let body = serde_json::to_string(&Problem::new(code, "why")).expect("JSON");
+                let (status, length, kind) = (code.status(), body.len(), domain::problem::MEDIA_TYPE);
+                let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\nconnection: close\r\n");
+                let answer = format!("{head}content-type: {kind}\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).await.expect("written");
+            }
+        });
+        let client = Client::new(&url, None).expect("a client").with_retry_timeout(Duration::ZERO);
+        let options = Options { id: Uuid::nil(), attempt: None, follow: true };
+        let error = print(&client, &options, false).await.expect_err("the item is read, and not found");
+        let error = error.downcast::<client::Error>().expect("an error of a call");
+        assert_eq!(error.code(), Some(Code::NotFound));
     }
 }

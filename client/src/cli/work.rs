@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use client::{Client, Document, Summary, Task, Unfinished, Worker};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     Exit, WorkOptions,
@@ -20,6 +21,11 @@ use super::{
     logs::Logs,
     show,
 };
+
+/// Open files for each running command: its four pipes, its process, a connection for its log, and some spare.
+const FILES_PER_COMMAND: u64 = 8;
+/// Open files besides those of commands.
+const OTHER_FILES: u64 = 256;
 
 pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> anyhow::Result<Exit> {
     let mut words = options.command.into_iter();
@@ -29,6 +35,7 @@ pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> an
         bail!("{}: no such command", program.display());
     }
     let command = Arc::new(CommandLine { program, args: words.collect() });
+    raise_open_file_limit(options.concurrency);
 
     let mut worker = Worker::new(client, &options.types)
         .concurrency(options.concurrency.into())
@@ -56,6 +63,31 @@ pub(super) async fn work(client: Client, options: WorkOptions, json: bool) -> an
         0 => Exit::Done,
         _ => Exit::Error,
     })
+}
+
+/// Raises the soft limit on open files if it is too low for this many commands. They inherit it, so it is raised no
+/// further than necessary: restoring it in a child takes unsafe code.
+fn raise_open_file_limit(concurrency: u16) {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = OTHER_FILES + FILES_PER_COMMAND * u64::from(concurrency);
+    if let Some(raised) = raised(limit, needed)
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        tracing::warn!(%error, "limit on open files not raised");
+    }
+    if let Some(hard_limit) = limit.maximum.filter(|&files| files < needed) {
+        tracing::warn!(
+            hard_limit,
+            needed,
+            "limit on open files is low; items of commands that cannot start are released"
+        );
+    }
+}
+
+/// The limits with a soft limit of this many files, at most the hard limit; `None` if it is high enough.
+fn raised(limit: Rlimit, needed: u64) -> Option<Rlimit> {
+    let soft = limit.maximum.map_or(needed, |most| most.min(needed));
+    limit.current.is_some_and(|current| current < soft).then_some(Rlimit { current: Some(soft), ..limit })
 }
 
 async fn handle(command: Arc<CommandLine>, task: Task) -> Result<Document, Unfinished> {
@@ -119,6 +151,17 @@ fn is_runnable(program: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_soft_limit_on_open_files_is_raised_as_far_as_necessary() {
+        let of = |current, maximum| raised(Rlimit { current, maximum }, 2_000).map(|raised| raised.current);
+        assert_eq!(of(Some(1_024), Some(524_288)), Some(Some(2_000)));
+        assert_eq!(of(Some(1_024), None), Some(Some(2_000)));
+        assert_eq!(of(Some(1_024), Some(1_500)), Some(Some(1_500)), "the hard limit");
+        assert_eq!(of(Some(1_500), Some(1_500)), None);
+        assert_eq!(of(Some(4_096), Some(524_288)), None, "never lowered");
+        assert_eq!(of(None, None), None);
+    }
 
     #[test]
     fn a_command_is_looked_for_before_anything_is_claimed() {

@@ -29,7 +29,7 @@ use crate::{
     api::idempotency_header,
     client::Client,
     error::{Error, Result},
-    retry::{MAX_RETRY_AFTER, RetryPolicy, backoff},
+    retry::{RetryPolicy, pause_after},
 };
 
 /// Size of a piece in bytes.
@@ -177,7 +177,7 @@ impl Stall {
         }
         self.failures += 1;
         tracing::debug!(%error, "piece of an upload failed; continuing");
-        let pause = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER).max(backoff(self.failures));
+        let pause = pause_after(&error, self.failures);
         self.last_error = Some(error);
         Ok(pause)
     }
@@ -199,6 +199,7 @@ fn offset_of(call: &str, response: &Response, before: u64) -> Result<u64> {
         call: call.to_owned(),
         status: response.status().as_u16(),
         body: "no new Upload-Offset".to_owned(),
+        retry_after: None,
     })
 }
 

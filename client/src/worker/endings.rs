@@ -349,8 +349,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_release_and_a_result_are_sent_until_they_are_answered() {
-        let busy = serde_json::to_string(&Problem::new(Code::Busy, "why")).expect("json");
-        let faults = [(404, "404 page not found".to_owned()), (503, busy), (200, "<html>".to_owned())];
+        let of = |code: Code| (code.status(), serde_json::to_string(&Problem::new(code, "why")).expect("json"));
+        let foreign = |status, body: &str| (status, body.to_owned());
+        // A 401 of Treeline made a result a failure that is not retryable.
+        let faults =
+            [of(Code::Unauthenticated), foreign(404, "404 page not found"), of(Code::Busy), foreign(200, "<html>")];
         let release = Err(Unfinished::Released(ReleaseBody::default()));
         let released = Summary { released: 1, ..Summary::default() };
         let succeeded = Summary { succeeded: 1, ..Summary::default() };
@@ -362,7 +365,7 @@ mod tests {
                 sent.ends_with(path).then(|| faults.lock().expect("a lock").pop()).flatten()
             });
             assert_eq!(server.work(ending).await, summary, "{path}");
-            assert!(server.sent(path).len() >= 4, "{path}");
+            assert!(server.sent(path).len() >= 5, "{path}");
         }
     }
 }

@@ -33,7 +33,8 @@ pub(super) enum ReportOutcome {
     Unanswered(Unanswered),
 }
 
-/// A report that Treeline has not answered: there was no response, one that may pass, or one of something else.
+/// A report that Treeline has not answered: there was no response, one that may pass, one of something else, or one that
+/// is about the caller, such as a token that this server does not know yet.
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) reason: String,
@@ -46,10 +47,10 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// `None` if the error is an answer of Treeline.
+    /// `None` if the error is an answer of Treeline to what was reported.
     fn of(error: &Error) -> Option<Self> {
         let is_foreign = error.is_foreign();
-        (is_foreign || error.is_transient()).then(|| Self {
+        (is_foreign || error.is_caller_refused() || error.is_transient()).then(|| Self {
             reason: error.to_string(),
             is_foreign,
             status: error.status(),
@@ -187,8 +188,9 @@ pub(super) async fn report(client: Client, endings: Vec<Ending>, claim: Option<C
         Err(error) => {
             let FinishBody { endings, claim } = body;
             let had_claim = claim.is_some();
-            let unanswered = claim.filter(|_| Unanswered::of(&error).is_some());
-            let endings = if error.is_transient() {
+            let unanswered = claim.filter(|_| error.is_transient() || error.is_foreign());
+            // A claim may be the reason why a caller is refused: it may not work on the type.
+            let endings = if error.is_transient() || (error.is_caller_refused() && !had_claim) {
                 endings.into_iter().map(|ending| (ending, outcome_of(&error))).collect()
             } else {
                 one_by_one(&client, endings, had_claim, &error).await

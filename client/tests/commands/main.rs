@@ -37,7 +37,11 @@ impl Terminal {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_treeline"));
+        self.program(env!("CARGO_BIN_EXE_treeline"), arguments)
+    }
+
+    fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments).env("XDG_CONFIG_HOME", self.home.path()).kill_on_drop(true);
         for variable in ["TREELINE_URL", "TREELINE_TOKEN", "TREELINE_CONTEXT", "RUST_LOG"] {
             command.env_remove(variable);
@@ -383,6 +387,29 @@ async fn a_stopped_worker_gives_back_only_what_may_run_twice() {
     assert_eq!(items(letters).await["state"], "available");
     let payment = items(payments).await;
     assert_eq!((&payment["state"], &payment["last_error"]["kind"]), (&json!("dead"), &json!("worker_stopped")));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_item_fails_because_too_few_files_may_be_open() {
+    let server = Server::start().await;
+    let terminal = Terminal::new();
+    terminal.login(&server).await;
+    // A soft limit is raised. With such a hard limit, only some of the commands can run at once.
+    for (limit, is_hard) in [("-Sn 64", false), ("-n 64", true)] {
+        let job = numbers(&server.client, 40).await.id.to_string();
+        let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+        let shell = ["-c", script.as_str(), env!("CARGO_BIN_EXE_treeline"), "work", "--json"];
+        let options = ["--type", "letters", "--concurrency", "40", "--", "sh", "-c", "sleep 0.2; echo 1"];
+        let work = terminal.program("bash", &[&shell[..], &options].concat()).spawn().expect("treeline starts");
+        terminal.run(&["job", &job, "--watch"]).await;
+        let pid = work.id().expect("it runs").to_string();
+        assert!(Command::new("kill").arg(pid).status().await.expect("kill").success());
+        let output = work.wait_with_output().await.expect("it ends");
+        let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
+        assert_eq!((&summary["succeeded"], &summary["failed"]), (&json!(40), &json!(0)), "{limit}: {summary}");
+        assert_eq!(summary["released"] != 0, is_hard, "{limit}: {summary}");
+    }
     server.stop().await;
 }
 
