@@ -118,7 +118,7 @@ class Adapter(http.server.BaseHTTPRequestHandler):
         if said.get("attempt") not in (None, 0, remaining):
             return self.answer(400, "this attempt is over")
         if said.get("status") == "succeeded":
-            ending, sent = "result", {"result": said.get("data") or {}}
+            ending, sent = "result", {"result": {} if said.get("data") is None else said["data"]}
         elif said.get("status") == "failed":
             error = {"message": said.get("error") or "The worker reported a failure.", "kind": "downstream"}
             ending, sent = "failure", {"error": error, "retryable": said.get("retryable", True)}

@@ -16,6 +16,10 @@ WORKER = f"python-{os.getpid()}"
 LOOK = 5  # seconds between two looks of its own
 
 
+class Refused(SystemExit):
+    """The request is refused every time. The program ends, unless that is only for what `handle` returned or raised."""
+
+
 def call(path, body):
     """Sends a request until it is answered; None where what it names is over (409) or unknown (404)."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -30,7 +34,8 @@ def call(path, body):
             if is_answer and error.code in (404, 409):
                 return None
             if is_answer and error.code < 500 and error.code not in (408, 429):
-                sys.exit(f"{path}: {error.read().decode()}")
+                why = f"{path}: {error.read().decode()}"
+                raise Refused(why) if error.code in (413, 422) else SystemExit(why)
         except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: an answer that is not JSON
             print("Treeline does not answer:", error, file=sys.stderr)
         time.sleep(1)
@@ -55,11 +60,18 @@ def claim(**what):
         over = threading.Event()
         threading.Thread(target=keep_alive, args=(assignment, over), daemon=True).start()
         try:
-            verb, ending = "result", {"result": handle(assignment["item"]["payload"])}
+            result = handle(assignment["item"]["payload"])
+            verb, ending = "result", {"result": {} if result is None else result}
+            json.dumps(ending, allow_nan=False)  # raises what JSON cannot say
         except Exception as error:
             verb, ending = "failure", {"error": {"message": str(error) or repr(error), "kind": type(error).__name__}}
         over.set()
-        call(f"/assignments/{assignment['id']}/{verb}", ending)
+        try:
+            call(f"/assignments/{assignment['id']}/{verb}", ending)
+        except Refused as why:
+            print(why, file=sys.stderr)
+            ending = {"error": {"message": "The ending was refused."}, "retryable": False}
+            call(f"/assignments/{assignment['id']}/failure", ending)
     return len(assignments)
 
 

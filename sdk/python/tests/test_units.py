@@ -218,6 +218,16 @@ def test_a_schedule_runs_once_although_the_database_was_away_and_the_first_reque
     assert len(keys) == 3 and len(set(keys)) == 1
 
 
+def test_a_response_that_cannot_be_decoded_is_an_unexpected_one(tmp_path: Path) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=httpx.ByteStream(b"not gzip"), headers={"Content-Encoding": "gzip"})
+
+    with pytest.raises(UnexpectedResponse, match="cannot be decoded"):
+        client_of(answer).me()
+    with pytest.raises(ConnectionFailed):
+        client_of(answer).download("/jobs/J/results", tmp_path / "results.csv")
+
+
 def test_a_call_that_the_server_may_have_run_is_not_sent_again() -> None:
     requests: list[str] = []
 

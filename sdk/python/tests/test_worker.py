@@ -17,8 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from treeline import Failure, Release, Summary, Task, Wait, Worker
+from treeline import Cancelled, Failure, Release, Summary, Task, Wait, Worker
 from treeline._assignment import Assigned
+from treeline.worker import MOST_RELEASES
 
 from .fake import FakeServer, problem
 
@@ -95,15 +96,16 @@ def test_a_failure_is_cut_to_what_the_server_takes() -> None:
     assert server.sent("/release") == [{"retry_after_seconds": 0}]
 
 
-def test_a_result_that_is_too_deep_is_a_failure() -> None:
-    def handle(_: Task) -> Any:
-        deep: list[Any] = []
-        for _ in range(100_000):
-            deep = [deep]
-        return deep
+def deep() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
 
+
+def test_a_result_that_is_too_deep_is_a_failure() -> None:
     server = FakeServer()
-    assert asyncio.run(server.run(handle, lambda: bool(server.sent("/finish")))) == Summary(failed=1)
+    assert asyncio.run(server.run(lambda _: deep(), lambda: bool(server.sent("/finish")))) == Summary(failed=1)
 
 
 @pytest.mark.parametrize("is_canceled", [True, False])
@@ -507,6 +509,158 @@ def test_a_handler_that_exits_fails_its_item_only(is_coroutine: bool) -> None:
     assert asyncio.run(server.run(handler, has_ended, concurrency=3)) == Summary(succeeded=2, failed=1)
     [error] = [one["error"] for body in server.sent("/finish") for one in body["endings"] if "error" in one]
     assert error["kind"] == "SystemExit"
+
+
+class Panic(BaseException):
+    """As that of an extension module in Rust."""
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+@pytest.mark.parametrize("error", [Panic("index out of range"), asyncio.CancelledError(), Cancelled("no")])
+def test_whatever_a_handler_raises_of_its_own_fails_its_item(error: BaseException, is_coroutine: bool) -> None:
+    def handle(_: Task) -> None:
+        raise error
+
+    async def handle_async(task: Task) -> None:
+        handle(task)
+
+    server = FakeServer()
+    handler = handle_async if is_coroutine else handle
+    until: Callable[[], bool] = lambda: bool(server.sent("/finish") or server.sent("/release"))
+    assert asyncio.run(server.run(handler, until, **SHORT)) == Summary(failed=1)
+    assert [ending["error"]["kind"] for ending in ends(server)] == [type(error).__name__]
+
+
+def test_a_failure_whose_pause_is_no_number_is_a_failure_nevertheless() -> None:
+    def handle(_: Task) -> None:
+        raise Release("soon")  # type: ignore[arg-type]
+
+    server = FakeServer()
+    assert asyncio.run(server.run(handle, lambda: bool(server.sent("/finish")), **SHORT)) == Summary(failed=1)
+
+
+def test_releases_are_sent_together_up_to_a_limit() -> None:
+    at_once, most = 0, 0
+    are_many = asyncio.Event()
+
+    async def hold(path: str, _: Any) -> None:
+        nonlocal at_once, most
+        if path.endswith("/release"):
+            at_once += 1
+            most = max(most, at_once)
+            if at_once == MOST_RELEASES:
+                are_many.set()
+            await are_many.wait()
+            at_once -= 1
+
+    async def handle(task: Task) -> None:
+        await task.stopped()
+        task.check()
+
+    server = FakeServer(100, before=hold)
+    summary = asyncio.run(server.run(handle, lambda: server.left == 0, concurrency=100, **SHORT))
+    assert summary == Summary(released=100) and most == MOST_RELEASES
+
+
+def test_a_release_that_hangs_holds_up_no_result() -> None:
+    has_result = asyncio.Event()
+
+    async def hold(path: str, _: Any) -> None:
+        if path.endswith("/release"):
+            await has_result.wait()
+        if path.endswith("/finish"):
+            has_result.set()
+
+    async def handle(task: Task) -> None:
+        if task.payload == 1:
+            raise Release
+        while not server.sent("/release"):
+            await asyncio.sleep(0.001)
+
+    server = FakeServer(2, before=hold)
+    assert asyncio.run(server.run(handle, has_result.is_set, concurrency=2)) == Summary(succeeded=1, released=1)
+
+
+@pytest.mark.parametrize("path", ["/finish", "/release", "/wait"])
+def test_a_report_is_sent_again_after_a_refusal_of_the_token_or_the_host(path: str) -> None:
+    answers = [problem(401, "unauthenticated"), problem(403, "forbidden"), problem(421, "misdirected")]
+
+    def answer(asked: str, _: Any) -> httpx.Response | None:
+        return answers.pop(0) if asked.endswith(path) and answers else None
+
+    def handle(_: Task) -> str:
+        if path == "/finish":
+            return "paid"
+        raise Release if path == "/release" else Wait("approval")
+
+    server = FakeServer(answer=answer)
+    summary = asyncio.run(server.run(handle, lambda: has_free_place(server)))
+    assert summary == (Summary(succeeded=1) if path == "/finish" else Summary(released=1))
+    assert len(server.sent(path)) == 4 and not answers
+
+
+def test_a_claim_waits_as_long_as_a_refusal_says_but_not_after_a_stop() -> None:
+    times: list[float] = []
+
+    def answer(path: str, _: Any) -> httpx.Response | None:
+        if path != "/assignments":
+            return None
+        times.append(time.monotonic())
+        return problem(503, "busy", Retry_After="1" if len(times) == 1 else "60")
+
+    server = FakeServer(answer=answer, retry_timeout=0)
+    assert asyncio.run(server.run(lambda _: 1, lambda: len(times) == 2)) == Summary()
+    assert times[1] - times[0] >= 1 and time.monotonic() - times[1] < 15
+
+
+def test_a_claim_whose_answer_cannot_be_decoded_is_sent_again() -> None:
+    answers = [httpx.Response(200, stream=httpx.ByteStream(b"not gzip"), headers={"Content-Encoding": "gzip"})]
+    server = FakeServer(answer=lambda path, _: answers.pop() if path == "/assignments" and answers else None)
+    assert asyncio.run(server.run(lambda _: 1, lambda: bool(server.sent("/finish")))) == Summary(succeeded=1)
+
+
+def test_a_worker_that_cannot_read_a_claim_ends_what_it_holds_before_it_leaves() -> None:
+    held = asyncio.Event()
+
+    def answer(path: str, _: Any) -> Any:
+        return {"assignments": [{"id": "a"}]} if path == "/assignments" and held.is_set() else None
+
+    async def handle(task: Task) -> None:
+        held.set()
+        while len(server.sent("/assignments")) < 2:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+
+    async def run() -> None:
+        async with server.client() as client:
+            await Worker(client, ["t"], handle, concurrency=2).run_async()
+
+    server = FakeServer(answer=answer)
+    with pytest.raises(KeyError):
+        asyncio.run(asyncio.wait_for(run(), 20))
+    assert [ending["result"] for ending in ends(server)] == [{}]
+
+
+def test_calls_that_block_are_refused_in_the_event_loop() -> None:
+    async def handle(task: Task) -> None:
+        with pytest.raises(RuntimeError, match="await task.step_async"):
+            task.step("sent")
+        with pytest.raises(RuntimeError, match="await task.log_async"):
+            task.log("sent")
+
+    server = FakeServer()
+    assert asyncio.run(server.run(handle, lambda: bool(server.sent("/finish")), **SHORT)) == Summary(succeeded=1)
+
+
+def test_a_log_line_that_cannot_be_sent_is_lost_and_not_the_work() -> None:
+    def handle(task: Task) -> None:
+        for value in (datetime.datetime.now(), float("nan"), recursive(), deep()):
+            task.log("sent", value=value)
+        task.log("done")
+
+    server = FakeServer()
+    assert asyncio.run(server.run(handle, lambda: bool(server.sent("/finish")))) == Summary(succeeded=1)
+    assert [line["message"] for body in server.sent("/logs") for line in body["lines"]] == ["done"]
 
 
 def test_progress_of_the_first_line_is_sent_within_a_second() -> None:

@@ -15,20 +15,28 @@ from ._wakes import Wakes
 
 log = logging.getLogger("treeline.worker")
 
+#: Seconds that a message waits for a worker at capacity; then all go back to the broker, which gives them to others.
+FULL_TIMEOUT = 1.0
+
 
 async def listen(url: str, types: Sequence[str], wakes: Wakes) -> None:
     """Puts the ids of items that messages name into `wakes`, for ever.
 
-    A message is acknowledged when its item is in the queue: it is a wake-up only, and a lost one costs time, never work.
+    A message is acknowledged when the worker takes it: it is a wake-up only, and a lost one costs time, never work.
     """
     failures = 0
     while True:
+        is_full = False
         try:
-            connection = await aio_pika.connect(url)
-            async with connection:
+            async with await aio_pika.connect(url) as connection:
                 channel = await connection.channel()
                 await channel.set_qos(prefetch_count=wakes.most)
-                closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                #: True if the worker is at capacity, false if messages no longer arrive.
+                ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+                def end(is_full: bool) -> None:
+                    if not ended.done():
+                        ended.set_result(is_full)
 
                 async def receive(message: AbstractIncomingMessage) -> None:
                     try:
@@ -36,24 +44,28 @@ async def listen(url: str, types: Sequence[str], wakes: Wakes) -> None:
                     except (ValueError, KeyError, TypeError):
                         log.warning("not a wake-up: %r", message.body[:80])
                     else:
-                        await wakes.put(str(item_id))
+                        if not await wakes.put(str(item_id), FULL_TIMEOUT):
+                            return end(True)  # it goes back with the connection
                     await message.ack()
 
                 def lost(*_: object) -> None:
-                    if not closed.done():
-                        closed.set_result(None)
+                    end(False)
 
                 connection.close_callbacks.add(lost)
                 channel.close_callbacks.add(lost)
+                # Called when the broker cancels a consumer, because its queue was deleted or has moved.
+                (await channel.get_underlay_channel()).on_consumer_cancel_callbacks.add(lost)
                 for name in types:
                     queue = await channel.get_queue(f"treeline.items.{name}")
                     await queue.consume(receive)
                 failures = 0
                 wakes.is_attached = True
-                await closed
-        except (aio_pika.exceptions.AMQPError, aio_pika.exceptions.ChannelInvalidStateError, OSError) as error:
+                is_full = await ended
+        except (aio_pika.exceptions.AMQPError, RuntimeError, OSError) as error:
             log.warning("RabbitMQ is not available: %r", error)
-        finally:
-            wakes.is_attached = False
+        if is_full:
+            await wakes.wanted()
+            continue
+        wakes.is_attached = False
         failures += 1
         await asyncio.sleep(backoff(failures))

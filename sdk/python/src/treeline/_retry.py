@@ -18,6 +18,8 @@ UNCLEAR_CODE = "database_unavailable"
 #: Code of the 409 to a request whose `Idempotency-Key` is that of another one which is being answered.
 IN_PROGRESS_CODE = "duplicate"
 LONGEST_PAUSE = 60.0
+#: Statuses of a report that are about the assignment, and about the content of the report.
+ABOUT_REPORT = frozenset({404, 409, 410, 413, 422})
 #: Media type of a problem document.
 PROBLEM = "application/problem+json"
 
@@ -65,8 +67,13 @@ def is_foreign(error: BaseException) -> bool:
 
 
 def is_unanswered(error: BaseException) -> bool:
-    """True if Treeline has not answered: there was no response, one that passes, or one of something else."""
-    return is_transient(error) or is_foreign(error)
+    """True if Treeline has not answered a report: there was no response, one that passes, or one of something else.
+
+    401, 403, and 421 are about the caller or the host, not the report: it may be accepted after a rolling restart.
+    """
+    if isinstance(error, ApiError):
+        return is_foreign(error) or error.status not in ABOUT_REPORT
+    return isinstance(error, ConnectionFailed)
 
 
 def is_refusal(error: BaseException) -> bool:

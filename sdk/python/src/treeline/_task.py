@@ -133,7 +133,8 @@ class Task:
         await self._client.step(self.assignment["id"], name, data)
 
     def step(self, name: str, data: Any = None) -> None:
-        """Same as `step_async`, for handlers that are not asynchronous."""
+        """Same as `step_async`, for handlers that are not asynchronous. Raises `RuntimeError` in the event loop."""
+        self._check_thread("step")
         asyncio.run_coroutine_threadsafe(self.step_async(name, data), self._loop).result()
 
     async def log_async(self, message: str, level: t.LogLevel = "info", **fields: Any) -> None:
@@ -143,12 +144,18 @@ class Task:
             line["fields"] = fields
         try:
             await self._client.log(self.assignment["id"], [line])
-        except TreelineError as error:
+        except (TreelineError, TypeError, ValueError, RecursionError) as error:
             log.warning("a log line was not stored: %s", error)
 
     def log(self, message: str, level: t.LogLevel = "info", **fields: Any) -> None:
-        """Same as `log_async`, for handlers that are not asynchronous."""
+        """Same as `log_async`, for handlers that are not asynchronous. Raises `RuntimeError` in the event loop."""
+        self._check_thread("log")
         asyncio.run_coroutine_threadsafe(self.log_async(message, level, **fields), self._loop).result()
+
+    def _check_thread(self, name: str) -> None:
+        """Refuses a call in the event loop, which would wait for itself for ever."""
+        if asyncio._get_running_loop() is self._loop:
+            raise RuntimeError(f"task.{name}() blocks, and this is the event loop: use await task.{name}_async()")
 
 
 def _count(name: str, value: int | None) -> int | None:

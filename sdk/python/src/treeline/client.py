@@ -140,7 +140,9 @@ class Client(Management):
                 is_answer = response.is_success or response.status_code == 304
                 if stream and not is_answer:
                     response.read()
-            except httpx.TransportError as error:
+            except httpx.DecodingError as error:
+                raise UnexpectedResponse(f"{method} {path}: the response cannot be decoded: {error}") from error
+            except httpx.RequestError as error:
                 done_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
                 pause = backoff(tries)
                 if not (done_nothing or idempotent) or time.monotonic() + pause > deadline:
@@ -181,7 +183,7 @@ class Client(Management):
                 if text := split.end():
                     yield json.loads(text)
                 return
-            except (httpx.TransportError, json.JSONDecodeError) as error:
+            except (httpx.RequestError, json.JSONDecodeError) as error:
                 failures += 1
                 if failures > 5:
                     raise ConnectionFailed(f"GET {path}: {error}") from error
@@ -201,7 +203,7 @@ class Client(Management):
                 for piece in response.iter_bytes():
                     file.write(piece)
             part.replace(target)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise ConnectionFailed(f"GET {path}: {error or type(error).__name__}") from error
         finally:
             part.unlink(missing_ok=True)
@@ -319,7 +321,7 @@ class Client(Management):
                 failures, pause = failures + 1, error.retry_after or 0.0
                 if error.status == 429:
                     ended_as, pause = "busy", error.retry_after or REOPEN
-            except (ConnectionFailed, httpx.TransportError):
+            except (ConnectionFailed, httpx.RequestError):
                 failures += 1
             reopen_at = time.monotonic() + max(pause, backoff(failures))
             while ended_as == "busy" and (left := int(reopen_at - time.monotonic())) > 0:

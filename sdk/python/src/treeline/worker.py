@@ -20,7 +20,7 @@ from . import types as t
 from ._assignment import Assigned
 from ._changes import Changes
 from ._failures import error_of, pause_of, without_content, without_detail
-from ._retry import backoff, is_foreign, is_refusal, is_transient, is_transient_status, is_unanswered
+from ._retry import backoff, is_foreign, is_refusal, is_transient_status, is_unanswered
 from ._task import Failure, Release, Task, Wait
 from ._threads import Threads
 from ._wakes import Wakes
@@ -39,11 +39,13 @@ MOST_CLAIMED = 1_000
 HEARTBEAT_TIMEOUT = 10.0
 #: Seconds within which a leaving worker learns what its last claim has taken.
 LAST_CLAIM_TIMEOUT = 2.0
+#: Most releases and waits that are reported at once.
+MOST_RELEASES = 32
 #: Most seconds before an ending is reported again.
 LONGEST_REPORT_PAUSE = 30.0
 #: Message and kind of the failure of an item that must not be released, because it is delivered at most once.
 STOPPED = ("The worker was stopped before the item was done.", "worker_stopped")
-#: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long.
+#: Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile go to other workers.
 CLAIM_WAIT_BESIDE = 5
 #: Seconds between two claims of its own while RabbitMQ wakes the worker.
 LOOK_EVERY = 30.0
@@ -120,6 +122,8 @@ class Worker:
         self.summary = Summary()
         self._held: dict[str, Assigned] = {}
         self._endings: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        #: Endings that have a request of their own: releases and waits.
+        self._releases: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stop = asyncio.Event()
         self._leaves_at_once = False
         self._changed = Changes()
@@ -144,7 +148,8 @@ class Worker:
 
     async def run_async(self, *, signals: bool = False) -> Summary:
         """Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives; at a second one, it leaves at once."""
-        helpers = [asyncio.create_task(help()) for help in (self._beat, self._watch_leases, self._report)]
+        helps = [self._beat, self._watch_leases, self._report, *[self._report_releases] * MOST_RELEASES]
+        helpers = [asyncio.create_task(help()) for help in helps]
         wakes: Wakes | None = None
         if self.amqp_url is not None:
             from ._rabbitmq import listen
@@ -155,9 +160,14 @@ class Worker:
             helper.add_done_callback(self._helper_ended)
         try:
             with _signals(self._signaled) if signals else nullcontext():
-                await self._claim_until_stopped(wakes)
+                try:
+                    await self._claim_until_stopped(wakes)
+                except Exception as error:
+                    self._fatal = error
                 await self._leave()
         finally:
+            for held in self._held.values():
+                held.task._stopped.set()
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
@@ -222,7 +232,8 @@ class Worker:
                     raise
                 failures += 1
                 log.warning("%s", error)
-            await asyncio.sleep(backoff(failures))
+                pause = getattr(error, "retry_after", None) or 0.0
+            await asyncio.sleep(max(backoff(failures), pause))
 
     async def _until(self, wanted: Awaitable[Any]) -> None:
         """Awaits something, until the worker is to leave. A task is then left to the caller."""
@@ -275,8 +286,25 @@ class Worker:
         self._changed.tell()
 
     async def _work(self, held: Assigned) -> None:
+        task, name = held.task, held.task.assignment["id"]
+        try:
+            ending = {"assignment_id": name, **await self._outcome(held)}
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also the panic of an extension module and `gevent.Timeout`, which are no `Exception`
+            log.exception("item %s failed", task.item_id)
+            ending = {"assignment_id": name, "error": error_of(str(error) or repr(error), type(error).__name__)}
+        at_most_once = task.assignment["item"].get("delivery") == "at_most_once"
+        is_final = not ending.get("retryable", True) or ending.get("cancel_tree", False)
+        if "error" in ending and task.is_stopped and not is_final and not at_most_once:
+            # Most likely caused by the stop.
+            ending = {"assignment_id": name, "release": ending.get("retry_after_seconds")}
+        self._end(held, ending)
+
+    async def _outcome(self, held: Assigned) -> dict[str, Any]:
+        """Runs the handler. Returns the ending that it chose, and raises other errors."""
         task = held.task
-        ending: dict[str, Any] = {"assignment_id": task.assignment["id"]}
+        ending: dict[str, Any] = {}
         try:
             if inspect.iscoroutinefunction(self.handler):
                 result = await self.handler(task)
@@ -291,6 +319,8 @@ class Worker:
             body = {"timeout_seconds": wait.timeout_seconds, "form": wait.form}
             ending["wait"] = {"name": wait.name, **{name: value for name, value in body.items() if value is not None}}
         except (Cancelled, asyncio.CancelledError):
+            if not task.is_stopped:
+                raise  # of the handler's own making: it would be released each time
             if task.assignment["item"].get("delivery") == "at_most_once":
                 ending["error"] = error_of(*STOPPED)
             else:
@@ -303,15 +333,7 @@ class Worker:
         except SystemExit as error:
             log.error("the handler of item %s called sys.exit", task.item_id)
             ending["error"] = error_of(f"The handler called sys.exit({error.code!r}).", "SystemExit")
-        except Exception as error:
-            log.exception("item %s failed", task.item_id)
-            ending["error"] = error_of(str(error) or repr(error), type(error).__name__)
-        at_most_once = task.assignment["item"].get("delivery") == "at_most_once"
-        is_final = not ending.get("retryable", True) or ending.get("cancel_tree", False)
-        if "error" in ending and task.is_stopped and not is_final and not at_most_once:
-            # Most likely caused by the stop.
-            ending = {"assignment_id": task.assignment["id"], "release": ending.get("retry_after_seconds")}
-        self._end(held, ending)
+        return ending
 
     def _end(self, held: Assigned, ending: dict[str, Any]) -> None:
         """Reports an ending, unless Treeline has said that the assignment is closed."""
@@ -349,14 +371,18 @@ class Worker:
                 endings.append(self._endings.get_nowait())
             rest = []
             for ending in endings:
-                if "release" in ending:
-                    await self._release(ending)
-                elif "wait" in ending:
-                    await self._wait(ending)
+                if "release" in ending or "wait" in ending:
+                    self._releases.put_nowait(ending)
                 else:
                     rest.append(ending)
             if rest:
                 await self._finish(rest)
+
+    async def _report_releases(self) -> None:
+        """Reports releases and waits, one at a time: the worker runs several of these, so that one hangs without the others."""
+        while True:
+            ending = await self._releases.get()
+            await (self._release(ending) if "release" in ending else self._wait(ending))
 
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
         """Sends a report once: the worker decides when it is sent again."""
@@ -407,7 +433,7 @@ class Worker:
             await self._finish_answered(ending, answer)
 
     async def _finish_failed(self, endings: list[dict[str, Any]], error: Exception) -> None:
-        if is_transient(error):
+        if is_unanswered(error) and not is_foreign(error):
             for ending in endings:
                 self._report_later(ending, error)
         elif len(endings) > 1:
