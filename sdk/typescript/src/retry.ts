@@ -7,6 +7,11 @@ export function backoff(tries: number): number {
   return Math.min(10, 0.1 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
 }
 
+/** Seconds to wait after the given number of tries, the last with this error: at least its `Retry-After`. */
+export function pauseAfter(tries: number, cause: unknown): number {
+  return Math.max(backoff(tries), (cause instanceof ApiError && cause.retryAfter) || 0);
+}
+
 /** Seconds of a `Retry-After` header: a number or a date. */
 export function retryAfter(value: string | null): number | undefined {
   if (value === null || value.trim() === '') return undefined;

@@ -5,7 +5,7 @@ import { Client, messageOf } from './client.js';
 import { ApiError, UnexpectedResponse } from './errors.js';
 import { errorOf, pauseOf, withoutContent, withoutDetail, type Ending, type ReportedError } from './failures.js';
 import { listen, type Wakes } from './rabbitmq.js';
-import { backoff, deferred, isForeign, isRefusal, isTransientStatus, isUnanswered, sleep, within } from './retry.js';
+import { deferred, isForeign, isRefusal, isTransientStatus, isUnanswered, pauseAfter, sleep, within } from './retry.js';
 import type * as t from './schema.js';
 import { Failure, Release, Task, Wait, type Handler, type Progress } from './task.js';
 
@@ -23,6 +23,8 @@ const HEARTBEAT_TIMEOUT = 10;
 const LAST_CLAIM_TIMEOUT = 2;
 /** Most seconds before an ending is reported again. */
 const LONGEST_REPORT_PAUSE = 30;
+/** Statuses of a refusal that is about the caller: it says nothing about the content of a report. */
+const CALLER_REFUSED = [401, 403, 421];
 
 export { Failure, Release, Task, Wait, type FailureOptions, type Handler, type WaitOptions } from './task.js';
 
@@ -81,6 +83,8 @@ export class Worker<Payload = unknown> {
   readonly #takingBack = new AbortController();
   /** Id of the claim that has no answer yet. */
   #lastClaim: string | undefined;
+  /** Error that has ended the claims: the worker leaves, and then throws it. */
+  #fatal: unknown;
 
   constructor(client: Client, options: WorkerOptions, handler: Handler<Payload>) {
     const workerId = options.workerId ?? `${hostname()}-${process.pid}`;
@@ -104,7 +108,7 @@ export class Worker<Payload = unknown> {
 
   /**
    * Works until `stop` is called, or, with `signals`, until SIGTERM or SIGINT arrives; at a second one, it leaves at once.
-   * Returns the numbers of items.
+   * Returns the numbers of items. If a claim is refused, the worker leaves in the same way and then throws the error.
    */
   async run(options: { readonly signals?: boolean } = {}): Promise<Summary> {
     const leave = (): void => this.stop({ atOnce: this.#stopping.signal.aborted });
@@ -115,10 +119,16 @@ export class Worker<Payload = unknown> {
     const { amqpUrl, types, concurrency, warn } = this.#options;
     const wakes = amqpUrl === undefined ? undefined : listen(amqpUrl, types, Math.min(concurrency, MOST_WAKES), over.signal, warn);
     try {
-      await this.#claimUntilStopped(wakes);
+      try {
+        await this.#claimUntilStopped(wakes);
+      } catch (cause) {
+        this.#fatal = cause;
+        warn(`the worker leaves: ${messageOf(cause)}`);
+      }
       await Promise.all([this.#takeBack(), this.#drain()]);
       await this.#empty(10);
       this.summary.lost += this.#held.size;
+      if (this.#fatal !== undefined) throw this.#fatal;
     } finally {
       over.abort();
       this.#touch();
@@ -178,13 +188,10 @@ export class Worker<Payload = unknown> {
         return rowsOf(answer?.assignments);
       } catch (cause) {
         if (signal.aborted) return undefined;
-        if (isRefusal(cause) && [400, 401, 403, 422].includes((cause as ApiError).status)) {
-          this.#lastClaim = undefined;
-          throw cause;
-        }
+        if (isRefusal(cause) && [400, 401, 403, 422].includes((cause as ApiError).status)) throw cause;
         failures += 1;
         this.#options.warn(messageOf(cause));
-        await sleep(backoff(failures), signal).catch(() => undefined);
+        await sleep(pauseAfter(failures, cause), signal).catch(() => undefined);
       }
     }
     return undefined;
@@ -305,9 +312,10 @@ export class Worker<Payload = unknown> {
     return this.#client.request<T>('POST', `/assignments/${path}`, options);
   }
 
-  /** True of an error that is no answer of Treeline to a report. */
+  /** True of an error that is no answer of Treeline to a report, or one about the caller. */
   #isUnanswered(cause: unknown): boolean {
-    return this.#over.signal.aborted || isUnanswered(cause);
+    const isAboutCaller = cause instanceof ApiError && CALLER_REFUSED.includes(cause.status);
+    return this.#over.signal.aborted || isAboutCaller || isUnanswered(cause);
   }
 
   async #release({ assignment_id, release: pause }: Ending): Promise<Ending | undefined> {
@@ -376,7 +384,7 @@ export class Worker<Payload = unknown> {
       this.summary.lost += 1;
       return undefined;
     }
-    const pause = Math.max(backoff(held.unansweredReports), (cause instanceof ApiError && cause.retryAfter) || 0);
+    const pause = pauseAfter(held.unansweredReports, cause);
     if (held.reportUnanswered(now(), isForeign(cause))) {
       this.#options.warn(`the ending of assignment ${ending.assignment_id} was refused on the way; reporting a failure without it`);
       return withoutContent(ending, cause instanceof ApiError ? cause.status : undefined);
@@ -477,7 +485,7 @@ export class Worker<Payload = unknown> {
       return;
     }
     held.isConfirmed = true;
-    if (beat.cancel === true || this.#stopping.signal.aborted) void this.#releaseTaken(held);
+    if (beat.cancel === true || this.#stopping.signal.aborted || this.#fatal !== undefined) void this.#releaseTaken(held);
     else void this.#work(held);
   }
 

@@ -170,6 +170,49 @@ test('a claim is sent again with its id until it is answered', async () => {
   assert.notEqual(claims[4], claims[5]);
 });
 
+test('a claim is not sent again before the time that the server asks for, or the stop of the worker', { timeout: 20_000 }, async () => {
+  const pauses = ['0.6', '60'];
+  const times = [];
+  const answer = (path) => {
+    if (path !== '/assignments' || pauses.length === 0) return undefined;
+    times.push(performance.now());
+    return problem(503, { code: 'busy' }, { 'retry-after': pauses.shift() });
+  };
+  const server = new FakeServer({ items: 0, answer, client: { retryTimeout: 0 } });
+  let warnings = 0;
+  const warn = () => (warnings += 1);
+  assert.deepEqual(await server.run(() => 1, () => warnings === 2, { warn }), NONE);
+  assert.ok(times[1] - times[0] > 550, `after ${times[1] - times[0]} ms of 600`);
+  assert.deepEqual(server.sent('/assignments').map((body) => body.item_ids), [undefined, undefined, []]);
+});
+
+// It left at once: its handlers ran on without heartbeats, and nothing was reported.
+test('a worker whose claim is refused ends its work, and then throws', { timeout: 20_000 }, async () => {
+  const refusals = [[401, 'unauthorized'], [403, 'forbidden'], [422, 'unknown_type']];
+  for (const [status, code] of refusals) {
+    let finish;
+    const finished = new Promise((resolve) => (finish = resolve));
+    const untilAborted = ({ signal }) => pause(60_000, undefined, { signal });
+    const cases = [
+      [() => finished, {}, { ...NONE, succeeded: 1 }],
+      [untilAborted, { drainSeconds: 0.05 }, { ...NONE, released: 1 }],
+    ];
+    for (const [handle, options, summary] of cases) {
+      const answer = (path, body) => {
+        if (server.sent('/heartbeat').length === 2) finish();
+        return path === '/assignments' && body.max === 1 ? problem(status, { code }) : undefined;
+      };
+      const server = new FakeServer({ heartbeatSeconds: 0.2, answer });
+      const worker = new Worker(server.client(), { types: ['t'], concurrency: 2, warn: () => {}, ...options }, handle);
+      await assert.rejects(worker.run(), { name: 'ApiError', status });
+      assert.deepEqual(worker.summary, summary);
+      // What an earlier request with the same id may have taken is given back.
+      const [, refused, last, ...others] = server.sent('/assignments');
+      assert.deepEqual([last.claim_id, last.item_ids, others], [refused.claim_id, [], []]);
+    }
+  }
+});
+
 test('a claim that is answered late is confirmed before its work begins', async () => {
   for (const isOver of [true, false]) {
     const answer = async (path) => {
@@ -197,6 +240,25 @@ test('a result outlives a proxy that answers instead of the server', async () =>
   const server = new FakeServer({ answer, client: { retryTimeout: 0 } });
   assert.deepEqual(await server.run(() => 'paid', () => endingsOf(server).length === 6), { ...NONE, succeeded: 1 });
   assert.ok(endingsOf(server).every(({ result }) => result === 'paid'));
+});
+
+// Finished work became a failure, because the server did not take its token for a moment.
+test('an ending outlives a refusal that is about the caller', async () => {
+  const ends = [
+    ['/finish', () => 'paid', { ...NONE, succeeded: 1 }],
+    ['/wait', () => Promise.reject(new Wait('payment')), { ...NONE, released: 1 }],
+    ['/release', () => Promise.reject(new Release()), { ...NONE, released: 1 }],
+  ];
+  const outlives = async ([ending, handle, summary]) => {
+    const refusals = [[401, 'unauthorized'], [403, 'forbidden'], [421, 'misdirected']];
+    const answer = (path) => {
+      const [status, code] = (path.endsWith(ending) && refusals.shift()) || [];
+      return code && problem(status, { code });
+    };
+    const server = new FakeServer({ answer });
+    assert.deepEqual(await server.run(handle, () => server.sent(ending).length === 4), summary);
+  };
+  await Promise.all(ends.map(outlives));
 });
 
 /** Answer of a firewall to everything that mentions a table. */
