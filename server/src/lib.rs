@@ -87,12 +87,16 @@ pub struct Shared {
     pub pools: Pools,
     /// Pool for pages, lists and people: `pools.read`.
     pub pool: PgPool,
+    /// URL of the private database as its owner. `None`: the database is not private.
+    pub owner_url: Option<String>,
     pub files: files::Files,
     pub hub: live::Hub,
     /// Languages of the pages.
     pub languages: app::speech::Languages,
     /// Number of dead items, for the sidebar of pages.
     pub dead_item_count: http::ui::DeadItemCount,
+    /// Job types with gauges.
+    pub measured_types: http::metrics::MeasuredTypes,
     /// Outbound HTTP.
     pub outgoing: Arc<outbound::Outgoing>,
     pub auth: Arc<Auth>,
@@ -214,10 +218,12 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         engine,
         pools,
         pool,
+        owner_url: database.private.as_ref().map(|private| private.url().to_owned()),
         files,
         hub,
         languages,
         dead_item_count: http::ui::DeadItemCount::default(),
+        measured_types: http::metrics::MeasuredTypes::default(),
         outgoing: Arc::new(outgoing),
         sealer,
         traces,
@@ -246,11 +252,13 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         stop,
     ));
     let metrics_addr = metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?;
+    // Plain HTTP on a loopback address, which nobody else can read and which the certificate does not name.
+    let metrics_tls = tls.filter(|_| metrics_addr.is_some_and(|addr| !addr.ip().to_canonical().is_loopback()));
     if let Some(listener) = metrics_listener {
         let router = http::metrics::router(&app);
         app.tasks.spawn(http::connection::serve::serve(
             listener,
-            tls,
+            metrics_tls,
             router,
             http_settings,
             proxies,
@@ -271,17 +279,30 @@ fn open_languages(config: &Config) -> anyhow::Result<app::speech::Languages> {
     Ok(languages)
 }
 
-/// Sealing keys of this server. Fails if secrets in the database are sealed with an unknown key.
-pub async fn open_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<sealing::Sealer> {
+/// Sealing keys of this server, whose key the database adopts at the first start.
+async fn open_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<sealing::Sealer> {
+    let config = config.clone();
+    let sealer = tokio::task::spawn_blocking(move || config.sealing.open_or_make(&config.data_dir()?)).await??;
+    let current = sealing_keys::adopt(pool, &sealer.current_id()).await?;
+    sealing_with(sealer, &current.id)
+}
+
+/// Sealing keys for a command: those of the servers. Fails before the first start of a server.
+pub async fn read_sealer(config: &Config, pool: &PgPool) -> anyhow::Result<sealing::Sealer> {
+    let current = sealing_keys::current(pool).await?;
+    let current = current.context("The database has no sealing key yet: start a server first.")?;
     let config = config.clone();
     let sealer = tokio::task::spawn_blocking(move || config.sealing.open(&config.data_dir()?)).await??;
-    let current = sealing_keys::adopt(pool, &sealer.current_id()).await?;
+    sealing_with(sealer, &current.id)
+}
+
+/// Lets a sealer seal with the key of the database. Fails if it does not have that key.
+fn sealing_with(sealer: sealing::Sealer, current_id: &str) -> anyhow::Result<sealing::Sealer> {
     anyhow::ensure!(
-        sealer.use_key(&current.id),
-        "The secrets in this database are sealed with the key {}, and this server has the key {}. Set \
+        sealer.use_key(current_id),
+        "The secrets in this database are sealed with the key {current_id}, and this server has the key {}. Set \
          TREELINE_SECRET_KEY to the key of the other servers, or copy the file secret.key from the data folder of the \
          server that made it.",
-        current.id,
         sealer.ids().join(", "),
     );
     Ok(sealer)

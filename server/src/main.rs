@@ -274,7 +274,7 @@ async fn signing_secret(
     let database = Database::open(&config).await?;
     let pool = &database.pools.read;
     migrations::check(pool).await.context("cannot use the database")?;
-    let sealer = server::open_sealer(&config, pool).await?;
+    let sealer = server::read_sealer(&config, pool).await?;
     let key = default_key(&config, pool, &sealer).await?;
     let (key, owner_id, detail) = match (owner, job_type) {
         _ if of_audit => (key.of_audit(), None, "of the posts of the audit log".to_owned()),

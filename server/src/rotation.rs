@@ -118,7 +118,7 @@ pub async fn complete(pool: &PgPool, sealer: &Sealer) -> anyhow::Result<u64> {
 
 /// Rotates the key. Returns the id of the new key and the number of secrets sealed with it.
 pub async fn rotate(config: &Config, pool: &PgPool) -> anyhow::Result<(String, u64)> {
-    let sealer = crate::open_sealer(config, pool).await?;
+    let sealer = crate::read_sealer(config, pool).await?;
     let current = keys::current(pool).await?.context("the database has no key yet")?;
     let file = KeyFile::in_folder(&config.data_dir()?);
     let configured = config.sealing.secret_key.is_some();

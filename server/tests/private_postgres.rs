@@ -5,12 +5,13 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         Barrier,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use server::postgres::{PrivatePostgres, Revived};
@@ -42,9 +43,26 @@ fn subcommand(arguments: &[&str]) -> (Child, String) {
     (child, url.trim().to_owned())
 }
 
+/// The server's program on this data directory and no other setting, as `cargo xtask run` starts it.
+fn program(data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_treeline-server"));
+    command.env_remove("DATABASE_URL").env("TREELINE_DATA_DIR", data_dir).env("TREELINE_LISTEN", "127.0.0.1:0");
+    command
+}
+
+/// Asks the program to stop, and waits for its end.
+fn terminate(mut child: Child) {
+    let process = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &process]).status().expect("kill").success());
+    assert!(child.wait().expect("it ends").success());
+}
+
+fn lock_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("postgres/cluster/postmaster.pid")
+}
+
 fn postmaster(data_dir: &Path) -> String {
-    let file = data_dir.join("postgres/cluster/postmaster.pid");
-    let text = std::fs::read_to_string(file).expect("a running postmaster");
+    let text = std::fs::read_to_string(lock_file(data_dir)).expect("a running postmaster");
     text.lines().next().expect("its process id").to_owned()
 }
 
@@ -136,21 +154,12 @@ fn folders_of_another_account_are_not_taken() {
     assert!(!home.exists());
 }
 
-/// The server's program on an empty data directory and no other setting, as `cargo xtask run` starts it: it makes its
-/// database, and finds it again at the next start.
+/// The server on an empty data directory makes its database, and finds it again at the next start.
 #[test]
 fn private_postgres_is_initialized_and_restarted() {
     let folder = data_dir();
-    let program = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_treeline-server"));
-        command
-            .env_remove("DATABASE_URL")
-            .env("TREELINE_DATA_DIR", folder.path())
-            .env("TREELINE_LISTEN", "127.0.0.1:0");
-        command
-    };
     for start in 1..=2 {
-        let mut child = program().stdout(Stdio::piped()).spawn().expect("the server program");
+        let mut child = program(folder.path()).stdout(Stdio::piped()).spawn().expect("the server program");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();
         out.read_line(&mut line).expect("a line");
@@ -161,11 +170,9 @@ fn private_postgres_is_initialized_and_restarted() {
         let mut answer = String::new();
         connection.read_to_string(&mut answer).expect("an answer");
         assert!(answer.contains(" 200 OK\r\n"), "start {start}: {answer}");
-        let process = child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &process]).status().expect("kill").success());
-        assert!(child.wait().expect("it ends").success(), "start {start}");
+        terminate(child);
     }
-    let secret = program().args(["signing-secret", "--audit"]).output().expect("the server program");
+    let secret = program(folder.path()).args(["signing-secret", "--audit"]).output().expect("the server program");
     assert!(secret.status.success(), "{}", String::from_utf8_lossy(&secret.stderr));
 }
 
@@ -182,6 +189,32 @@ async fn server_role_is_not_a_superuser() {
         assert_eq!(code, "42501", "{statement}");
     }
     connection.close().await.expect("closes");
+    postgres.stop().expect("stopped");
+}
+
+/// The role of the server cannot delete them.
+#[tokio::test]
+async fn expired_audit_entries_are_deleted_as_the_owner() {
+    let folder = data_dir();
+    let migrated = program(folder.path()).arg("migrate").output().expect("the server program");
+    assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+    let postgres = PrivatePostgres::start(folder.path()).expect("started");
+    let entries = "with inserted as (
+          insert into audit (id, actor_id, actor_kind, actor_name, action, at)
+          select gen_random_uuid(), gen_random_uuid(), 'user', 'ann', action, now() - age
+          from (values ('new', interval '1 hour'), ('old', interval '2 days')) as entries (action, age) returning 1)
+        select count(*)::text from inserted";
+    one(postgres.url(), entries).await.expect("inserted");
+    let mut expiring = program(folder.path());
+    let server = expiring.env("TREELINE_AUDIT_RETAIN_DAYS", "1").stdout(Stdio::null()).spawn().expect("the program");
+    let expired = async {
+        let left = "select string_agg(action, ' ' order by action) from audit where action in ('new', 'old')";
+        while one(postgres.url(), left).await.expect("the entries") != "new" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), expired).await.expect("it deletes the old one only");
+    terminate(server);
     postgres.stop().expect("stopped");
 }
 
@@ -261,6 +294,48 @@ async fn postgres_recovers_after_both_are_killed() {
     assert_eq!(next.revive().expect("revives what died under us"), Revived::Restarted);
     assert_eq!(one(next.url(), "select 'again'").await.expect("revived"), "again");
     assert_eq!(next.revive().expect("nothing to do"), Revived::Ran);
+}
+
+/// As the first process of a container, the server is the parent of a killed postmaster, which stays a zombie.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn killed_postmaster_is_reaped_and_replaced() {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a parent of orphans");
+    let folder = data_dir();
+    let postgres = PrivatePostgres::start(folder.path()).expect("made");
+    let stat = format!("/proc/{}/stat", postmaster(folder.path()));
+    let is_zombie = || std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(" (postgres) Z "));
+    kill_postmaster(folder.path());
+    while !is_zombie() {
+        std::thread::yield_now();
+    }
+    assert_eq!(postgres.revive().expect("revived"), Revived::Restarted);
+    assert!(!is_zombie());
+    assert_eq!(one(postgres.url(), "select 'again'").await.expect("revived"), "again");
+    postgres.stop().expect("stopped");
+}
+
+/// In a container that was killed and restarted, another program can have the id that the lock file names.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn postgres_starts_while_another_program_has_its_old_process_id() {
+    use std::os::unix::{fs::MetadataExt, process::CommandExt};
+    let folder = data_dir();
+    let postgres = PrivatePostgres::start(folder.path()).expect("made");
+    let text = std::fs::read_to_string(lock_file(folder.path())).expect("a running postmaster");
+    postgres.stop().expect("stopped");
+    // Of the same account: PostgreSQL knows that a process of another account is not a postmaster of this cluster.
+    let account = folder.path().join("postgres/cluster").metadata().expect("a folder").uid();
+    let mut other = Command::new("sleep").arg("600").uid(account).spawn().expect("another program");
+    let (_, rest) = text.split_once('\n').expect("lines");
+    let stale = format!("{}\n{rest}", other.id());
+    std::fs::write(lock_file(folder.path()), stale).expect("as a killed container leaves it");
+    let started = PrivatePostgres::start(folder.path());
+    other.kill().expect("it runs");
+    other.wait().expect("it ends");
+    let postgres = started.expect("started");
+    assert_eq!(one(postgres.url(), "select 'here'").await.expect("it runs"), "here");
+    postgres.stop().expect("stopped");
 }
 
 #[tokio::test]

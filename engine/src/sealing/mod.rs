@@ -135,13 +135,12 @@ impl Sealer {
         sealer
     }
 
-    /// Creates the sealer of a server: the given key, those of the key file, which is created if neither has a key, and
-    /// the previous key.
-    pub fn load(file: &KeyFile, given: Option<SealingKey>, previous: Option<SealingKey>) -> anyhow::Result<Self> {
-        let stored = if given.is_some() { file.read()? } else { file.read_or_make()? };
-        let mut keys = given.into_iter().chain(stored).chain(previous);
-        let first = keys.next().unwrap_or_else(SealingKey::generate);
-        Ok(Self::new(first, keys))
+    /// Creates the sealer of a server or a command: the given key, those of the key file, and the previous key. `None` if
+    /// there is neither of the first two.
+    pub fn load(given: Option<SealingKey>, stored: Vec<SealingKey>, previous: Option<SealingKey>) -> Option<Self> {
+        let mut keys = given.into_iter().chain(stored);
+        let first = keys.next()?;
+        Some(Self::new(first, keys.chain(previous)))
     }
 
     /// Seals a secret for a context with the current key.

@@ -10,7 +10,8 @@ use engine::settings::Secret;
 /// Settings of monitoring.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Monitoring {
-    /// Address and port of a listener that serves only `/metrics`, without authentication. Default: none
+    /// Address and port of a listener that serves only `/metrics`, without authentication; on a loopback address always
+    /// by plain HTTP. Default: none
     #[arg(long = "metrics-listen", env = "TREELINE_METRICS_LISTEN")]
     pub metrics_listen: Option<SocketAddr>,
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use engine::{
     sealing::{KeyFile, Sealer, SealingKey},
     settings::Secret,
@@ -21,12 +22,31 @@ pub struct SealingSettings {
 }
 
 impl SealingSettings {
-    /// Opens the keys of this server: those of the environment, then those of the key file in the data folder.
+    /// Opens the keys of a server: those of the environment, then those of the key file in the data folder, which is
+    /// created if neither has a key.
+    pub fn open_or_make(&self, data_dir: &Path) -> anyhow::Result<Sealer> {
+        let file = KeyFile::in_folder(data_dir);
+        let stored = if self.secret_key.is_some() { file.read()? } else { file.read_or_make()? };
+        self.sealer(&file, stored)
+    }
+
+    /// Opens the same keys for a command. Creates no key file: the server could not read one of another account.
     pub fn open(&self, data_dir: &Path) -> anyhow::Result<Sealer> {
+        let file = KeyFile::in_folder(data_dir);
+        self.sealer(&file, file.read()?)
+    }
+
+    fn sealer(&self, file: &KeyFile, stored: Vec<SealingKey>) -> anyhow::Result<Sealer> {
         let given = self.secret_key.as_ref().map(|text| parse(text, "TREELINE_SECRET_KEY")).transpose()?;
         let previous =
             self.secret_key_previous.as_ref().map(|text| parse(text, "TREELINE_SECRET_KEY_PREVIOUS")).transpose()?;
-        Sealer::load(&KeyFile::in_folder(data_dir), given, previous)
+        Sealer::load(given, stored, previous).with_context(|| {
+            format!(
+                "There is no sealing key: neither TREELINE_SECRET_KEY nor the file {} is there. Run this command as \
+                 the account of the server, with the settings of the server.",
+                file.path().display()
+            )
+        })
     }
 }
 

@@ -9,8 +9,8 @@ pub mod catalog; // all metrics with their help texts
 pub mod process; // process_*
 
 use std::{
-    collections::HashMap,
-    sync::OnceLock,
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -27,6 +27,7 @@ use tokio::time::timeout;
 
 use crate::{
     App,
+    broker::Broker,
     config::roles::Role,
     http::error::{Error, Result},
 };
@@ -168,15 +169,52 @@ async fn render(app: &App) -> Result<Response> {
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
+/// Names of the job types whose gauges a server has set.
+#[derive(Default)]
+pub struct MeasuredTypes(Mutex<BTreeSet<String>>);
+
+impl MeasuredTypes {
+    /// Replaces the names by those of the types that exist. Returns those that are gone.
+    fn replace(&self, existing: BTreeSet<String>) -> Vec<String> {
+        let mut measured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = measured.difference(&existing).cloned().collect();
+        *measured = existing;
+        gone
+    }
+}
+
+/// Sets the gauges of a deleted job type to 0, which would otherwise keep their last values.
+fn clear_gauges(job_type: &str, has_broker: bool) {
+    for state in ItemState::ALL {
+        let labels = [("type", job_type.to_owned()), ("state", state.as_str().to_owned())];
+        metrics::gauge!("treeline_items", &labels).set(0.0);
+    }
+    metrics::gauge!("treeline_type_paused", "type" => job_type.to_owned()).set(0.0);
+    metrics::gauge!("treeline_type_rate_limited", "type" => job_type.to_owned()).set(0.0);
+    metrics::gauge!("treeline_oldest_available_seconds", "type" => job_type.to_owned()).set(0.0);
+    metrics::gauge!("treeline_open_assignments", "type" => job_type.to_owned()).set(0.0);
+    if has_broker {
+        metrics::gauge!("treeline_broker_queue_depth", "type" => job_type.to_owned()).set(0.0);
+    }
+}
+
 async fn read_gauges(app: &App) -> Result<()> {
     let work = statistics::open_work(&app.pool).await?;
+    let types = app.engine.types().all();
+    // Only a process with this role is connected.
+    let broker = app.broker.as_ref().filter(|_| app.config.roles.has(Role::Maintenance)).map(Broker::status);
+    let queues = broker.iter().flat_map(|status| status.queues.keys());
+    let names = work.iter().map(|open| &open.job_type).chain(types.iter().map(|info| &info.name)).chain(queues);
+    for gone in app.measured_types.replace(names.cloned().collect()) {
+        clear_gauges(&gone, broker.is_some());
+    }
     for open in &work {
         for state in ItemState::ALL {
             let labels = [("type", open.job_type.clone()), ("state", state.as_str().to_owned())];
             metrics::gauge!("treeline_items", &labels).set(open.counts.get(state) as f64);
         }
     }
-    for info in app.engine.types().all() {
+    for info in types {
         let is_paused = info.paused || info.concurrency == Some(0);
         metrics::gauge!("treeline_type_paused", "type" => info.name.clone()).set(f64::from(u8::from(is_paused)));
         let is_limited = info.limits.rate_limit.is_some();
@@ -195,9 +233,7 @@ async fn read_gauges(app: &App) -> Result<()> {
     for (job_type, open) in statistics::open_assignments(&app.pool).await? {
         metrics::gauge!("treeline_open_assignments", "type" => job_type).set(open as f64);
     }
-    // Only a process with this role is connected.
-    if let Some(broker) = app.broker.as_ref().filter(|_| app.config.roles.has(Role::Maintenance)) {
-        let status = broker.status();
+    if let Some(status) = broker {
         metrics::gauge!("treeline_broker_up").set(f64::from(u8::from(status.is_up)));
         metrics::gauge!("treeline_broker_outbox_waiting").set(app.engine.unpublished_batches().await? as f64);
         for (job_type, messages) in status.queues {

@@ -4,7 +4,10 @@
 //! everything later, in order, and may get a batch twice. One server posts at a time. A post is signed with the key
 //! that `treeline-server signing-secret --audit` prints.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Once},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use domain::{Time, identity::audit::AuditEntry};
@@ -22,7 +25,10 @@ use crate::{
 use engine::{
     error::{Error, Result},
     signing::stamp,
-    store::notify::audit::{self as store, AuditQuery},
+    store::{
+        notify::audit::{self as store, AuditQuery},
+        owner_pool,
+    },
 };
 
 /// Entries in one post.
@@ -34,6 +40,9 @@ const POSTING_LEASE_SECONDS: f64 = 90.0;
 
 /// Entries deleted per statement.
 const DELETE_BATCH: i64 = 5_000;
+
+/// Warning about a role that may not delete entries, given once.
+static MISSING_RIGHT: Once = Once::new();
 
 /// Starts the counts of repeated entries, which each process collects.
 pub(super) fn spawn_counts(tasks: &Tasks<'_>) {
@@ -69,13 +78,24 @@ pub(super) fn spawn_posting(tasks: &Tasks<'_>) {
     });
 }
 
-/// Deletes expired entries, if the database role is allowed to.
+/// Deletes expired entries: of a private database as its owner, of another if the role of the server is allowed to.
 async fn expire(app: &App, days: u32) -> Result<usize> {
+    let days = i32::try_from(days).unwrap_or(i32::MAX);
+    if let Some(url) = &app.owner_url {
+        let owner = owner_pool(url).await?;
+        let deleted = store::expire(&owner, days, DELETE_BATCH).await;
+        owner.close().await;
+        return Ok(deleted? as usize);
+    }
     if !store::may_expire(&app.pool).await? {
-        tracing::debug!("audit retention skipped: the database role may not delete entries, see docs/postgres.md");
+        MISSING_RIGHT.call_once(|| {
+            tracing::warn!(
+                "audit retention skipped: the database role may not delete entries; run `treeline-server expire-audit` \
+                 as the owner of the database"
+            );
+        });
         return Ok(0);
     }
-    let days = i32::try_from(days).unwrap_or(i32::MAX);
     Ok(store::expire(&app.pool, days, DELETE_BATCH).await? as usize)
 }
 

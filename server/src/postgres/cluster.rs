@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::programs::{Doing, Error, Programs, Result, open_lock, output_text, read};
+use super::{
+    lock_file,
+    programs::{Doing, Error, Programs, Result, open_lock, output_text, read},
+};
 
 /// Timeout of a start; allows for crash recovery of a busy cluster.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
@@ -140,6 +143,11 @@ impl PrivatePostgres {
         self.home.join("cluster")
     }
 
+    /// Path of PostgreSQL's own lock file.
+    fn lock_file(&self) -> PathBuf {
+        self.cluster().join("postmaster.pid")
+    }
+
     fn pg_ctl<const N: usize>(&self, arguments: [&str; N]) -> Vec<std::ffi::OsString> {
         let mut all: Vec<std::ffi::OsString> = arguments.iter().map(Into::into).collect();
         all.extend(["--wait".into(), "--pgdata".into(), self.cluster().into()]);
@@ -187,13 +195,14 @@ impl PrivatePostgres {
                     });
                 }
                 Answer::Silent => {
+                    lock_file::replace_stale_id(&self.programs, &self.lock_file())?;
                     let mut arguments = self.pg_ctl(["start", "--timeout=120"]);
                     arguments.extend(["--log".into(), log.clone().into()]);
                     let _ = std::fs::remove_file(&log);
                     match self.programs.run("pg_ctl", arguments) {
                         Ok(_) => return Ok(()),
                         // Another postmaster is shutting down here: its socket is gone, its lock file not yet.
-                        Err(_) if self.cluster().join("postmaster.pid").exists() && Instant::now() < deadline => {
+                        Err(_) if self.lock_file().exists() && Instant::now() < deadline => {
                             std::thread::sleep(Duration::from_millis(50));
                         }
                         Err(Error::Program { program, output }) => {

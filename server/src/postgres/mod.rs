@@ -1,9 +1,9 @@
 //! Private PostgreSQL: started from installed binaries if no `DATABASE_URL` is given.
 //!
 //! `programs` finds and runs PostgreSQL's programs, `cluster` manages one durable cluster in the data directory,
-//! `throwaway` one for tests, which `guard` deletes. These four depend only on the standard library, so that `xtask` can
-//! compile the same files. The only SQL here creates an empty database, and the rest of the product does not depend on a
-//! private PostgreSQL.
+//! `lock_file` its lock file after a crash, `throwaway` a cluster for tests, which `guard` deletes. None of them depends
+//! on the rest of the server, so that `xtask` can compile the same files. The only SQL here creates an empty database, and
+//! the rest of the product does not depend on a private PostgreSQL.
 
 use std::{
     io::{self, Write},
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 pub mod cluster;
 pub mod guard;
+mod lock_file;
 pub mod programs;
 pub mod throwaway;
 

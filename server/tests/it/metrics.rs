@@ -115,6 +115,21 @@ async fn gauges_of_a_type_are_those_of_the_alert_rules() {
 }
 
 #[tokio::test]
+async fn gauges_of_a_deleted_type_are_zero() {
+    let server = Server::start().await;
+    let limit = json!({"rate_limit": {"count": 5, "per_seconds": 60}});
+    server.put("/api/v1/job-types/deleted_mail", limit).await.expect(201);
+    let limited = async || {
+        let metrics = server.get("/metrics").await.text;
+        value(&metrics, "treeline_type_rate_limited", &[("type", "deleted_mail")])
+    };
+    until(async || limited().await == Some(1.0)).await;
+    server.delete("/api/v1/job-types/deleted_mail").await.expect(204);
+    until(async || limited().await == Some(0.0)).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn retried_item_is_not_as_old_as_its_failure() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/old_mail", json!({})).await.expect(201);

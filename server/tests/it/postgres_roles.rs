@@ -4,7 +4,7 @@
 use serde_json::json;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, postgres::PgConnectOptions};
 
-use crate::support::{Api, Database, Server, run};
+use crate::support::{Api, Database, Server, run, until};
 
 /// Code blocks of one language in the page.
 fn blocks(language: &str) -> Vec<String> {
@@ -92,5 +92,18 @@ async fn server_role_cannot_change_audit_log_or_schema() {
     assert!(expired.status.success(), "{}", String::from_utf8_lossy(&expired.stderr));
     let refused = program(&app, &["expire-audit", "--older-than-days", "730"]).await;
     assert!(!refused.status.success());
+    // A server that is to do it says that it cannot.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    let log = std::fs::File::create(&path).expect("a file");
+    let variables = [("DATABASE_URL", app.as_str()), ("TREELINE_AUDIT_RETAIN_DAYS", "730")];
+    let second = server.spawn_program_logging_to(log.into(), &variables).await;
+    let parts = ["WARN", "audit retention skipped", "treeline-server expire-audit"];
+    until(async || {
+        let text = std::fs::read_to_string(&path).expect("the log");
+        text.lines().any(|line| parts.iter().all(|part| line.contains(part)))
+    })
+    .await;
+    second.terminate().await;
     server.stop().await;
 }

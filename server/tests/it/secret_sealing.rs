@@ -34,6 +34,28 @@ async fn server_with_different_sealing_key_does_not_start() {
     server.stop().await;
 }
 
+/// A key file made by root could not be read by the server.
+#[tokio::test]
+async fn commands_neither_make_nor_adopt_a_sealing_key() {
+    let server = Server::start().await;
+    let (pool, data_dir) = (&server.running.app.pool, server.running.app.config.data_dir().expect("a folder"));
+    let file = data_dir.join("secret.key");
+    std::fs::remove_file(&file).expect("the key file of the server");
+    for command in [&["signing-secret", "--audit"][..], &["rotate-key"]] {
+        let refused = server.try_program(command).await.expect_err("no key");
+        assert!(refused.contains("There is no sealing key") && refused.contains("secret.key"), "{refused}");
+        assert!(!file.exists());
+    }
+    sqlx::query("delete from sealing_key").execute(pool).await.expect("as before the first start");
+    for command in [&["--secret-key", KEY, "signing-secret", "--audit"][..], &["--secret-key", KEY, "rotate-key"]] {
+        let refused = server.try_program(command).await.expect_err("no key of the database");
+        assert!(refused.contains("start a server first"), "{refused}");
+    }
+    let adopted: i64 = sqlx::query_scalar("select count(*) from sealing_key").fetch_one(pool).await.expect("a number");
+    assert_eq!(adopted, 0);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn plaintext_signing_key_is_encrypted_at_startup() {
     let server = Server::start().await;

@@ -75,6 +75,26 @@ async fn https_listener_reloads_renewed_certificate() {
     server.stop().await;
 }
 
+/// The certificate does not name the loopback address of a scraper on the same machine.
+#[tokio::test]
+async fn metrics_listener_is_plain_http_on_loopback_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = certificate("localhost", folder.path());
+    for (address, scheme) in [([127_u8, 0, 0, 1], "http"), ([0, 0, 0, 0], "https")] {
+        let server = Server::start_with(|config| {
+            config.transport.tls_cert = Some(folder.path().join("cert.pem"));
+            config.transport.tls_key = Some(folder.path().join("key.pem"));
+            config.monitoring.metrics_listen = Some((address, 0).into());
+        })
+        .await;
+        let port = server.running.metrics_addr.expect("an address").port();
+        let metrics = format!("{scheme}://127.0.0.1:{port}/metrics");
+        let response = client(&authority.cert.pem()).get(metrics).send().await.expect("a response");
+        assert_eq!(response.status().as_u16(), 200, "{scheme}");
+        server.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn plaintext_on_public_address_is_refused() {
     let postgres = std::env::var("TREELINE_TEST_POSTGRES").expect("the admin URL of a PostgreSQL for tests");
