@@ -14,6 +14,7 @@ use super::{
     cells::read_cells,
     encoding_guess::{guess, unmarked_utf16},
     format_cutters::FormatCutter,
+    named_delimiter::named_delimiter,
     record_cutter::{Cut, Cutter, Grammar, Step, Whole},
     returned::without_padding,
     row::workbook_row,
@@ -82,7 +83,11 @@ where
     let (encoding, mark) = find_encoding(&sample, want);
     let mut start = Place { offset: mark as u64, line: 1 };
     let is_csv = want.format == UploadFormat::Csv;
-    let delimiter = match want.delimiter.and_then(|c| u8::try_from(c).ok()) {
+    let mut named = None;
+    if is_csv && want.header_row != Some(1) {
+        (named, start) = named_delimiter(&sample, encoding, start).map_or((None, start), |(it, end)| (Some(it), end));
+    }
+    let delimiter = match want.delimiter.or(named).and_then(|c| u8::try_from(c).ok()) {
         Some(given) => given,
         None if is_csv => find_delimiter(&sample[mark..], encoding, want.header_row),
         None => b',',

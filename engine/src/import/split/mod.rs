@@ -16,6 +16,7 @@ mod format_cutters;
 mod head;
 mod mapping;
 mod matching;
+mod named_delimiter;
 mod notation;
 mod read;
 mod record_cutter;

@@ -48,3 +48,27 @@ fn the_header_below_a_title_is_found() {
     }
     assert_eq!(found(b"{}\n", LINES), None);
 }
+
+#[test]
+fn a_first_line_may_name_the_delimiter() {
+    let rows = [(3, r#"{"a,x":"1","b|y":"2,5"}"#.to_owned())];
+    for newline in ["\n", "\r\n", "\r"] {
+        let text = format!("sep=;{newline}a,x;b|y{newline}1;2,5{newline}");
+        for file in [text.clone().into_bytes(), utf16(&text, true), utf16(&text, false)] {
+            assert_eq!(brief(&file, TABLE), rows, "{newline:?}");
+        }
+    }
+    let exotic = head(b"sep=^\na,x^b\n1^2\n", TABLE);
+    assert_eq!((exotic.delimiter, exotic.width), (Some('^'), 2));
+    // A delimiter of the request wins; the line is still no row.
+    let chosen = Want { delimiter: Some(','), ..TABLE };
+    assert_eq!(brief(b"sep=;\na,b\n1,2\n", chosen), [(3, r#"{"a":"1","b":"2"}"#.to_owned())]);
+    assert_eq!(
+        brief(b"sep=;\na;b\n1;2\n", Want { header_row: Some(2), ..TABLE }),
+        [(3, r#"{"a":"1","b":"2"}"#.to_owned())]
+    );
+    assert_eq!(brief(b"sep=;\n1;2\n", Want { header: false, ..TABLE }), [(2, r#"["1","2"]"#.to_owned())]);
+    // A column with such a name is a column.
+    assert_eq!(head(b"sep=;x\n1;2\n", TABLE).columns.expect("a header"), ["sep=", "x"]);
+    assert_eq!(refusal(b"sep=;", TABLE).0, Code::BadHeader);
+}
