@@ -150,6 +150,24 @@ async fn unclaimed_work_alert_clears_on_claim() {
     server.stop().await;
 }
 
+/// More urgent items make another head, and nobody has claimed any.
+#[tokio::test]
+async fn unclaimed_work_alert_counts_from_the_last_claim() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let job = server.post("/api/v1/jobs", json!({"type": "a", "items": [{"payload": 1}]})).await.expect(201);
+    let pool = &server.running.app.pool;
+    let back = "update queue_head set since = since - interval '1 day'";
+    until(async || sqlx::query(back).execute(pool).await.expect(back).rows_affected() > 0).await;
+    let urgent = json!([{"payload": 2, "priority": 5}]);
+    server.post(&format!("/api/v1/jobs/{}/items", id(&job)), urgent).await.expect(200);
+    let open = raised(&server, "unclaimed").await;
+    assert_eq!(open[0]["message"], "Items of a wait and nobody has claimed one for 24 hours.");
+    claim(&server).await;
+    cleared(&server, "unclaimed").await;
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn many_failures_alert_clears_on_success() {
     let server = quick_alerts_server().await;

@@ -1,6 +1,7 @@
 //! Conditions of alerts: new dead letters, items that keep failing, queues without claims.
 
 use sqlx::PgExecutor;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::store::Tx;
@@ -84,11 +85,16 @@ pub async fn failing_jobs(on: impl PgExecutor<'_>) -> Result<Vec<FailingJob>, sq
 
 /// Records the head of each type's queue if no item of the type is assigned and the type is neither paused nor capped
 /// at 0, nor limited and asked for within a minute. At most two index probes per type: items that a limit of a key parks
-/// are under minus their type.
+/// are under minus their type. While no worker asks for the type, a new head has waited as long as the one before: it
+/// came with a higher priority, or the other one has expired.
 pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
     let heads = sqlx::query!(
-        r#"select t.id, r.item_id as "item_id!"
+        r#"select t.id, r.item_id as "item_id!",
+           case when t.executor::json->>'kind' = 'pull' and not exists (
+               select 1 from type_last_claim c where c.type_name = t.name and c.claimed_at >= q.since)
+             then q.since end as since
          from job_type t
+         left join queue_head q on q.type_id = t.id
          cross join lateral (
            (select item_id from ready where type_id = t.id
             order by type_id, negated_priority, fair_turn, item_id limit 1)
@@ -107,13 +113,16 @@ pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
     .await?;
     let types: Vec<i32> = heads.iter().map(|head| head.id).collect();
     let items: Vec<Uuid> = heads.iter().map(|head| head.item_id).collect();
+    let since: Vec<Option<OffsetDateTime>> = heads.iter().map(|head| head.since).collect();
     sqlx::query!(
-        "insert into queue_head as q (type_id, item_id)
-         select type_id, item_id from unnest($1::int[], $2::uuid[]) as new (type_id, item_id)
+        "insert into queue_head as q (type_id, item_id, since)
+         select type_id, item_id, coalesce(since, clock_timestamp())
+         from unnest($1::int[], $2::uuid[], $3::timestamptz[]) as new (type_id, item_id, since)
          on conflict (type_id) do update set item_id = excluded.item_id, since = excluded.since
            where q.item_id <> excluded.item_id",
         &types,
-        &items
+        &items,
+        &since as &[Option<OffsetDateTime>]
     )
     .execute(&mut **tx)
     .await?;
