@@ -95,6 +95,8 @@ mod returned_rows; // lists of failed rows that come back
 mod revocation;
 mod roles;
 mod saved_views; // filters of lists under a name
+mod schedule_edits; // schedules made, edited, run by hand, and their pages
+mod schedule_secrets; // secrets of the webhooks of scheduled jobs
 mod schedules; // trees created by cron expressions
 mod schema_limits;
 mod search; // one search over everything
