@@ -160,10 +160,11 @@ impl Engine {
                 && type_id.is_none_or(|id| id == job_state.type_id)
                 && owner_id.is_none_or(|id| id == job_state.owner_id)
         };
-        let mut page = Page { order, test: filter.test(), limit, found: Vec::new(), rows_read: 0 };
+        let mut page = Page { order, test: filter.test(), limit, found: Vec::new(), last: None, rows_read: 0 };
         let index = ListIndex::of(filter);
         let mut position = after.unwrap_or(order.start());
         loop {
+            let was_full = page.last.is_some();
             let (job_states, last) =
                 core.job_states_from(&source, &index, filter.worker.as_deref(), order, position.0).await?;
             page.rows_read += job_states.len() as i64;
@@ -173,7 +174,7 @@ impl Engine {
             }
             let Some(last) = last else { return Ok((page.found, None)) };
             position = order.behind(last);
-            if page.rows_read >= MAX_SCANNED {
+            if was_full || page.rows_read >= MAX_SCANNED {
                 return Ok((page.found, Some(position)));
             }
         }
@@ -186,17 +187,21 @@ struct Page {
     test: KeyFilter,
     limit: i64,
     found: Vec<Uuid>,
+    /// Position of the last item, once the page is full.
+    last: Option<Position>,
     rows_read: i64,
 }
 
 impl Page {
-    /// Searches groups after a position. Returns where it stopped, if the page is full or the read limit is reached.
+    /// Searches groups after a position. Returns where the next page begins, if another item matches behind a full page, if
+    /// none did in one more step, or if the read limit is reached.
     async fn search(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
         for group in groups {
             let mut place = after;
             // At first as many as are wanted, then more if few of them match.
             let mut step = (self.limit - self.found.len() as i64).clamp(LEAST, STEP);
             loop {
+                let was_full = self.last.is_some();
                 let keys = keys_of(core, group, self.order, place, step).await?;
                 let ids: Vec<Uuid> = keys.iter().map(|key| key.id).collect();
                 let matches: HashSet<Uuid> = if ids.is_empty() || self.test == KeyFilter::default() {
@@ -207,14 +212,15 @@ impl Page {
                 for key in &keys {
                     place = (key.job_key, key.seq);
                     if matches.contains(&key.id) {
-                        self.found.push(key.id);
-                        if self.found.len() as i64 == self.limit {
-                            return Ok(Some(place));
+                        if self.last.is_some() {
+                            return Ok(self.last);
                         }
+                        self.found.push(key.id);
+                        self.last = (self.found.len() as i64 == self.limit).then_some(place);
                     }
                 }
                 self.rows_read += keys.len() as i64;
-                if self.rows_read >= MAX_SCANNED && !keys.is_empty() {
+                if (was_full || self.rows_read >= MAX_SCANNED) && !keys.is_empty() {
                     return Ok(Some(place));
                 }
                 if (keys.len() as i64) < step {

@@ -113,8 +113,9 @@ impl Engine {
             let (found, _) = self.list_items(caller, &filter, ItemOrder::Newest, None, MOST).await?;
             hits.extend(found.iter().map(|item| of_item(item, matched)));
         }
-        let queued = search_keys::items_of_serialize_key(pool, owner, &keys, MOST).await?;
-        hits.extend(core.views(&queued, false).await?.iter().map(|item| of_item(item, "serialize_key")));
+        let mut serialized = search_keys::pending_items_of_serialize_key(pool, owner, &keys, MOST).await?;
+        serialized.extend(search_keys::all_items_of_serialize_key(pool, owner, &keys, MOST).await?);
+        hits.extend(core.views(&serialized, false).await?.iter().map(|item| of_item(item, "serialize_key")));
         Ok(first_distinct(hits))
     }
 

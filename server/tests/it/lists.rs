@@ -258,8 +258,13 @@ async fn job_list_filters() {
     let page = server.get("/api/v1/jobs?root=true&limit=1").await.expect(200);
     let cursor = page["next_cursor"].as_str().expect("a next page").to_owned();
     server.get(&format!("/api/v1/jobs?root=false&cursor={cursor}")).await.expect_problem(400, "cursor_mismatch");
-    let page = server.get("/api/v1/jobs?dedupe_key=d&limit=1").await.expect(200);
-    assert!(page["next_cursor"].is_null(), "a full page is the last one if nothing follows: {page}");
+    for full in [
+        "jobs?dedupe_key=d&limit=1".to_owned(),
+        format!("items?job={tree_id}&limit={}", all(&server, &format!("/api/v1/items?job={tree_id}")).await.len()),
+    ] {
+        let page = server.get(&format!("/api/v1/{full}")).await.expect(200);
+        assert!(page["next_cursor"].is_null(), "a full page is the last one if nothing follows: {page}");
+    }
     for bad in ["colour=red", "metadata.=x", "metadata=x", "status=asleep", "root=maybe"] {
         server.get(&format!("/api/v1/jobs?{bad}")).await.expect_problem(400, "invalid_parameter");
     }

@@ -65,6 +65,13 @@ async fn search_finds_ids_names_keys_files_workers_and_errors_within_access() {
     let errors = found(&shop, "no LABEL").await;
     assert_eq!((errors.len(), errors[0].0.as_str(), errors[0].2.as_str()), (1, "errors", "message"), "{errors:?}");
     assert_eq!(found(&bakery, "no label").await, []);
+    // Pending items of a serialize key come before those that have ended.
+    let head = claim(&shop, "packer-1", &["ship-order"], 1).await;
+    shop.post(&format!("/api/v1/assignments/{}/result", id(&head[0])), json!({"result": 1})).await.expect(200);
+    for api in [&shop, &*server] {
+        assert_eq!(found(api, "customer-9").await, [items(2, "serialize_key"), items(1, "serialize_key")]);
+    }
+    assert_eq!(found(&bakery, "customer-9").await, []);
     let upload = shop.post_text("/api/v1/uploads?filename=orders-may.csv", "text/csv", "n\n1\n").await.expect(201);
     let import = job(&server, json!({"type": "ship-order"})).await;
     assert_eq!(found(&server, id(&import)).await.len(), 1);

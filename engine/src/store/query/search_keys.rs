@@ -73,7 +73,7 @@ pub async fn roots_of_idempotency_key(
 }
 
 /// Pending items by their serialize key, in order of the keys of each owner, the first of its queue first.
-pub async fn items_of_serialize_key(
+pub async fn pending_items_of_serialize_key(
     pool: &PgPool,
     owner_id: Option<Uuid>,
     keys: &KeyRange,
@@ -90,6 +90,31 @@ pub async fn items_of_serialize_key(
              order by owner_id, key using ~<~ limit $4::bigint * 10) l
            cross join lateral (
              select item_id from serialize_queue_entry where serialize_queue_id = l.id order by position limit $4) e
+           limit $4"#,
+        owner_id,
+        keys.first,
+        keys.last,
+        limit
+    )
+    .fetch_all(pool)
+    .await
+}
+
+/// Items by their serialize key, pending or ended, in order of the keys, newest first: those of an owner among the first
+/// 5,000, or of all.
+pub async fn all_items_of_serialize_key(
+    pool: &PgPool,
+    owner_id: Option<Uuid>,
+    keys: &KeyRange,
+    limit: i64,
+) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"select i.id as "item_id!"
+           from (
+             select id, job_key from item where serialize_key ~>=~ $2 and serialize_key ~<=~ $3
+             order by serialize_key using ~<~, id desc limit 5000) i
+           cross join lateral (select owner_id from job where job_key = i.job_key offset 0) j
+           where $1::uuid is null or j.owner_id = $1
            limit $4"#,
         owner_id,
         keys.first,
