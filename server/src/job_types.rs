@@ -82,15 +82,22 @@ pub async fn list(app: &App, part: &NamedPageRange) -> Result<Vec<JobType>> {
     Ok(store::list(&app.pool, &app.sealer, part).await?)
 }
 
-/// Creates or replaces a type. Returns true if it is new. 412 if `expected` is not its version.
-pub async fn put(app: &App, caller: &Caller, spec: &JobTypeSpec, expected: Option<i64>) -> Result<(JobType, bool)> {
+/// Creates or replaces a type. Returns true if it is new. 412 if `expected` is not its version, or if it exists against the
+/// caller's expectation.
+pub async fn put(
+    app: &App,
+    caller: &Caller,
+    spec: &JobTypeSpec,
+    (expected, exists): (Option<i64>, Option<bool>),
+) -> Result<(JobType, bool)> {
     caller.require(Scope::Admin)?;
     step_up::require(app, caller).await?;
     check(app, spec)?;
     let (_, secrets) = spec.executor.split_secrets();
     loop {
         let current = store::find(&app.pool, &app.sealer, &spec.name).await?;
-        if expected.is_some() && expected != current.as_ref().map(|it| it.version) {
+        let is_other = expected.is_some() && expected != current.as_ref().map(|it| it.version);
+        if is_other || exists.is_some_and(|exists| exists != current.is_some()) {
             return Err(outdated());
         }
         let is_new = current.is_none();

@@ -8,7 +8,7 @@ mod rate_and_key_limits; // claims of types with limits on their starts
 mod wait; // claims that wait
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -242,7 +242,9 @@ fn first_waits<'a>(info: &TypeInfo, rows: &'a [ClaimedRow]) -> impl Iterator<Ite
 }
 
 fn refusals(ids: &[Uuid], rows: &[ClaimedRow]) -> Vec<Refused> {
+    let mut seen = HashSet::new();
     ids.iter()
+        .filter(|id| seen.insert(**id))
         .filter(|id| rows.iter().all(|row| row.item_id != **id))
         .map(|&item_id| Refused { item_id, reason: "not_available".to_owned() })
         .collect()

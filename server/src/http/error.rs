@@ -67,15 +67,20 @@ impl IntoResponse for Error {
     }
 }
 
+/// `Retry-After` of a refusal that knows no better time.
+const LATER_SECONDS: u32 = 5;
+
 /// Builds the response of a problem document.
 pub fn problem_response(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = serde_json::to_vec(problem).unwrap_or_default();
     let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
-    if problem.code == Code::Unauthenticated {
+    if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if let Some(seconds) = problem.retry_after_seconds {
+    // 429 and 503 always say when to come again.
+    let later = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    if let Some(seconds) = problem.retry_after_seconds.or(later.then_some(LATER_SECONDS)) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     // The request-id layer adds `request_id` from here, because the body is already serialized.

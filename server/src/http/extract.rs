@@ -6,6 +6,7 @@
 //! `Json`, `Query` or `Path`.
 
 mod parts; // lists of independent requests
+mod preconditions; // If-Match and If-None-Match
 mod reason; // reason for an action
 mod request_body; // body of a request, bounded in size and time
 
@@ -24,6 +25,7 @@ use crate::{
 };
 
 pub use parts::{AssignmentList, JsonParts, complete, read_parts};
+pub use preconditions::{Existence, IfMatch, is_known};
 pub use reason::{Reason, ReasonParameter};
 pub use request_body::{BodyTimeout, body, chunks, hold};
 
@@ -140,27 +142,6 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
         match axum::extract::Path::<T>::from_request_parts(parts, app).await {
             Ok(axum::extract::Path(value)) => Ok(Self(value)),
             Err(_) => Err(nothing()),
-        }
-    }
-}
-
-/// Version that an `If-Match` header requires; `None` without the header.
-#[derive(Clone, Copy, Debug)]
-pub struct IfMatch(pub Option<i64>);
-
-impl FromRequestParts<App> for IfMatch {
-    type Rejection = Error;
-
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self> {
-        let Some(value) = parts.headers.get(header::IF_MATCH) else { return Ok(Self(None)) };
-        let text = value.to_str().unwrap_or_default().trim();
-        if text == "*" {
-            return Ok(Self(None));
-        }
-        let text = text.trim_start_matches("W/").trim_matches('"');
-        match text.parse() {
-            Ok(version) => Ok(Self(Some(version))),
-            Err(_) => Err(Problem::parameter("If-Match", "expected a version, such as \"7\"").into()),
         }
     }
 }

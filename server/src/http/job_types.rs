@@ -5,7 +5,7 @@
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{JobType, api::Page, job_type::JobTypeSpec};
 
-use super::extract::{IfMatch, Json, Path, Query};
+use super::extract::{Existence, IfMatch, Json, Path, Query};
 use crate::http::{
     callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
@@ -71,19 +71,22 @@ pub async fn get_job_type(State(app): State<App>, caller: Caller, Path(name): Pa
 
 /// Create or replace a job type
 ///
-/// Omitted fields get their defaults. With `If-Match`, a type with another version is not replaced (412).
+/// Omitted fields get their defaults. With `If-Match`, a type with another version is not replaced (412); with
+/// `If-None-Match: *`, none is.
 #[utoipa::path(put, path = "/job-types/{name}", tag = "job types", request_body = JobTypeSpec,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "Expected type version")),
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "Expected type version"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: the type must not exist")),
     responses((status = 200, body = JobType), (status = 201, description = "Created", body = JobType)))]
 pub async fn put_job_type(
     State(app): State<App>,
     Admin(caller): Admin,
     Path(name): Path<String>,
     IfMatch(version): IfMatch,
+    Existence(exists): Existence,
     Json(fields): Json<Fields>,
 ) -> Result<(StatusCode, Answer<JobType>)> {
     let spec = job_types::named(&name, fields)?;
-    let (stored, is_new) = job_types::put(&app, &caller, &spec, version).await?;
+    let (stored, is_new) = job_types::put(&app, &caller, &spec, (version, exists)).await?;
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Answer(stored)))
 }
 

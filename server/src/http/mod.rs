@@ -55,6 +55,7 @@ mod standby_reads; // reads from a standby
 pub mod trace; // trace contexts of requests
 pub mod tree; // jobs, schedules, shares
 pub mod ui; // HTML pages
+mod unknown_parameters; // query parameters of reads that have none
 
 /// Routes of the API, with their descriptions.
 fn api() -> OpenApiRouter<App> {
@@ -243,6 +244,7 @@ pub fn router(app: &App) -> Router {
         .layer(CompressionLayer::new().quality(CompressionLevel::Precise(5)).compress_when(is_page))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .merge(streams.method_not_allowed_fallback(unknown_method))
+        .layer(from_fn(unknown_parameters::refuse))
         .layer(from_fn_with_state(app.clone(), access_audit::watch))
         .layer(from_fn_with_state(app.clone(), origin::check))
         .layer(from_fn(import::resumable::speak_tus))

@@ -197,6 +197,11 @@ async fn interrupted_download_resumes_from_folder_and_bucket() {
             assert_eq!(part.headers["content-range"], content_range);
             assert_eq!(part.headers["content-length"], text.len().to_string().as_str());
         }
+        let known = server.request(Method::GET, &path).header("if-none-match", format!("\"other\", {tag}"));
+        Answer::of(known).await.expect(304);
+        let head = server.request(Method::HEAD, &path).header("range", "bytes=4-");
+        let head = Answer::of(head).await;
+        assert_eq!((head.status.as_u16(), head.headers["content-length"].as_bytes()), (200, &b"10"[..]));
         // Another file, and several ranges: all of it.
         assert_eq!(download("bytes=4-", Some("\"other\"")).await.text, "0123456789");
         assert_eq!(download("bytes=0-1,4-5", None).await.status, 200);

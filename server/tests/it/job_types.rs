@@ -74,9 +74,15 @@ async fn job_type_update_with_stale_etag_is_refused() {
         Answer::of(request)
     };
     put(Some("\"1\""), 1).await.expect_problem(412, "precondition_failed");
-    put(None, 1).await.expect(201);
+    put(Some("*"), 1).await.expect_problem(412, "precondition_failed");
+    let create = || {
+        server.request(Method::PUT, "/api/v1/job-types/a").header("if-none-match", "*").json(&json!({"concurrency": 1}))
+    };
+    Answer::of(create()).await.expect(201);
+    Answer::of(create()).await.expect_problem(412, "precondition_failed");
     assert_eq!(put(Some("\"1\""), 2).await.expect(200)["version"], 2);
     put(Some("\"1\""), 3).await.expect_problem(412, "precondition_failed");
+    put(Some("\"soon\""), 3).await.expect_problem(412, "precondition_failed");
     put(Some("soon"), 3).await.expect_problem(400, "invalid_parameter");
 
     // Ten patches at once, each of a field of its own, and none is lost.

@@ -74,6 +74,11 @@ async fn unknown_paths_methods_and_parameters_are_refused() {
         let problem = server.get(&format!("/api/v1/{query}")).await.expect_problem(400, "invalid_parameter");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
     }
+    // Reads without parameters, too.
+    for path in ["me?x=1", "stats?x=1", "job-types/import?x=1"] {
+        let problem = server.get(&format!("/api/v1/{path}")).await.expect_problem(400, "invalid_parameter");
+        assert_eq!(problem["errors"][0]["pointer"], "?x", "{problem}");
+    }
     for query in
         ["limit=0", "limit=1001", "limit=many", "limit=1&limit=2", "cursor=rubbish", "cursor=%00", "cursor=%ff"]
     {

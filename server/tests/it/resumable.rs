@@ -135,6 +135,11 @@ async fn resumable_upload_checks_offset_and_checksum() {
     send(&ada, &location, 3, unsaid).await.expect_problem(413, "too_large");
     let typed = piece(&ada, &location, 3, "1\n2\n\n");
     Answer::of(typed.header("tus-resumable", "0.2.2")).await.expect_problem(412, "precondition_failed");
+    let overridden = ada.request(Method::POST, &location).header("x-http-method-override", "DELETE");
+    for delete in [ada.request(Method::DELETE, &location), overridden] {
+        let delete = delete.header("tus-resumable", "0.2.2");
+        Answer::of(delete).await.expect_problem(412, "precondition_failed");
+    }
     let other = ada.request(Method::PATCH, &location).header("upload-offset", 3).header("content-type", "text/csv");
     Answer::of(other.body("1\n2\n\n")).await.expect_problem(415, "unsupported_media_type");
     let unplaced = ada.request(Method::PATCH, &location).header("content-type", "application/offset+octet-stream");

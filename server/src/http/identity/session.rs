@@ -85,7 +85,7 @@ pub async fn start_passkey_sign_in(State(app): State<App>) -> Result<Answer<Pass
 
 /// Sign out
 ///
-/// Ends the session of the cookie and clears the cookie. Without a session it has no effect.
+/// Ends the session of the cookie and clears the cookie. A token has no session (403).
 #[utoipa::path(delete, path = "/session", tag = "people",
     responses((status = 204, description = "Signed out; the cookie is cleared")))]
 pub async fn delete_session(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Result<Response> {

@@ -146,10 +146,10 @@ pub async fn append_to_upload(
     Path(id): Path<Uuid>,
     request: Request,
 ) -> Result<Response> {
+    check_version(request.headers())?;
     let found = partial::own(&app, &caller, id).await?;
     hold_piece(&app, &request)?;
     let (parts, body) = request.into_parts();
-    check_version(&parts.headers)?;
     refuse_compressed(&parts.headers)?;
     if extract::media_type(&parts.headers).as_deref() != Some(PIECE) {
         return Err(extract::wrong_media_type(PIECE));
@@ -217,7 +217,9 @@ pub async fn delete_resumable_upload(
     State(app): State<App>,
     Writer(caller): Writer,
     Path(id): Path<Uuid>,
+    headers: HeaderMap,
 ) -> Result<Response> {
+    check_version(&headers)?;
     partial::delete(&app, &caller, id).await?;
     Ok(speak(StatusCode::NO_CONTENT.into_response(), None, None))
 }
@@ -298,7 +300,7 @@ pub async fn override_method(
         request.headers().get(METHOD_OVERRIDE).and_then(|method| method.to_str().ok()).unwrap_or_default();
     match override_name.to_ascii_uppercase().as_str() {
         "PATCH" => append_to_upload(app, Writer(caller), id, request).await,
-        "DELETE" => delete_resumable_upload(app, Writer(caller), id).await,
+        "DELETE" => delete_resumable_upload(app, Writer(caller), id, request.headers().clone()).await,
         "HEAD" => get_resumable_upload(app, Writer(caller), id, request.headers().clone()).await,
         _ => {
             let detail = "An upload takes GET, HEAD, PATCH and DELETE, or POST with X-HTTP-Method-Override.";

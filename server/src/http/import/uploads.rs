@@ -9,7 +9,7 @@ use axum::{
     Json as Answer,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
@@ -252,11 +252,20 @@ pub async fn get_upload_content(
     State(app): State<App>,
     ReaderOrWorker(caller): ReaderOrWorker,
     Path(id): Path<Uuid>,
+    method: Method,
     headers: HeaderMap,
 ) -> Result<Response> {
     let upload = uploads::find(&app.pool, &caller, id).await?;
     let (bytes, tag) = (upload.bytes as u64, format!("\"{}\"", upload.sha256));
-    let (status, from, to) = match byte_range::requested_range(&headers, bytes, &tag) {
+    if extract::is_known(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    // A range is part of `GET` only.
+    let wanted = match method {
+        Method::GET => byte_range::requested_range(&headers, bytes, &tag),
+        _ => RequestedRange::Whole,
+    };
+    let (status, from, to) = match wanted {
         RequestedRange::Whole => (StatusCode::OK, 0, bytes),
         RequestedRange::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),
         RequestedRange::Outside => {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use axum::{
     Json as Answer,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use domain::{
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::http::{
     callers::{Reader, Writer},
     enqueue::idempotency::{self, Key, Text},
-    extract::{Filters, Path, Query, Reason, ReasonParameter, ids, read_filters},
+    extract::{Filters, Path, Query, Reason, ReasonParameter, ids, is_known, read_filters},
     query::{
         cursor::{Paged as _, paged},
         sort::ByAge,
@@ -243,9 +243,9 @@ pub async fn get_job(
         return Err(Problem::parameter("wait_seconds", "expected 0 to 30").into());
     }
     let children = reading.children.unwrap_or(true);
-    let known_versions: Vec<i64> = headers.get_all(header::IF_NONE_MATCH).iter().flat_map(versions_of).collect();
+    let knows = |job: &Job| is_known(&headers, &etag(job.version));
     let mut job = app.engine.job(&caller, id, children).await?;
-    if wait > 0 && (known_versions.is_empty() || known_versions.contains(&job.version)) {
+    if wait > 0 && (knows(&job) || !headers.contains_key(header::IF_NONE_MATCH)) {
         let wait = Duration::from_secs(wait);
         let waiting = from_primary(app.hub.job_newer_than(&app.engine, &caller, id, job.version, wait));
         let mut ongoing = Ongoing::of(&app, &caller);
@@ -262,7 +262,7 @@ pub async fn get_job(
         }
     }
     let tag = [(header::ETAG, etag(job.version))];
-    if known_versions.contains(&job.version) {
+    if knows(&job) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
     Ok((tag, Answer(job)).into_response())
@@ -287,10 +287,4 @@ pub async fn seal_job(
 
 fn etag(version: i64) -> String {
     format!("\"{version}\"")
-}
-
-/// Versions in a list of tags, weak or strong. Other tags are not ours and match nothing.
-fn versions_of(tags: &HeaderValue) -> Vec<i64> {
-    let tags = tags.to_str().unwrap_or_default().split(',');
-    tags.filter_map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"').parse().ok()).collect()
 }
