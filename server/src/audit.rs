@@ -19,7 +19,8 @@ use engine::{
 
 pub(crate) use access::session_row;
 pub use access::{
-    AuditedRead, Object, record_export, record_read, record_refusal, record_refused_sign_in, record_share_use,
+    AuditedRead, Object, record_export, record_read, record_refusal, record_refused_sign_in, record_returned,
+    record_share_use,
 };
 pub use copy::{FinalEntries, LogCursor, export, final_entries};
 pub use repeats::Repeats;

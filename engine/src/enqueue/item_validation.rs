@@ -1,7 +1,13 @@
 //! Validation of requested items against their job before they are added: sizes, keys, schema.
 
 use domain::{
-    Code, Document, Problem, api::NewItem, debounce::Debounce, dispatch::traceparent::Traceparent, id::is_key, limits,
+    Code, Document, Problem,
+    api::NewItem,
+    debounce::Debounce,
+    dispatch::traceparent::Traceparent,
+    id::is_key,
+    job_type::{Builtin, Executor, ExecutorKind},
+    limits,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -65,10 +71,12 @@ impl Core {
         items: Vec<NewItem>,
         pointer: &str,
     ) -> Result<Vec<PreparedItem>, Problem> {
-        let executor = self.types.by_id(job.type_id).map(|t| t.executor.kind);
+        let info = self.types.by_id(job.type_id);
+        let executor = info.as_ref().map(|info| &info.executor);
+        refuse_debounced_exports(executor, &items, pointer)?;
         // The builtin executors validate payloads themselves and turn invalid ones into dead items.
         let schema = match (&job.payload_schema, executor) {
-            (Some(text), Some(kind)) if kind != domain::job_type::ExecutorKind::Builtin => match compiled(text) {
+            (Some(text), Some(executor)) if executor.kind != ExecutorKind::Builtin => match compiled(text) {
                 Ok(schema) => Some(schema),
                 Err(error @ SchemaError::TooComplex(_)) => return Err(error.problem()),
                 // The schema was accepted when other schemas were valid.
@@ -83,6 +91,16 @@ impl Core {
         }
         check(job, schema.as_deref(), items, pointer)
     }
+}
+
+/// Refuses debounced exports: an export has the rights of whoever requested it, and must not replace somebody else's.
+fn refuse_debounced_exports(executor: Option<&Executor>, items: &[NewItem], pointer: &str) -> Result<(), Problem> {
+    if executor.is_none_or(|executor| executor.name != Some(Builtin::Export)) {
+        return Ok(());
+    }
+    let Some(at) = items.iter().position(|item| item.debounce.is_some()) else { return Ok(()) };
+    let expected = "expected none: exports are not debounced".to_owned();
+    Err(Problem::invalid_body([(format!("{pointer}/{at}/debounce"), expected)]))
 }
 
 fn check(

@@ -39,7 +39,7 @@ pub async fn stage(pool: &PgPool, files: &Files, reading: Reading<'_>) -> Result
     // A separate task: the conversion is stored even if the client disconnects.
     in_task("converting a workbook", async move {
         let name = sheet.clone().unwrap_or_default();
-        let _turn = workbook::lock_owner(for_owner).await;
+        let _turn = workbook::take_turn(for_owner).await;
         // Converted while other requests of this owner had their turn.
         if let Some((object_id, bytes)) = uploads::find_converted_sheet(&pool, upload_id, &name).await? {
             return Ok(Staged { object_id, bytes: bytes as u64 });

@@ -8,17 +8,17 @@
 mod guard;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fs::File,
     io::{self, Seek as _, Write as _},
-    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
 use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, SheetVisible, Xlsx};
 use domain::Document;
 use futures::StreamExt as _;
-use tokio::sync::{OwnedMutexGuard, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use uuid::Uuid;
 
@@ -27,6 +27,7 @@ use guard::Limits;
 use crate::import::{
     files::{Arrived, Files, ReceiveError},
     split::RECORD_LIMIT,
+    turns::{Turn, Turns},
 };
 
 /// Concurrent conversions of large and of small workbooks.
@@ -36,8 +37,8 @@ static SMALL: Semaphore = Semaphore::const_new(2);
 /// Size in bytes above which a workbook always counts as large.
 const SMALL_FILE: u64 = 1 << 20;
 
-/// Owners with a conversion running or waiting.
-static OWNER_LOCKS: LazyLock<Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
+/// One conversion at a time for each owner.
+static OWNER_TURNS: Turns = Turns::new();
 
 /// Bytes per chunk of output.
 const PIECE: usize = 256 << 10;
@@ -73,13 +74,8 @@ impl From<io::Error> for WorkbookError {
 }
 
 /// Waits until no other workbook is being converted for this owner.
-pub async fn lock_owner(owner_id: Uuid) -> OwnedMutexGuard<()> {
-    let owner_lock = {
-        let mut owner_locks = OWNER_LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-        owner_locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        Arc::clone(owner_locks.entry(owner_id).or_default())
-    };
-    owner_lock.lock_owned().await
+pub async fn take_turn(owner_id: Uuid) -> Turn {
+    OWNER_TURNS.take(owner_id).await
 }
 
 /// Converts one sheet, by default the first that is not hidden; the lines arrive in the store and the caller must keep

@@ -128,8 +128,8 @@ impl Engine {
     }
 
     /// Changes a schedule. `job` is the text of the job's body, if it changes; the stored secret of its webhook stays
-    /// if the text has the URL as shown and no `secret`. A change by the owner makes the schedule act with the rights
-    /// of this credential.
+    /// if the text has the URL as shown and no `secret`. A job from the owner makes the schedule act with the rights of
+    /// this credential.
     pub async fn patch_schedule(
         &self,
         caller: &Caller,
@@ -142,9 +142,12 @@ impl Engine {
         if let (Some(new), Some(text)) = (&patch.job, &job) {
             self.check_job(caller, new, text).await?;
         }
-        let (reason, engine) = (patch.reason.clone(), self.clone());
+        let (reason, engine, by) = (patch.reason.clone(), self.clone(), caller.clone());
         self.change(caller, id, "schedule.change", reason, move |row| {
             if let Some(job) = job.filter(|_| patch.job.is_some()) {
+                if row.owner_id == by.owner_id {
+                    (row.made_by, row.made_by_person) = (by.credential_id, by.role.is_some());
+                }
                 let stored = engine.opened_job(row)?;
                 row.job = engine.sealed_job(job_text::with_stored_target(&job, &stored));
             }
@@ -205,9 +208,6 @@ impl Engine {
             let before = row.clone();
             change(&mut row)?;
             valid(&row)?;
-            if row.owner_id == caller.owner_id {
-                (row.made_by, row.made_by_person) = (caller.credential_id, caller.role.is_some());
-            }
             let same_times = (&row.cron, &row.time_zone, row.starts_at, row.ends_at, row.paused)
                 == (&before.cron, &before.time_zone, before.starts_at, before.ends_at, before.paused);
             if !same_times {

@@ -117,6 +117,7 @@ impl Engine {
             hash: hash_of(&secret).to_vec(),
             made_by: Owner { kind: caller.kind, name: caller.name.clone() },
             made_by_id: caller.owner_id,
+            credential_id: caller.credential_id,
             expires_at: expires_at.0,
         };
         let core = Arc::clone(&self.0.core);

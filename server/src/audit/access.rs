@@ -63,6 +63,26 @@ pub async fn record_read(app: &App, caller: &Caller, requested: AuditedRead) -> 
     write_first(&app.repeats, kind, async move { write_read(&shared, &caller, &requested).await }).await
 }
 
+/// Same, for an object that a change returned: a change without effect has no entry of its own and is a read.
+pub async fn record_returned(app: &App, caller: &Caller, requested: AuditedRead) -> Result<()> {
+    let object = format!("{:?}, returned", requested.object);
+    let kind = Kind::Caller { credential_id: caller.credential_id, action: requested.action, object };
+    if !app.repeats.is_new(&kind) {
+        return Ok(());
+    }
+    let (shared, caller) = (app.clone(), caller.clone());
+    write_first(&app.repeats, kind, async move {
+        match foreign_read(&shared, &caller, &requested).await? {
+            Some(row) if !store::is_recorded(&shared.pool, &row).await? => {
+                record(&shared.pool, &row).await?;
+                Ok(Some(row))
+            }
+            _ => Ok(None),
+        }
+    })
+    .await
+}
+
 /// Writes the first entry of a kind, in a task of its own: a client that disconnects must not leave a kind that is
 /// counted without an entry. A write that fails, or that a silent database ends, is forgotten.
 async fn write_first(
@@ -82,14 +102,19 @@ async fn write_first(
     .await
 }
 
-async fn write_read(app: &App, caller: &Caller, requested: &AuditedRead) -> Result<Option<AuditRow>> {
+/// Entry about a read; `None` if the object is the caller's own.
+async fn foreign_read(app: &App, caller: &Caller, requested: &AuditedRead) -> Result<Option<AuditRow>> {
     let row = AuditRow::by(caller, requested.action);
-    let row = match requested.object {
+    Ok(match requested.object {
         Object::List => Some(row.with_detail("everybody's")),
         object => {
             look_up_owner(app, object, row).await?.filter(|found| found.owner_id != caller.owner_id).map(|f| f.row)
         }
-    };
+    })
+}
+
+async fn write_read(app: &App, caller: &Caller, requested: &AuditedRead) -> Result<Option<AuditRow>> {
+    let row = foreign_read(app, caller, requested).await?;
     if let Some(row) = &row {
         record(&app.pool, row).await?;
     }

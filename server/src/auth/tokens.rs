@@ -23,6 +23,7 @@ use engine::{
         access::{identity, identity_lists, people::count_change},
         notify::audit as log,
         page_range::{NamedPageRange, PageRange},
+        tree::share_links,
     },
     stored_response::ResponseSlot,
     task::in_task,
@@ -160,6 +161,7 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
         let mut tx = engine::store::begin(&pool).await?;
         let token = identity::revoke_token(&mut *tx, id).await?.ok_or_else(|| Problem::not_found("token"))?;
         if token.was_open {
+            share_links::revoke_of_token(&mut tx, id).await?;
             log::record(&mut tx, &audit_row(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
             count_change(&mut tx).await?;
         }

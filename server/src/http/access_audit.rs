@@ -22,14 +22,23 @@ use crate::{
 /// The one that reads with `POST`.
 const CHECK: &str = "/api/v1/uploads/{id}/check";
 
-/// Operations that return data, by path, with the action that the log records for a read.
+/// Operations that return data, by path, with the action that the log records for a read. A change returns its object,
+/// also if there was nothing to change, and so does a page whose form is refused.
 const READS: &[(&str, &str)] = &[
+    ("/api/v1/jobs", "jobs.list"),
+    ("/api/v1/events", "jobs.list"),
+    ("/api/v1/search", "search.read"),
     ("/api/v1/jobs/{id}", "job.read"),
+    ("/api/v1/jobs/{id}/cancel", "job.read"),
+    ("/api/v1/jobs/{id}/pin", "job.read"),
+    ("/api/v1/jobs/{id}/seal", "job.read"),
     ("/api/v1/jobs/{id}/events", "job.read"),
     ("/api/v1/jobs/{id}/steps", "job.read"),
+    ("/api/v1/jobs/{id}/deliveries", "job.read"),
     ("/api/v1/jobs/{id}/results", "job.read_results"),
     ("/api/v1/jobs/{id}/failures", "job.read_failures"),
     ("/api/v1/items/{id}", "item.read"),
+    ("/api/v1/items/{id}/cancel", "item.read"),
     ("/api/v1/items/{id}/attempts", "item.read"),
     ("/api/v1/items/{id}/logs", "item.read"),
     ("/api/v1/uploads/{id}", "upload.read"),
@@ -43,14 +52,30 @@ const READS: &[(&str, &str)] = &[
     ("/api/v1/dead-letters/groups/{type}/{fingerprint}", "items.list"),
     ("/api/v1/schedules", "schedules.list"),
     ("/api/v1/schedules/{id}", "schedule.read"),
+    ("/api/v1/schedules/{id}/pause", "schedule.read"),
+    ("/api/v1/schedules/{id}/resume", "schedule.read"),
+    ("/api/v1/schedules/{id}/runs", "schedule.read"),
+    ("/api/v1/deliveries", "deliveries.list"),
+    ("/jobs", "jobs.list"),
+    ("/search", "search.read"),
     ("/jobs/{id}", "job.read"),
+    ("/jobs/{id}/cancel", "job.read"),
+    ("/jobs/{id}/replay", "job.read"),
     ("/imports/{id}", "job.read"),
+    ("/imports/{id}/cancel", "job.read"),
+    ("/imports/{id}/delete", "job.read"),
     ("/imports/{id}/correct", "job.read_failures"),
     ("/items/{id}", "item.read"),
+    ("/items/{id}/cancel", "item.read"),
+    ("/items/{id}/retry", "item.read"),
+    ("/items/{id}/replay", "item.read"),
     ("/items", "items.list"),
     ("/dead", "items.list"),
     ("/schedules", "schedules.list"),
     ("/schedules/{id}", "schedule.read"),
+    ("/deliveries", "deliveries.list"),
+    ("/deliveries/{id}", "deliveries.list"),
+    ("/deliveries/{id}/resend", "deliveries.list"),
 ];
 
 /// Writes the audit entry of a request, if it needs one, before its response is sent.
@@ -74,16 +99,30 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
         let what = format!("{method} {path}: {} {code}", status.as_u16());
         let object = object_of(&path, &uri);
         audit::record_refusal(&app, caller, object, what.trim_end().to_owned(), status == StatusCode::FORBIDDEN);
-    } else if status.is_success() && (method == Method::GET || path == CHECK) && caller.sees_all() {
+    } else if caller.sees_all() && has_data(&method, &path, status) {
         let action = READS.iter().find(|(route, _)| *route == path).map(|(_, action)| *action);
         if let Some(action) = action {
             let object = object_of(&path, &uri).unwrap_or(Object::List);
-            if let Err(error) = audit::record_read(&app, &caller, AuditedRead { action, object }).await {
+            let read = AuditedRead { action, object };
+            let recorded = match method {
+                Method::PATCH | Method::DELETE => audit::record_returned(&app, &caller, read).await,
+                Method::POST if path != CHECK => audit::record_returned(&app, &caller, read).await,
+                _ => audit::record_read(&app, &caller, read).await,
+            };
+            if let Err(error) = recorded {
                 return crate::http::error::Error::from(error).into_response();
             }
         }
     }
     response
+}
+
+/// Returns true if the response has data of the object: a response to `GET`, to a change of an object, or a page with a refused form.
+fn has_data(method: &Method, path: &str, status: StatusCode) -> bool {
+    // What `PUT` returns is what the caller has just sent.
+    let of_object = method == Method::GET || (method != Method::PUT && path.contains("{id}"));
+    let refused_form = status == StatusCode::UNPROCESSABLE_ENTITY && !path.starts_with("/api/");
+    of_object && (refused_form || status.is_success() && status != StatusCode::NO_CONTENT)
 }
 
 /// Object of a request: the one in its path, or the one that its list is filtered by.

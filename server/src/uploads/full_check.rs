@@ -26,12 +26,13 @@ use engine::{
     import::{
         files::ByteStream,
         split::{ColumnRule, Fault, FaultKind, Head, Reader, Row, Rules},
+        turns::{Turn, Turns},
         upload_head::{inspect, want},
     },
     schema::{Schema, compiled},
 };
 
-/// Checks that run at the same time in this process; others wait.
+/// Checks that run at the same time in this process, one for each owner; others wait.
 const MOST_AT_ONCE: usize = 4;
 
 /// Rows between two pauses, in which other requests continue.
@@ -40,6 +41,7 @@ const STRETCH: i64 = 100;
 /// Maximum bytes of the cells that are listed.
 const LISTED_BYTES: usize = 4 << 20;
 
+static OWNER_TURNS: Turns = Turns::new();
 static TURNS: Semaphore = Semaphore::const_new(MOST_AT_ONCE);
 
 /// Rows that are listed besides those with a problem or an edit.
@@ -106,8 +108,9 @@ pub(super) struct Scan {
     /// Names of the properties of a payload.
     names: Vec<String>,
     rows: i64,
+    owner_id: Uuid,
     /// `None` while a client takes what was read.
-    turn: Option<SemaphorePermit<'static>>,
+    turn: Option<(Turn, SemaphorePermit<'static>)>,
 }
 
 impl Scan {
@@ -127,7 +130,8 @@ impl Scan {
         let schema = found.payload_schema.as_ref().map(Document::text);
         let head = fit_head(head, mapping, &edits, schema, "")?;
 
-        let turn = Some(take_turn().await?);
+        let owner_id = caller.owner_id;
+        let turn = Some(take_turn(owner_id).await?);
         let schema = schema.and_then(|text| compiled(text).ok());
         let names = head.payload_columns().map(Cow::into_owned);
         let column_rules =
@@ -136,7 +140,7 @@ impl Scan {
         let (object_id, bytes) = head.source(upload.id, upload.bytes as u64);
         let source = app.files.read(object_id, head.first.offset, bytes).await?;
         let reader = Reader::new(source, head.clone(), head.first, rules).with_cells();
-        Ok(Self { head, reader, schema, column_rules, names: names.unwrap_or_default(), rows: 0, turn })
+        Ok(Self { head, reader, schema, column_rules, names: names.unwrap_or_default(), rows: 0, owner_id, turn })
     }
 
     /// Keeps the cells of rows for a file.
@@ -152,7 +156,7 @@ impl Scan {
     /// Reads the next row; other requests continue now and then.
     pub(super) async fn next(&mut self) -> Result<Option<Row>> {
         if self.turn.is_none() {
-            self.turn = Some(take_turn().await?);
+            self.turn = Some(take_turn(self.owner_id).await?);
         }
         let Some(mut row) = self.reader.next().await? else { return Ok(None) };
         if row.is_left_out {
@@ -173,8 +177,9 @@ impl Scan {
     }
 }
 
-async fn take_turn() -> Result<SemaphorePermit<'static>> {
-    TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))
+async fn take_turn(owner_id: Uuid) -> Result<(Turn, SemaphorePermit<'static>)> {
+    let of_owner = OWNER_TURNS.take(owner_id).await;
+    Ok((of_owner, TURNS.acquire().await.map_err(|error| Error::Broken(error.to_string()))?))
 }
 
 fn problems(body: &FileCheckBody) -> Vec<(String, String)> {

@@ -110,8 +110,21 @@ async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
         assert_eq!((&entry["actor"]["name"], &entry["owner"]["name"]), (&json!("sue"), &json!("payroll")), "{entry}");
         assert!(entry["credential_id"].is_string() && entry["address"] == "127.0.0.1", "{entry}");
     }
-    sue.get("/api/v1/schedules").await.expect(200);
-    assert_eq!(only(&sue, "action=schedules.list").await["detail"], "everybody's");
+    // Of lists and searches, the log has that they were read. The pages of the same lists are counted with them.
+    let lists = [
+        ("schedules.list", ["/api/v1/schedules", "/schedules"]),
+        ("jobs.list", ["/api/v1/jobs?root=true", "/jobs"]),
+        ("search.read", ["/api/v1/search?q=payroll", "/search?q=payroll"]),
+        ("deliveries.list", ["/api/v1/deliveries", "/deliveries"]),
+    ];
+    for (action, paths) in lists {
+        for path in paths {
+            sue.get(path).await.expect(200);
+            payroll.get(paths[0]).await.expect(200);
+        }
+        let entry = only(&sue, &format!("action={action}")).await;
+        assert_eq!((&entry["actor"]["name"], &entry["detail"]), (&json!("sue"), &json!("everybody's")), "{entry}");
+    }
     // A page is a read like any other, and was counted with them.
     sue.get(&format!("/items/{item}")).await.expect(200);
     assert_eq!(entries(&sue, "action=item.read").await.len(), 1);
@@ -127,6 +140,31 @@ async fn staff_reads_of_foreign_data_are_in_the_audit_log() {
     until(async || entries(&sue, "action=access.refuse&actor=eve").await.len() == 3).await;
     let about = only(&sue, &format!("action=access.refuse&job={job}")).await;
     assert_eq!(about["detail"], "GET /api/v1/jobs/{id}: 404 not_found");
+    server.stop().await;
+}
+
+/// A change that changes nothing returns its object, and a refused form shows it.
+#[tokio::test]
+async fn changes_without_effect_are_in_the_audit_log_as_reads() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let payroll = server.service("payroll", &["jobs:read", "jobs:write"]).await;
+    let person = |name| server.person(name, "support");
+    let (sue, sam, sid, sal) = futures::join!(person("sue"), person("sam"), person("sid"), person("sal"));
+    let job = tree(&payroll, 1).await;
+    let item = payroll.get(&format!("/api/v1/items?job={job}")).await.expect(200)["data"][0]["id"].clone();
+    let item = item.as_str().expect("an id");
+    let (reason, nothing) = (json!({"reason": "curious"}), json!({}));
+    let patched = sue.patch(&format!("/api/v1/items/{item}"), reason.clone()).await.expect(200);
+    assert!(!patched["payload"].is_null(), "{patched}");
+    assert_eq!(only(&sue, "actor=sue&action=item.read").await["item_id"], item);
+    sam.patch(&format!("/api/v1/jobs/{job}"), reason).await.expect(200);
+    assert_eq!(only(&sue, "actor=sam&action=job.read").await["job_id"], *job);
+    sid.request(Method::DELETE, &format!("/api/v1/jobs/{job}/pin")).json(&nothing).send().await.expect("an answer");
+    assert_eq!(entries(&sue, "actor=sid&action=job.read").await.len(), 1);
+    let form = sal.form(&format!("/items/{item}/cancel"), &[]).await;
+    assert_eq!(form.status, 422, "{}", form.text);
+    assert_eq!(entries(&sue, "actor=sal&action=item.read").await.len(), 1);
     server.stop().await;
 }
 

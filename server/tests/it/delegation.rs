@@ -95,6 +95,13 @@ async fn export_respects_token_restrictions() {
         refused(&again, "not_found", "job");
     }
 
+    // Nor does anybody's order take the place of one that waits.
+    let debounced =
+        json!({"payload": order(&victim)["payload"], "debounce": {"key": "nightly", "seconds": 60, "max_seconds": 60}});
+    let job = json!({"type": "export", "items": [debounced]});
+    let problem = narrow.post("/api/v1/jobs", job).await.expect_problem(422, "invalid_body");
+    assert_eq!(problem["errors"][0]["pointer"], "/items/0/debounce", "{problem}");
+
     // And whoever makes one again.
     let again = narrow.post(&format!("/api/v1/items/{}/replay", id(&exported)), json!({})).await.expect(201);
     refused(&ended(&server, &id(&again)).await, "not_found", "job");
@@ -154,6 +161,29 @@ async fn export_fails_when_its_requester_loses_access() {
         refused(&item, kind, word);
         assert_eq!(item["attempts"], 1);
     }
+    server.stop().await;
+}
+
+/// A schedule acts as whoever gave its job, not as whoever pauses or renames it.
+#[tokio::test]
+async fn scheduled_export_keeps_the_rights_of_who_ordered_it() {
+    let server = Server::start().await;
+    let victim = victim(&server, &server.service("theirs", &["jobs:read", "jobs:write"]).await).await;
+    let wide = server.service("ci", &["admin"]).await;
+    let (_, narrow) = token(&server, "ci", &["jobs:read", "jobs:write"]).await;
+    let job = json!({"type": "export", "sealed": true, "items": [order(&victim)]});
+    let schedule = json!({"name": "nightly", "cron": "@yearly", "job": job});
+    let path = format!("/api/v1/schedules/{}", id(&narrow.post("/api/v1/schedules", schedule).await.expect(201)));
+    wide.post(&format!("{path}/pause"), json!({})).await.expect(200);
+    wide.post(&format!("{path}/resume"), json!({})).await.expect(200);
+    wide.patch(&path, json!({"name": "renamed"})).await.expect(200);
+    let run = async || {
+        let ran = narrow.post(&format!("{path}/run"), json!({})).await.expect(200);
+        ended(&server, ran["last_run"]["job_id"].as_str().expect("an id")).await
+    };
+    refused(&run().await, "not_found", "job");
+    wide.patch(&path, json!({"job": job})).await.expect(200);
+    assert_eq!(run().await["state"], "succeeded");
     server.stop().await;
 }
 

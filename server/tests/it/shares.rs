@@ -303,6 +303,27 @@ async fn share_link_to_a_foreign_tree_ends_when_its_creator_is_demoted() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn share_link_to_a_foreign_tree_ends_with_the_token_that_made_it() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (ada, ci) = (server.person("ada", "user").await, server.service("ci", &["admin"]).await);
+    let (foreign, own) = (tree(&ada, 1).await, tree(&ci, 1).await);
+    let mut pages = Vec::new();
+    for job in [&foreign, &own] {
+        let created = ci.post(&format!("/api/v1/jobs/{job}/share"), json!({"reason": "asked for"})).await.expect(201);
+        let url = created["url"].as_str().expect("a link");
+        pages.push(url.strip_prefix(&server.url("")).expect("a link to this server").to_owned());
+        open(&server, pages.last().expect("a page")).await;
+    }
+    let tokens = server.get("/api/v1/tokens").await.expect(200)["data"].clone();
+    let token = tokens.as_array().expect("tokens").iter().find(|token| token["service"] == "ci").expect("its token");
+    server.delete(&format!("/api/v1/tokens/{}", token["id"].as_str().expect("an id"))).await.expect(204);
+    assert_eq!(server.stranger().get(&pages[0]).await.status, 410);
+    open(&server, &pages[1]).await;
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn share_link_expires_and_ends_with_its_creator() {
     let server = Server::start().await;

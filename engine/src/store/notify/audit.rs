@@ -85,6 +85,23 @@ pub async fn record_all(on: &mut PgConnection, rows: &[AuditRow]) -> Result<(), 
     Ok(())
 }
 
+/// Returns true if the log has an entry of the last minute by the same credential about the same object.
+pub async fn is_recorded(pool: &PgPool, row: &AuditRow) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select 1 from audit
+             where actor_name = $1 and at > clock_timestamp() - interval '1 minute' and credential_id = $2
+               and owner_id = $3 and job_id is not distinct from $4 and item_id is not distinct from $5) as "is!""#,
+        row.actor_name,
+        row.credential_id,
+        row.owner_id,
+        row.job_id,
+        row.item_id
+    )
+    .fetch_one(pool)
+    .await
+}
+
 /// Records the owners whose work a bulk operation touches, so that they see its entry.
 pub async fn note_owners(on: &mut PgConnection, operation_id: Uuid, owners: &[Uuid]) -> Result<(), sqlx::Error> {
     sqlx::query!(

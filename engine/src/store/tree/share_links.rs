@@ -39,14 +39,16 @@ pub struct NewShare {
     pub hash: Vec<u8>,
     pub made_by: Owner,
     pub made_by_id: Uuid,
+    pub credential_id: Uuid,
     pub expires_at: OffsetDateTime,
 }
 
 /// Stores a new share.
 pub async fn insert(tx: &mut Tx, new: &NewShare) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into share (id, root_id, owner_id, hash, made_by_kind, made_by_name, made_by_id, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "insert into share
+           (id, root_id, owner_id, hash, made_by_kind, made_by_name, made_by_id, credential_id, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         new.id,
         new.root_id,
         new.owner_id,
@@ -54,6 +56,7 @@ pub async fn insert(tx: &mut Tx, new: &NewShare) -> sqlx::Result<()> {
         if new.made_by.kind == OwnerKind::User { "user" } else { "service" },
         new.made_by.name,
         new.made_by_id,
+        new.credential_id,
         new.expires_at
     )
     .execute(&mut **tx)
@@ -211,6 +214,18 @@ pub async fn revoke_for_others(tx: &mut Tx, made_by_id: Uuid) -> sqlx::Result<()
         "update share set revoked_at = clock_timestamp()
          where made_by_id = $1 and owner_id <> $1 and revoked_at is null",
         made_by_id
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Revokes every share of others' trees that was created with a token.
+pub async fn revoke_of_token(tx: &mut Tx, credential_id: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update share set revoked_at = clock_timestamp()
+         where credential_id = $1 and owner_id <> made_by_id and revoked_at is null",
+        credential_id
     )
     .execute(&mut **tx)
     .await?;

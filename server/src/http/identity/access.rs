@@ -16,7 +16,11 @@ use crate::http::{
         plain_list::{NamedList, PlainList, plain_list},
     },
 };
-use crate::{App, auth::tokens, http::error::Result};
+use crate::{
+    App,
+    auth::{step_up, tokens},
+    http::error::Result,
+};
 
 plain_list!(Services, NamedList, "services");
 plain_list!(Tokens, PlainList, "tokens");
@@ -93,6 +97,8 @@ pub async fn create_token(
     key: Key,
     Text { value: body, text }: Text<NewToken>,
 ) -> Result<Response> {
+    // Before the answer of an earlier call, which has the secret.
+    step_up::require(&app, &caller).await?;
     let (name, fingerprint, inner) = (key.name(&caller), idempotency::fingerprint(&text), app.clone());
     let make = |response_slot| async move { tokens::create_token(&inner, &caller, body, response_slot).await };
     once(&app, name, ResponseStorage::Sealed, "POST /tokens", fingerprint, make).await.map(idempotency::answer)

@@ -28,7 +28,7 @@ use crate::http::{
 };
 use crate::{
     App,
-    auth::{people, sessions},
+    auth::{people, sessions, step_up},
     http::error::Result,
 };
 use engine::access::caller::Caller;
@@ -48,6 +48,8 @@ pub async fn create_user(
     key: Key,
     Text { value: body, text }: Text<NewUser>,
 ) -> Result<Response> {
+    // Before the answer of an earlier call, which may have a link.
+    step_up::require(&app, &caller).await?;
     let (name, fingerprint, inner) =
         (key.name(&caller), idempotency::fingerprint_without(&text, "password"), app.clone());
     let make = |response_slot| async move { people::create(&inner, &caller, body, response_slot).await };
@@ -106,6 +108,7 @@ pub async fn create_sign_in_link(
     key: Key,
     JsonOrDefault(body): JsonOrDefault<ReasonBody>,
 ) -> Result<Response> {
+    step_up::require(&app, &caller).await?;
     let fingerprint = idempotency::fingerprint(Document::of(&body).text());
     let (name, inner) = (key.name(&caller), app.clone());
     let call = format!("POST /users/{id}/sign-in-link");

@@ -66,7 +66,10 @@ pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &
 /// Events of one topic.
 async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStream<'static, Event>> {
     Ok(match topic {
-        Topic::Roots => roots(app, caller),
+        Topic::Roots => {
+            record_read(app, caller, "jobs.list", Object::List).await?;
+            roots(app, caller)
+        }
         Topic::Job(id) => match visible(app.engine.job(caller, id, false).await)? {
             Visible::Is(job) => {
                 record_read(app, caller, "job.read", Object::Job(id)).await?;
@@ -94,6 +97,7 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
             match topic {
                 Topic::Failures => record_read(app, caller, "items.list", Object::List).await?,
                 Topic::Schedules => record_read(app, caller, "schedules.list", Object::List).await?,
+                Topic::Deliveries => record_read(app, caller, "deliveries.list", Object::List).await?,
                 _ => {}
             }
             // Always the caller's own uploads, like the page.

@@ -23,6 +23,7 @@ use crate::{
     exports::Export,
     http::{callers::Viewer, error::Result},
 };
+use engine::import::turns::Turns;
 
 /// Query parameters for the start and the format of a stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
@@ -75,6 +76,9 @@ pub async fn stream_failures(
     stream_tree(app, &viewer, id, streaming, ExportWhat::Failures).await
 }
 
+/// One workbook at a time for each credential, until it has been read: it takes room on the disk of temporary files.
+static WORKBOOK_TURNS: Turns = Turns::new();
+
 async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
     let (caller, _) = viewer.caller_for(&app, id).await?;
     let Streaming { format, delimiter, bom, after } = streaming;
@@ -85,7 +89,12 @@ async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, 
         ExportFormat::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     };
     let filename = export.filename.clone();
-    let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(|error| {
+    let turn = match format {
+        ExportFormat::Xlsx => Some(WORKBOOK_TURNS.take(caller.credential_id).await),
+        _ => None,
+    };
+    let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(move |error| {
+        let _turn = &turn;
         tracing::warn!(%error, "result stream failed");
     });
     Ok(attachment(&filename, media_type, Body::from_stream(pages)))
