@@ -207,10 +207,10 @@ impl ActiveAssignment {
     }
 
     /// Records that a report of the ending was not answered by Treeline. It is reported again until Treeline says that the
-    /// assignment is closed. If it was only refused on the way for the length of a lease, in which Treeline answered the
+    /// assignment is closed, or refuses the caller for as long as the lease. If it was only refused on the way for the length of a lease, in which Treeline answered the
     /// heartbeats, its content is the reason: it is replaced once.
     pub(super) fn report_unanswered(&mut self, unanswered: &Unanswered, now: Instant) -> NextReport {
-        if self.closed {
+        if self.closed || (unanswered.is_caller_refused && now >= self.lease_at_risk_at()) {
             return NextReport::Nothing;
         }
         let (lease, is_lease_alive) = (self.lease(), now < self.lease_at_risk_at());
@@ -351,7 +351,13 @@ pub(super) mod tests {
     const AWAY: Unanswered = unanswered(false);
 
     const fn unanswered(is_foreign: bool) -> Unanswered {
-        Unanswered { reason: String::new(), is_foreign, status: Some(403), retry_after: Duration::ZERO }
+        Unanswered {
+            reason: String::new(),
+            is_foreign,
+            is_caller_refused: false,
+            status: Some(403),
+            retry_after: Duration::ZERO,
+        }
     }
 
     // The ending was dropped three intervals after the first refusal, although its lease was alive: the work ran again.
@@ -369,6 +375,18 @@ pub(super) mod tests {
         assert!(matches!(report(&REFUSED, 500, 480), NextReport::Again(_)), "once");
         active.close();
         assert_eq!(active.report_unanswered(&REFUSED, sent + s(501)), NextReport::Nothing);
+    }
+
+    // It was reported for ever in the only slot, and no claim showed that the token was revoked.
+    #[test]
+    fn an_ending_of_a_refused_caller_is_given_up_with_its_lease() {
+        let sent = Instant::now();
+        let mut active = active(sent, sent);
+        let revoked = Unanswered { is_caller_refused: true, status: Some(401), ..unanswered(false) };
+        let end = active.lease_at_risk_at();
+        assert!(matches!(active.report_unanswered(&revoked, sent + s(10)), NextReport::Again(_)));
+        assert!(matches!(active.report_unanswered(&AWAY, end), NextReport::Again(_)), "nobody refuses it");
+        assert_eq!(active.report_unanswered(&revoked, end), NextReport::Nothing);
     }
 
     #[test]

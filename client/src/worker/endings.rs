@@ -159,7 +159,7 @@ impl Loop {
         let next = active.report_unanswered(unanswered, now);
         let (item, reason) = (&active.label, &unanswered.reason);
         if next == NextReport::Nothing {
-            tracing::warn!(%item, reason, "ending not answered, and its assignment is closed");
+            tracing::warn!(%item, reason, "ending not answered, and its assignment is over");
         } else if self.log_unanswered_at <= now {
             self.log_unanswered_at = now + LOG_INTERVAL;
             tracing::warn!(%item, reason, "ending not answered; reporting it again");

@@ -40,6 +40,8 @@ pub(super) struct Unanswered {
     pub(super) reason: String,
     /// True if something else than Treeline, such as a proxy, refuses it.
     pub(super) is_foreign: bool,
+    /// True if Treeline refuses the caller.
+    pub(super) is_caller_refused: bool,
     /// HTTP status of an error response.
     pub(super) status: Option<u16>,
     /// Pause that the server asks for.
@@ -49,10 +51,11 @@ pub(super) struct Unanswered {
 impl Unanswered {
     /// `None` if the error is an answer of Treeline to what was reported.
     fn of(error: &Error) -> Option<Self> {
-        let is_foreign = error.is_foreign();
-        (is_foreign || error.is_caller_refused() || error.is_transient()).then(|| Self {
+        let (is_foreign, is_caller_refused) = (error.is_foreign(), error.is_caller_refused());
+        (is_foreign || is_caller_refused || error.is_transient()).then(|| Self {
             reason: error.to_string(),
             is_foreign,
+            is_caller_refused,
             status: error.status(),
             retry_after: error.retry_after().unwrap_or_default(),
         })
@@ -60,7 +63,7 @@ impl Unanswered {
 
     /// An ending that Treeline could not process, such as one without its database.
     fn unprocessed(reason: String) -> Self {
-        Self { reason, is_foreign: false, status: None, retry_after: Duration::ZERO }
+        Self { reason, is_foreign: false, is_caller_refused: false, status: None, retry_after: Duration::ZERO }
     }
 }
 

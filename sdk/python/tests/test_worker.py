@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from treeline import Cancelled, Failure, Release, Summary, Task, Wait, Worker
+from treeline import ApiError, Cancelled, Failure, Release, Summary, Task, Wait, Worker
 from treeline._assignment import Assigned
 from treeline.worker import MOST_RELEASES
 
@@ -597,6 +597,28 @@ def test_a_report_is_sent_again_after_a_refusal_of_the_token_or_the_host(path: s
     summary = asyncio.run(server.run(handle, lambda: has_free_place(server)))
     assert summary == (Summary(succeeded=1) if path == "/finish" else Summary(released=1))
     assert len(server.sent(path)) == 4 and not answers
+
+
+@pytest.mark.parametrize("ending", [None, Release, Wait("approval")])
+def test_a_worker_whose_token_is_revoked_ends_when_its_leases_have(ending: Any) -> None:
+    is_revoked = False
+
+    def answer(_: str, __: Any) -> httpx.Response | None:
+        return problem(401, "unauthenticated") if is_revoked else None
+
+    def handle(_: Task) -> str:
+        nonlocal is_revoked
+        is_revoked = True
+        if ending is not None:
+            raise ending
+        return "paid"
+
+    async def run() -> None:
+        async with asyncio.timeout(20), FakeServer(answer=answer, heartbeat_seconds=0.2).client() as client:
+            await Worker(client, ["t"], handle).run_async()
+
+    with pytest.raises(ApiError, match="401"):
+        asyncio.run(run())
 
 
 def test_a_claim_waits_as_long_as_a_refusal_says_but_not_after_a_stop() -> None:

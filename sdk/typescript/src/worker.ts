@@ -314,8 +314,7 @@ export class Worker<Payload = unknown> {
 
   /** True of an error that is no answer of Treeline to a report, or one about the caller. */
   #isUnanswered(cause: unknown): boolean {
-    const isAboutCaller = cause instanceof ApiError && CALLER_REFUSED.includes(cause.status);
-    return this.#over.signal.aborted || isAboutCaller || isUnanswered(cause);
+    return this.#over.signal.aborted || isCallerRefused(cause) || isUnanswered(cause);
   }
 
   async #release({ assignment_id, release: pause }: Ending): Promise<Ending | undefined> {
@@ -375,11 +374,12 @@ export class Worker<Payload = unknown> {
 
   /**
    * Waits before an ending is reported again that Treeline has not answered. Returns undefined if Treeline has said that the
-   * assignment is closed, and a failure without its content, once, if that is refused on the way for the length of a lease.
+   * assignment is closed, or has refused the caller for the length of a lease, and a failure without its content, once, if that is refused on the way for the length of a lease.
    */
   async #afterUnanswered(ending: Ending, held: Assigned, cause: unknown): Promise<Ending | undefined> {
     this.#options.warn(messageOf(cause));
-    if (held.isClosed) {
+    // A refused caller may be accepted again, by another server, for as long as the lease.
+    if (held.isClosed || (isCallerRefused(cause) && now() >= held.lostAt)) {
       this.#options.warn(`assignment ${ending.assignment_id} was over`);
       this.summary.lost += 1;
       return undefined;
@@ -521,6 +521,10 @@ export class Worker<Payload = unknown> {
 }
 
 /** Rows of a response. Throws `UnexpectedResponse` if there are none: something else than Treeline has answered. */
+function isCallerRefused(cause: unknown): boolean {
+  return cause instanceof ApiError && CALLER_REFUSED.includes(cause.status) && !isForeign(cause);
+}
+
 function rowsOf<T>(rows: readonly T[] | undefined): T[] {
   if (!Array.isArray(rows)) throw new UnexpectedResponse('the response is not from Treeline');
   return rows as T[];

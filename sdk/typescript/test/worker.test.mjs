@@ -261,6 +261,21 @@ test('an ending outlives a refusal that is about the caller', async () => {
   await Promise.all(ends.map(outlives));
 });
 
+// The report was repeated for ever, in the only slot, so that no claim showed that the token was revoked.
+test('a worker whose token is revoked ends when its leases have', { timeout: 20_000 }, async () => {
+  for (const handle of [() => 'paid', () => Promise.reject(new Release()), () => Promise.reject(new Wait('payment'))]) {
+    let isRevoked = false;
+    const server = new FakeServer({ heartbeatSeconds: 0.2, answer: () => (isRevoked ? problem(401, { code: 'unauthorized' }) : undefined) });
+    const work = () => {
+      isRevoked = true;
+      return handle();
+    };
+    const worker = new Worker(server.client(), { types: ['t'], concurrency: 1, warn: () => {} }, work);
+    await assert.rejects(worker.run(), { name: 'ApiError', status: 401 });
+    assert.deepEqual(worker.summary, { ...NONE, lost: 1 });
+  }
+});
+
 /** Answer of a firewall to everything that mentions a table. */
 const blocked = (_, body) => (JSON.stringify(body).includes('drop table') ? new Response('blocked by the firewall', { status: 403 }) : undefined);
 const isRefused = ({ error }) => error?.kind === 'answer_refused';

@@ -15,6 +15,8 @@ from ._wakes import Wakes
 
 log = logging.getLogger("treeline.worker")
 
+#: Seconds within which RabbitMQ must answer while the worker connects.
+CONNECT_TIMEOUT = 5.0
 #: Seconds that a message waits for a worker at capacity; then all go back to the broker, which gives them to others.
 FULL_TIMEOUT = 1.0
 
@@ -28,7 +30,7 @@ async def listen(url: str, types: Sequence[str], wakes: Wakes) -> None:
     while True:
         is_full = False
         try:
-            async with await aio_pika.connect(url) as connection:
+            async with await aio_pika.connect(url, timeout=CONNECT_TIMEOUT) as connection:
                 channel = await connection.channel()
                 await channel.set_qos(prefetch_count=wakes.most)
                 #: True if the worker is at capacity, false if messages no longer arrive.

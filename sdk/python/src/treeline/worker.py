@@ -465,6 +465,7 @@ class Worker:
     def _report_later(self, ending: dict[str, Any], error: BaseException) -> None:
         """Reports an ending again that Treeline has not answered, until it says that the assignment is closed.
 
+        A refused caller may be accepted again, by another server, for as long as the lease.
         An ending whose content is refused on the way for the length of a lease is replaced once by a failure without it.
         """
         assignment_id = ending["assignment_id"]
@@ -472,7 +473,7 @@ class Worker:
         if held is None:
             return
         log.warning("%s", error)
-        if held.is_closed:
+        if held.is_closed or (is_refusal(error) and time.monotonic() >= held.lost_at):
             log.warning("assignment %s was over", assignment_id)
             self._drop(assignment_id)
             return
