@@ -65,22 +65,11 @@ pub async fn record_read(app: &App, caller: &Caller, requested: AuditedRead) -> 
 
 /// Same, for an object that a change returned: a change without effect has no entry of its own and is a read.
 pub async fn record_returned(app: &App, caller: &Caller, requested: AuditedRead) -> Result<()> {
-    let object = format!("{:?}, returned", requested.object);
-    let kind = Kind::Caller { credential_id: caller.credential_id, action: requested.action, object };
-    if !app.repeats.is_new(&kind) {
+    let Some(row) = foreign_read(app, caller, &requested).await? else { return Ok(()) };
+    if store::is_recorded(&app.pool, &row).await? {
         return Ok(());
     }
-    let (shared, caller) = (app.clone(), caller.clone());
-    write_first(&app.repeats, kind, async move {
-        match foreign_read(&shared, &caller, &requested).await? {
-            Some(row) if !store::is_recorded(&shared.pool, &row).await? => {
-                record(&shared.pool, &row).await?;
-                Ok(Some(row))
-            }
-            _ => Ok(None),
-        }
-    })
-    .await
+    record_read(app, caller, requested).await
 }
 
 /// Writes the first entry of a kind, in a task of its own: a client that disconnects must not leave a kind that is

@@ -18,6 +18,7 @@ use engine::{
     store::{
         access::{identity, people},
         notify::audit::{self, AuditRow},
+        tree::share_links,
     },
 };
 
@@ -49,8 +50,9 @@ pub(crate) async fn revoke_old_bootstrap_tokens(app: &App) -> Result<usize> {
     keep_bootstrap_token(app).await?;
     let mut tx = engine::store::begin(&app.pool).await?;
     let revoked = identity::revoke_unused_tokens(&mut tx, BOOTSTRAP_SERVICE).await?;
-    for service in &revoked {
-        let row = AuditRow { owner_id: Some(*service), ..AuditRow::by_nobody("token.revoke", None) };
+    for token in &revoked {
+        share_links::revoke_of_token(&mut tx, token.id).await?;
+        let row = AuditRow { owner_id: Some(token.owner_id), ..AuditRow::by_nobody("token.revoke", None) };
         audit::record(&mut tx, &row.with_detail("TREELINE_BOOTSTRAP_TOKEN of an earlier start")).await?;
     }
     if !revoked.is_empty() {

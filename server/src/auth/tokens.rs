@@ -160,8 +160,9 @@ pub async fn revoke_token(app: &App, caller: &Caller, id: Uuid) -> Result<()> {
     in_task("revoking a token", async move {
         let mut tx = engine::store::begin(&pool).await?;
         let token = identity::revoke_token(&mut *tx, id).await?.ok_or_else(|| Problem::not_found("token"))?;
+        // Also of a token that a server from before migration 0011 has revoked.
+        share_links::revoke_of_token(&mut tx, id).await?;
         if token.was_open {
-            share_links::revoke_of_token(&mut tx, id).await?;
             log::record(&mut tx, &audit_row(&by, "token.revoke", token.owner_id, None, Some(token.name))).await?;
             count_change(&mut tx).await?;
         }

@@ -26,7 +26,6 @@ const CHECK: &str = "/api/v1/uploads/{id}/check";
 /// also if there was nothing to change, and so does a page whose form is refused.
 const READS: &[(&str, &str)] = &[
     ("/api/v1/jobs", "jobs.list"),
-    ("/api/v1/events", "jobs.list"),
     ("/api/v1/search", "search.read"),
     ("/api/v1/jobs/{id}", "job.read"),
     ("/api/v1/jobs/{id}/cancel", "job.read"),
@@ -60,19 +59,28 @@ const READS: &[(&str, &str)] = &[
     ("/search", "search.read"),
     ("/jobs/{id}", "job.read"),
     ("/jobs/{id}/cancel", "job.read"),
+    ("/jobs/{id}/delete", "job.read"),
+    ("/jobs/{id}/pin", "job.read"),
     ("/jobs/{id}/replay", "job.read"),
+    ("/jobs/{id}/unpin", "job.read"),
     ("/imports/{id}", "job.read"),
     ("/imports/{id}/cancel", "job.read"),
     ("/imports/{id}/delete", "job.read"),
+    ("/imports/{id}/share", "job.read"),
     ("/imports/{id}/correct", "job.read_failures"),
     ("/items/{id}", "item.read"),
     ("/items/{id}/cancel", "item.read"),
+    ("/items/{id}/events", "item.read"),
     ("/items/{id}/retry", "item.read"),
     ("/items/{id}/replay", "item.read"),
     ("/items", "items.list"),
     ("/dead", "items.list"),
     ("/schedules", "schedules.list"),
     ("/schedules/{id}", "schedule.read"),
+    ("/schedules/{id}/delete", "schedule.read"),
+    ("/schedules/{id}/pause", "schedule.read"),
+    ("/schedules/{id}/resume", "schedule.read"),
+    ("/schedules/{id}/run", "schedule.read"),
     ("/deliveries", "deliveries.list"),
     ("/deliveries/{id}", "deliveries.list"),
     ("/deliveries/{id}/resend", "deliveries.list"),
@@ -104,13 +112,13 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
         if let Some(action) = action {
             let object = object_of(&path, &uri).unwrap_or(Object::List);
             let read = AuditedRead { action, object };
-            let recorded = match method {
-                Method::PATCH | Method::DELETE => audit::record_returned(&app, &caller, read).await,
-                Method::POST if path != CHECK => audit::record_returned(&app, &caller, read).await,
-                _ => audit::record_read(&app, &caller, read).await,
-            };
-            if let Err(error) = recorded {
-                return crate::http::error::Error::from(error).into_response();
+            if method == Method::GET || path == CHECK {
+                if let Err(error) = audit::record_read(&app, &caller, read).await {
+                    return crate::http::error::Error::from(error).into_response();
+                }
+            } else if let Err(error) = audit::record_returned(&app, &caller, read).await {
+                // The change is made, and an error would say that it is not.
+                tracing::warn!(%error, action, "audit of what a change returned failed");
             }
         }
     }
@@ -119,8 +127,12 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
 
 /// Returns true if the response has data of the object: a response to `GET`, to a change of an object, or a page with a refused form.
 fn has_data(method: &Method, path: &str, status: StatusCode) -> bool {
-    // What `PUT` returns is what the caller has just sent.
-    let of_object = method == Method::GET || (method != Method::PUT && path.contains("{id}"));
+    let of_object = match *method {
+        Method::GET => true,
+        // What `PUT` returns is what the caller has just sent.
+        Method::POST | Method::PATCH | Method::DELETE => path.contains("{id}"),
+        _ => false,
+    };
     let refused_form = status == StatusCode::UNPROCESSABLE_ENTITY && !path.starts_with("/api/");
     of_object && (refused_form || status.is_success() && status != StatusCode::NO_CONTENT)
 }

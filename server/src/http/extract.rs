@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use parts::{AssignmentList, JsonParts, complete, read_parts};
-pub use preconditions::{Existence, IfMatch, is_known};
+pub use preconditions::{Existence, IfMatch, is_known, names_a_version};
 pub use reason::{Reason, ReasonParameter};
 pub use request_body::{BodyTimeout, body, chunks, hold};
 

@@ -158,6 +158,9 @@ async fn changes_without_effect_are_in_the_audit_log_as_reads() {
     let patched = sue.patch(&format!("/api/v1/items/{item}"), reason.clone()).await.expect(200);
     assert!(!patched["payload"].is_null(), "{patched}");
     assert_eq!(only(&sue, "actor=sue&action=item.read").await["item_id"], item);
+    // A refusal just before is not that read.
+    sam.delete(&format!("/api/v1/jobs/{job}")).await.expect_problem(403, "forbidden");
+    until(async || entries(&sue, "actor=sam&action=access.refuse").await.len() == 1).await;
     sam.patch(&format!("/api/v1/jobs/{job}"), reason).await.expect(200);
     assert_eq!(only(&sue, "actor=sam&action=job.read").await["job_id"], *job);
     sid.request(Method::DELETE, &format!("/api/v1/jobs/{job}/pin")).json(&nothing).send().await.expect("an answer");

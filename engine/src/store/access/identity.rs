@@ -345,13 +345,21 @@ pub async fn ensure_token(
     Ok(())
 }
 
-/// Revokes the tokens of a service that were not used for an hour. Returns the service once for each.
-pub async fn revoke_unused_tokens(connection: &mut PgConnection, service: &str) -> sqlx::Result<Vec<Uuid>> {
-    sqlx::query_scalar!(
+/// A token that was revoked because nobody used it, and its service.
+#[derive(Clone, Copy, Debug)]
+pub struct UnusedToken {
+    pub id: Uuid,
+    pub owner_id: Uuid,
+}
+
+/// Revokes the tokens of a service that were not used for an hour.
+pub async fn revoke_unused_tokens(connection: &mut PgConnection, service: &str) -> sqlx::Result<Vec<UnusedToken>> {
+    sqlx::query_as!(
+        UnusedToken,
         "update token set revoked_at = clock_timestamp()
          where owner_id = (select id from owner where kind = 'service' and name = $1) and revoked_at is null
            and coalesce(last_used_at, created_at) < clock_timestamp() - interval '1 hour'
-         returning owner_id",
+         returning id, owner_id",
         service
     )
     .fetch_all(connection)

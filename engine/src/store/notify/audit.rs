@@ -85,18 +85,20 @@ pub async fn record_all(on: &mut PgConnection, rows: &[AuditRow]) -> Result<(), 
     Ok(())
 }
 
-/// Returns true if the log has an entry of the last minute by the same credential about the same object.
+/// Returns true if the log has an action of the last minute by the same credential on the same object.
 pub async fn is_recorded(pool: &PgPool, row: &AuditRow) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar!(
         r#"select exists (
              select 1 from audit
              where actor_name = $1 and at > clock_timestamp() - interval '1 minute' and credential_id = $2
-               and owner_id = $3 and job_id is not distinct from $4 and item_id is not distinct from $5) as "is!""#,
+               and owner_id = $3 and job_id is not distinct from $4 and item_id is not distinct from $5
+               and (job_id is not null or detail is not distinct from $6) and action <> 'access.refuse') as "is!""#,
         row.actor_name,
         row.credential_id,
         row.owner_id,
         row.job_id,
-        row.item_id
+        row.item_id,
+        row.detail
     )
     .fetch_one(pool)
     .await

@@ -51,10 +51,23 @@ impl FromRequestParts<App> for Existence {
     }
 }
 
+/// Returns true if `If-None-Match` has a version among its tags. A proxy may have changed them.
+pub fn names_a_version(headers: &HeaderMap) -> bool {
+    tags(headers).any(|tag| bare(tag).parse::<i64>().is_ok())
+}
+
 /// Returns true if `If-None-Match` has this tag among its tags, weak or strong, or is `*`.
 pub fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let bare = |tag: &str| tag.trim().trim_start_matches("W/").trim_matches('"').to_owned();
-    let tags =
-        headers.get_all(header::IF_NONE_MATCH).iter().flat_map(|tags| tags.to_str().unwrap_or_default().split(','));
-    tags.into_iter().any(|known| known.trim() == "*" || bare(known) == bare(tag))
+    tags(headers).any(|known| known == "*" || bare(known) == bare(tag))
+}
+
+/// Tags of `If-None-Match`.
+fn tags(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lists = headers.get_all(header::IF_NONE_MATCH).iter();
+    lists.flat_map(|list| list.to_str().unwrap_or_default().split(',')).map(str::trim)
+}
+
+/// Content of a tag, weak or strong.
+fn bare(tag: &str) -> &str {
+    tag.trim_start_matches("W/").trim_matches('"')
 }

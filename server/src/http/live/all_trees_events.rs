@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     App,
+    audit::Object,
     http::{callers::Reader, error::Result, extract::Query},
     live::{Next, RootsWatch},
 };
@@ -74,6 +75,7 @@ pub(crate) async fn watch_roots(
         return topics::watch(app, caller, topics, &parts).await;
     }
     let Some(stream) = open(&app, &caller)? else { return Ok(busy()) };
+    topics::record_read(&app, &caller, "jobs.list", Object::List).await?;
     let mut updates = AllTreesUpdates::new(&app, &caller);
     let first = updates.snapshot().await?;
     let updates = stream::iter([(event::SNAPSHOT, first)]).chain(updates.stream());

@@ -208,7 +208,7 @@ fn visible<T>(found: engine::error::Result<T>) -> Result<Visible<T>> {
 }
 
 /// Records in the audit log that staff read an object.
-async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
+pub(super) async fn record_read(app: &App, caller: &Caller, action: &'static str, object: Object) -> Result<()> {
     if caller.sees_all() {
         audit::record_read(app, caller, AuditedRead { action, object }).await?;
     }

@@ -3,6 +3,8 @@
 //! The content is written by `exports`. A stream that cannot continue breaks its connection, so a partial response
 //! never looks complete.
 
+use std::{net::IpAddr, time::Duration};
+
 use axum::{body::Body, extract::State, response::Response};
 use domain::{
     api::{FailureLine, ResultLine},
@@ -20,10 +22,17 @@ use crate::http::{
 use crate::{
     App,
     auth::Ongoing,
+    body_memory::busy,
     exports::Export,
-    http::{callers::Viewer, error::Result},
+    http::{
+        callers::Viewer,
+        error::{Error, Result},
+    },
 };
-use engine::import::turns::Turns;
+use engine::{
+    access::caller::Caller,
+    import::turns::{Turn, Turns},
+};
 
 /// Query parameters for the start and the format of a stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
@@ -76,8 +85,23 @@ pub async fn stream_failures(
     stream_tree(app, &viewer, id, streaming, ExportWhat::Failures).await
 }
 
-/// One workbook at a time for each credential, until it has been read: it takes room on the disk of temporary files.
+/// One workbook at a time for each credential and address, until it has been read: it takes room on the disk of temporary
+/// files.
 static WORKBOOK_TURNS: Turns = Turns::new();
+
+/// Longest wait for the turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Waits for the turn of a caller; 503 `busy` after [`TURN_TIMEOUT`].
+async fn workbook_turn(caller: &Caller) -> Result<Turn> {
+    let address = caller.address.map_or(0, |address| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    });
+    let holder = Uuid::from_u128(caller.credential_id.as_u128() ^ address);
+    let turn = tokio::time::timeout(TURN_TIMEOUT, WORKBOOK_TURNS.take(holder)).await;
+    turn.map_err(|_| Error::from(busy("Another workbook is still being downloaded with this credential.")))
+}
 
 async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, what: ExportWhat) -> Result<Response> {
     let (caller, _) = viewer.caller_for(&app, id).await?;
@@ -90,7 +114,7 @@ async fn stream_tree(app: App, viewer: &Viewer, id: Uuid, streaming: Streaming, 
     };
     let filename = export.filename.clone();
     let turn = match format {
-        ExportFormat::Xlsx => Some(WORKBOOK_TURNS.take(caller.credential_id).await),
+        ExportFormat::Xlsx => Some(workbook_turn(&caller).await?),
         _ => None,
     };
     let pages = Ongoing::of(&app, &caller).guard(export.pages().await?).inspect_err(move |error| {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::http::{
     callers::{Reader, Writer},
     enqueue::idempotency::{self, Key, Text},
-    extract::{Filters, Path, Query, Reason, ReasonParameter, ids, is_known, read_filters},
+    extract::{Filters, Path, Query, Reason, ReasonParameter, ids, is_known, names_a_version, read_filters},
     query::{
         cursor::{Paged as _, paged},
         sort::ByAge,
@@ -245,7 +245,7 @@ pub async fn get_job(
     let children = reading.children.unwrap_or(true);
     let knows = |job: &Job| is_known(&headers, &etag(job.version));
     let mut job = app.engine.job(&caller, id, children).await?;
-    if wait > 0 && (knows(&job) || !headers.contains_key(header::IF_NONE_MATCH)) {
+    if wait > 0 && (knows(&job) || !names_a_version(&headers)) {
         let wait = Duration::from_secs(wait);
         let waiting = from_primary(app.hub.job_newer_than(&app.engine, &caller, id, job.version, wait));
         let mut ongoing = Ongoing::of(&app, &caller);

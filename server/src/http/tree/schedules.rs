@@ -137,7 +137,7 @@ pub async fn list_schedule_runs(
 /// Update a schedule
 ///
 /// Changes the given fields; `null` clears `starts_at` or `ends_at`. If `job` has the URL of `on_completed` as shown
-/// and no `secret`, the stored secret stays; `null` removes it, and so does another URL. After a change by its owner,
+/// and no `secret`, the stored secret stays; `null` removes it, and so does another URL. After a `job` from its owner,
 /// the schedule acts with the rights of this credential. Another owner's schedule requires a `reason`.
 #[utoipa::path(patch, path = "/schedules/{id}", tag = "schedules", request_body = SchedulePatch,
     params(("id" = Uuid, Path)), responses((status = 200, body = Schedule)))]

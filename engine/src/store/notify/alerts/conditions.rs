@@ -85,13 +85,15 @@ pub async fn failing_jobs(on: impl PgExecutor<'_>) -> Result<Vec<FailingJob>, sq
 
 /// Records the head of each type's queue if no item of the type is assigned and the type is neither paused nor capped
 /// at 0, nor limited and asked for within a minute. At most two index probes per type: items that a limit of a key parks
-/// are under minus their type. While no worker asks for the type, a new head has waited as long as the one before: it
-/// came with a higher priority, or the other one has expired.
+/// are under minus their type. While no worker asks for the type, a new head has waited as long as the one before if that
+/// one is still queued, behind more urgent items, or has ended without a claim.
 pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
     let heads = sqlx::query!(
         r#"select t.id, r.item_id as "item_id!",
            case when t.executor::json->>'kind' = 'pull' and not exists (
                select 1 from type_last_claim c where c.type_name = t.name and c.claimed_at >= q.since)
+             and (exists (select 1 from ready w where w.item_id = q.item_id)
+               or exists (select 1 from outcome o where o.item_id = q.item_id and o.state in (3, 4)))
              then q.since end as since
          from job_type t
          left join queue_head q on q.type_id = t.id
