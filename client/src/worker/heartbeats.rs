@@ -2,7 +2,7 @@
 //!
 //! One batch is in flight at a time. Heartbeats that are due at about the same time share a batch; changed progress
 //! does not wait for them. When a heartbeat is due, and how long an assignment stays held without an answer,
-//! is in `active.rs`.
+//! is in `active.rs`; `watch_leases` in `run.rs` then stops its handler.
 
 use std::{collections::HashSet, time::Duration};
 

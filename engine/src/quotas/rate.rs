@@ -1,6 +1,6 @@
 //! Request rates per minute, and their response headers (draft-ietf-httpapi-ratelimit-headers).
 //!
-//! Windows of one minute each, starting with their first request.
+//! Windows of one minute each, starting with their first request. `server/src/http/admission.rs` applies them.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Rows of an export as lines of NDJSON, records of CSV, or cells of a workbook.
+//! Rows of an export as lines of NDJSON, records of CSV, or cells of a workbook. `engine/src/import/table_cells.rs` escapes
+//! cells that a spreadsheet would execute.
 
 use std::borrow::Cow;
 

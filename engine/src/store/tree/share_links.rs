@@ -1,5 +1,5 @@
 //! Links that show one tree without sign-in. Their secrets arrive as SHA-256 and are not stored otherwise; the tree
-//! itself says whether it still exists.
+//! itself says whether it still exists. `engine/src/tree/share_links.rs` refuses expired and revoked ones.
 
 use domain::{
     Time,
