@@ -11,7 +11,7 @@ import { Failure, Release, Task, Wait, type Handler, type Progress } from './tas
 
 /** Seconds that a claim waits at the server for work. */
 const CLAIM_WAIT = 20;
-/** Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile wait as long. */
+/** Seconds that a claim waits while RabbitMQ is configured but away. Wake-ups that arrive meanwhile go to other workers. */
 const CLAIM_WAIT_BESIDE = 5;
 /** Seconds between two claims of its own while RabbitMQ wakes the worker. */
 const LOOK_EVERY = 30;
