@@ -89,8 +89,20 @@ impl SigningSecret {
             return Some("expected one secret, or a list of one or two");
         }
         let usable = |secret: &String| crate::id::is_key(secret) && secret.chars().count() >= Self::SHORTEST;
-        (!all.iter().all(usable)).then_some("expected 8 to 255 characters, better the base64 of 32 random bytes")
+        if !all.iter().all(usable) {
+            return Some("expected 8 to 255 characters, better the base64 of 32 random bytes");
+        }
+        let is_decodable = |secret: &String| secret.strip_prefix("whsec_").is_none_or(is_base64);
+        (!all.iter().all(is_decodable)).then_some("expected base64 after `whsec_`, as receivers decode it")
     }
+}
+
+/// Tells whether a receiver can decode this text: standard alphabet, with or without padding.
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let is_padded = digits.len() == text.len() || (text.len() - digits.len() <= 2 && text.len().is_multiple_of(4));
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    is_padded && digits.len() % 4 != 1 && digits.bytes().all(is_digit)
 }
 
 impl fmt::Debug for SigningSecret {
@@ -200,12 +212,20 @@ mod tests {
     #[test]
     fn signing_secret_is_one_or_two() {
         let read = |text: &str| serde_json::from_str::<SigningSecret>(text).expect(text);
-        for good in [r#""a-long-secret""#, r#"["a-long-secret"]"#, r#"["the-old-secret","the-new-secret"]"#] {
+        for good in [
+            r#""a-long-secret""#,
+            r#"["a-long-secret"]"#,
+            r#"["the-old-secret","the-new-secret"]"#,
+            r#"["whsec_c2VjcmV0cw==","whsec_c2VjcmV0cw"]"#,
+        ] {
             assert_eq!(read(good).problem(), None, "{good}");
             assert_eq!(serde_json::to_string(&read(good)).expect("json"), good);
         }
         for bad in [r#""""#, r#""short""#, "[]", r#"["a-long-secret",""]"#, r#"["12345678","12345678","12345678"]"#] {
             assert!(read(bad).problem().is_some(), "{bad}");
+        }
+        for no_base64 in [r#""whsec_the-secret""#, r#""whsec_c2VjcmV0cw=""#, r#"["a-long-secret","whsec_c2Vjc"]"#] {
+            assert!(read(no_base64).problem().is_some_and(|text| text.contains("base64 after")), "{no_base64}");
         }
     }
 
