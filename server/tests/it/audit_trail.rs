@@ -168,6 +168,10 @@ async fn changes_without_effect_are_in_the_audit_log_as_reads() {
     let form = sal.form(&format!("/items/{item}/cancel"), &[]).await;
     assert_eq!(form.status, 422, "{}", form.text);
     assert_eq!(entries(&sue, "actor=sal&action=item.read").await.len(), 1);
+    let share = server.post(&format!("/api/v1/jobs/{job}/share"), json!({"reason": "asked for"})).await.expect(201);
+    let form = sal.form(&format!("/shares/{}/revoke", share["id"].as_str().expect("an id")), &[]).await;
+    assert_eq!(form.status, 422, "{}", form.text);
+    assert_eq!(only(&sue, "actor=sal&action=job.read").await["job_id"], *job);
     server.stop().await;
 }
 

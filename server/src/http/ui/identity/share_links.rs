@@ -25,6 +25,7 @@ use crate::http::ui::{
 };
 use crate::{
     App,
+    audit::{self, AuditedRead, Object},
     auth::{ClientAddress, look_for_changes},
     http::{
         admission::Admission,
@@ -104,7 +105,14 @@ pub(crate) async fn revoke(State(app): State<App>, signed: Signed, id: TriedPath
     };
     match revoked.await {
         Ok((root_id, Ok(()))) => see_other(&format!("/imports/{root_id}#share")),
-        Ok((root_id, Err(error))) => refused(&app, &signed, root_id, &fields, error).await,
+        Ok((root_id, Err(error))) => {
+            // The path names the link, so the audit of requests does not know whose tree the page shows.
+            let read = AuditedRead { action: "job.read", object: Object::Job(root_id) };
+            match audit::record_read(&app, &signed.caller, read).await {
+                Ok(()) => refused(&app, &signed, root_id, &fields, error).await,
+                Err(error) => signed.visit.error_page(error),
+            }
+        }
         Err(error) => signed.visit.error_page(error),
     }
 }
