@@ -374,11 +374,13 @@ impl Model {
         }
     }
 
-    /// `after`: returns true if a job that it waits for ended otherwise than required.
+    /// `after`: returns true if a job that it waits for ended otherwise than required. One that was complete when a job above
+    /// it was canceled is canceled, too.
     fn dependency_failed(&self, job: usize) -> bool {
         let waits = &self.jobs[job];
-        let ended_otherwise =
-            |dep: usize| self.jobs[dep].complete && self.outcome(&[dep], self.jobs[dep].cancelled) != "succeeded";
+        let ended_otherwise = |dep: usize| {
+            self.jobs[dep].complete && self.outcome(&[dep], self.jobs[dep].cancel_requested) != "succeeded"
+        };
         !waits.after_any && waits.after.iter().any(|&dep| ended_otherwise(dep))
     }
 
