@@ -388,7 +388,7 @@ pub(crate) async fn move_to_next_state(
         }
         answers.push((row.id, answer));
     }
-    endings::record_attempts(tx, &attempts).await?;
+    endings::record_attempts(tx, &attempts, now).await?;
     endings::finish(tx, &finals).await?;
     items::defer(tx, &deferred).await?;
     event_waits::begin(tx, &waits).await?;

@@ -5,6 +5,7 @@
 //! Types with limits on their starts are locked, too (`limited`).
 
 mod rate_and_key_limits; // claims of types with limits on their starts
+mod type_order; // order of the types of a claim
 mod wait; // claims that wait
 
 use std::{
@@ -25,6 +26,7 @@ use uuid::Uuid;
 use crate::{
     Core, Engine,
     access::caller::{Caller, Scope},
+    enqueue::key_locks::KeyGuard,
     error::{Error, Result},
     store::{
         Tx,
@@ -53,8 +55,8 @@ pub(crate) struct ClaimCommand {
     pub(crate) item_ids: Option<Vec<Uuid>>,
     pub(crate) max: usize,
     pub(crate) claim_id: Option<Uuid>,
-    /// Index of the type to try first; the types of a claim rotate.
-    pub(crate) first_type: usize,
+    /// Exclusive right to the `claim_id` while the claim runs.
+    pub(crate) claim_id_guard: Option<Arc<KeyGuard>>,
 }
 
 /// Locks the limited types of the claims, in order. Runs before everything else in the batch.
@@ -122,13 +124,12 @@ pub(crate) async fn claim_all(
             wanted.push(at);
         }
     }
-    let rounds = wanted.iter().map(|&at| claims[at].types.len()).max().unwrap_or(0);
+    let type_orders = type_order::type_orders(core, tx, claims, &wanted).await?;
+    let rounds = type_orders.iter().map(Vec::len).max().unwrap_or(0);
     for round in 0..rounds {
         let mut by_type: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-        for &at in &wanted {
-            let claim = claims[at];
-            if round < claim.types.len() && filled.rows[at].len() < claim.max {
-                let type_id = claim.types[(claim.first_type + round) % claim.types.len()];
+        for (&at, types) in wanted.iter().zip(&type_orders) {
+            if let Some(&type_id) = types.get(round).filter(|_| filled.rows[at].len() < claims[at].max) {
                 by_type.entry(type_id).or_default().push(at);
             }
         }
@@ -444,11 +445,11 @@ impl Engine {
         Ok(ClaimCommand {
             credential_id: caller.credential_id,
             worker_id: claim.worker_id,
-            first_type: if ids.is_empty() { 0 } else { rand::random_range(0..ids.len()) },
             types: ids,
             item_ids: claim.item_ids,
             max: max as usize,
             claim_id: claim.claim_id,
+            claim_id_guard: None,
         })
     }
 }

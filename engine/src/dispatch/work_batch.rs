@@ -8,6 +8,7 @@ use domain::{
     dispatch::assignment::AssignmentId,
     limits,
 };
+use tokio::time::timeout;
 
 use crate::{
     Core, Engine,
@@ -18,7 +19,7 @@ use crate::{
     ending_batch::{EndCommand, EndingKind, EndingRows},
     error::{Error, Result},
     flush::Batch,
-    store::Tx,
+    store::{Tx, WAIT, enqueue::idempotency::KeyName},
     tree::{
         feed,
         finish_batch::{self, CommitEffects, FedItems},
@@ -152,6 +153,20 @@ fn wake_limited(core: &Core, n: usize) {
 }
 
 impl Engine {
+    /// Runs endings and a claim. Claims with the same `claim_id` run one after the other, so that the second returns what the
+    /// first has taken, even if the first request was given up meanwhile. The wait is as long as that for a connection.
+    pub(crate) async fn work(&self, mut command: WorkCommand) -> Result<WorkAnswer> {
+        if let Some(claim) = &mut command.claim
+            && let Some(claim_id) = claim.claim_id
+        {
+            let scope = "claim".to_owned();
+            let name = KeyName { owner_id: claim.credential_id, scope, key: claim_id.to_string() };
+            let guard = timeout(WAIT, self.0.core.key_locks.take(&name)).await;
+            claim.claim_id_guard = Some(Arc::new(guard.map_err(|_| Error::Database(sqlx::Error::PoolTimedOut))?));
+        }
+        self.0.work.run(command).await
+    }
+
     /// Ends one assignment (`fencing`, `retry-budget`).
     pub async fn end(&self, caller: &Caller, id: impl Into<AssignmentId>, kind: EndingKind) -> Result<Ended> {
         caller.require(Scope::Work)?;
@@ -200,7 +215,7 @@ impl Engine {
                 Err(problem) => answers.push(Some(EndingAnswer::refused(id.into(), problem))),
             }
         }
-        let done = self.0.work.run(WorkCommand { endings, claim }).await?;
+        let done = self.work(WorkCommand { endings, claim }).await?;
         let mut ended = ids.into_iter().zip(done.endings).map(|(id, ended)| match ended {
             Ok(_) => EndingAnswer::accepted(id),
             Err(problem) => EndingAnswer::refused(id.into(), problem),

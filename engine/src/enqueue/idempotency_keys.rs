@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// Waits for all earlier requests with this key on this server.
-    pub async fn lock_key(&self, name: &KeyName) -> KeyGuard<'_> {
+    pub async fn lock_key(&self, name: &KeyName) -> KeyGuard {
         self.0.core.key_locks.take(name).await
     }
 

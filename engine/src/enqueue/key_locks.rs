@@ -1,5 +1,5 @@
 //! Queue of requests with the same Idempotency-Key: of sixty-four concurrent ones, one does the work and the others
-//! read, and only one at a time holds a connection.
+//! read, and only one at a time holds a connection. Claims with the same `claim_id` wait here, too.
 //!
 //! Between servers the unique key decides; this only keeps the load off the database.
 
@@ -15,12 +15,13 @@ use crate::store::enqueue::idempotency::KeyName;
 type LockMap = HashMap<KeyName, Arc<KeyLock<()>>>;
 
 /// Locks, one for each key in use.
-#[derive(Default)]
-pub(crate) struct KeyLocks(Mutex<LockMap>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyLocks(Arc<Mutex<LockMap>>);
 
 /// Exclusive right to a key, until it is dropped.
-pub struct KeyGuard<'a> {
-    key_locks: &'a KeyLocks,
+#[derive(Debug)]
+pub struct KeyGuard {
+    key_locks: KeyLocks,
     name: KeyName,
     guard: Option<OwnedMutexGuard<()>>,
 }
@@ -31,16 +32,16 @@ impl KeyLocks {
     }
 
     /// Waits for all earlier requests with this key.
-    pub(crate) async fn take(&self, name: &KeyName) -> KeyGuard<'_> {
+    pub(crate) async fn take(&self, name: &KeyName) -> KeyGuard {
         let lock = Arc::clone(self.locks().entry(name.clone()).or_default());
         // Created before the wait: a request that is dropped while it waits leaves nothing behind.
-        let mut guard = KeyGuard { key_locks: self, name: name.clone(), guard: None };
+        let mut guard = KeyGuard { key_locks: self.clone(), name: name.clone(), guard: None };
         guard.guard = Some(lock.lock_owned().await);
         guard
     }
 }
 
-impl Drop for KeyGuard<'_> {
+impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.guard = None;
         let mut locks = self.key_locks.locks();
@@ -65,10 +66,10 @@ mod tests {
 
     #[tokio::test]
     async fn requests_run_one_at_a_time_and_leave_nothing_behind() {
-        let key_locks = Arc::new(KeyLocks::default());
+        let key_locks = KeyLocks::default();
         let inside = Arc::new(AtomicUsize::new(0));
         let all = (0..64).map(|n| {
-            let (key_locks, inside) = (Arc::clone(&key_locks), Arc::clone(&inside));
+            let (key_locks, inside) = (key_locks.clone(), Arc::clone(&inside));
             tokio::spawn(async move {
                 let _guard = key_locks.take(&name("k")).await;
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{n} is not alone");

@@ -28,28 +28,29 @@ pub(crate) struct LowWaterMarks(Mutex<HashMap<i32, Entry>>);
 struct Entry {
     mark: ClaimCursor,
     bottom_scan: Instant,
+    /// The same for what is looked at without a claim.
+    bottom_look: Instant,
 }
 
 impl LowWaterMarks {
     fn with<R>(&self, type_id: i32, change: impl FnOnce(&mut Entry) -> R) -> R {
         let mut low_water_marks = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        change(
-            low_water_marks
-                .entry(type_id)
-                .or_insert_with(|| Entry { mark: ClaimCursor::BOTTOM, bottom_scan: Instant::now() }),
-        )
+        change(low_water_marks.entry(type_id).or_insert_with(|| Entry {
+            mark: ClaimCursor::BOTTOM,
+            bottom_scan: Instant::now(),
+            bottom_look: Instant::now(),
+        }))
     }
 
     /// Position from which a claim starts now.
     pub(crate) fn start(&self, type_id: i32) -> ClaimCursor {
-        self.with(type_id, |entry| {
-            if entry.bottom_scan.elapsed() >= FROM_THE_BOTTOM_EVERY {
-                entry.bottom_scan = Instant::now();
-                ClaimCursor::BOTTOM
-            } else {
-                entry.mark
-            }
-        })
+        self.with(type_id, |entry| from_the_bottom(&mut entry.bottom_scan).unwrap_or(entry.mark))
+    }
+
+    /// Position from which to look for the first waiting item now, without a claim. Pass what is found to [`Self::added`]:
+    /// the claim that follows starts there.
+    pub(crate) fn look(&self, type_id: i32) -> ClaimCursor {
+        self.with(type_id, |entry| from_the_bottom(&mut entry.bottom_look).unwrap_or(entry.mark))
     }
 
     /// Records the first row that a claim found: all rows before it are gone or locked.
@@ -68,6 +69,14 @@ impl LowWaterMarks {
             if entry.mark.negated_priority == negated_priority { entry.mark.fair_turn } else { i64::MIN }
         })
     }
+}
+
+/// The bottom, if the last scan from there is too long ago.
+fn from_the_bottom(last: &mut Instant) -> Option<ClaimCursor> {
+    (last.elapsed() >= FROM_THE_BOTTOM_EVERY).then(|| {
+        *last = Instant::now();
+        ClaimCursor::BOTTOM
+    })
 }
 
 impl Core {

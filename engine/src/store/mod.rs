@@ -24,7 +24,7 @@ pub mod query;
 pub mod retention;
 pub mod tree;
 
-pub use pools::{Pools, batches_at_once, owner_pool};
+pub use pools::{Pools, WAIT, batches_at_once, owner_pool};
 pub use standby::Standby;
 pub use transactions::{begin, commit, deduct_lock_wait, roll_back};
 

@@ -53,9 +53,9 @@ const PLANNER_SETTINGS: &[(&str, &str)] = &[
     ("statement_timeout", "15s"),
 ];
 
-/// Wait for a connection before a request is refused with `Retry-After`; heartbeats and the lookup of callers may wait
-/// longer.
-const WAIT: Duration = Duration::from_secs(2);
+/// Wait for a connection before a request is refused with `Retry-After`, within two seconds; heartbeats and the lookup of
+/// callers may wait longer.
+pub const WAIT: Duration = Duration::from_millis(1_800);
 const HEARTBEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
 /// Idle time after which a connection is tested before it is used, because a firewall may have forgotten it, and the time

@@ -3,6 +3,7 @@
 use axum::{Json, extract::State};
 use domain::Code;
 use serde::Serialize;
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::{
@@ -32,7 +33,8 @@ pub async fn get_readiness(State(app): State<App>) -> Result<Json<Health>> {
     if app.shutdown.is_cancelled() {
         return Err(Error::refuse(Code::ShuttingDown, "The server finishes what it has and stops."));
     }
-    // Not the pool of pages: slow searches must not make the server look dead.
-    crate::store::migrations::is_ready(&app.pools.credentials).await?;
+    // Not the pool of pages: slow searches must not make the server look dead. Lookups of callers may wait longer for it.
+    let checked = timeout(engine::store::WAIT, crate::store::migrations::is_ready(&app.pools.credentials)).await;
+    checked.map_err(|_| Error::refuse(Code::DatabaseUnavailable, "The database does not answer."))??;
     Ok(Json(Health { status: "ready" }))
 }

@@ -71,6 +71,44 @@ async fn higher_priority_is_claimed_first_then_oldest() {
     server.stop().await;
 }
 
+/// Types of the items that a claim gets.
+async fn claimed_types(server: &Server, types: &[&str], max: usize) -> Vec<String> {
+    let claim = json!({"worker_id": "w", "types": types, "max": max});
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200);
+    let of = |assignment: &Value| assignment["item"]["type"].as_str().expect("a type").to_owned();
+    claimed["assignments"].as_array().expect("assignments").iter().map(of).collect()
+}
+
+/// `claiming`: a claim of several types begins with the one whose first item has the highest priority.
+#[tokio::test]
+async fn claims_of_several_types_begin_with_the_highest_priority() {
+    let server = Server::start().await;
+    let add = async |name: &str, n: usize, priority: i64| {
+        let items = vec![json!({"payload": 1, "priority": priority}); n];
+        server.post("/api/v1/jobs", json!({"type": name, "items": items})).await.expect(201);
+    };
+    for name in ["a", "b", "c"] {
+        server.put(&format!("/api/v1/job-types/{name}"), json!({})).await.expect(201);
+    }
+    add("a", 20, 0).await;
+    add("b", 20, 0).await;
+    add("b", 2, 10).await;
+    add("c", 3, -5).await;
+    for _ in 0..2 {
+        assert_eq!(claimed_types(&server, &["a", "b", "c"], 1).await, ["b"], "the highest priority");
+    }
+    let mut alone = Vec::new();
+    for _ in 0..20 {
+        alone.extend(claimed_types(&server, &["a", "b", "c"], 1).await);
+    }
+    assert!(["a", "b"].iter().all(|name| alone.contains(&(*name).to_owned())), "{alone:?}");
+    assert!(!alone.contains(&"c".to_owned()), "{alone:?}");
+    // What is left is found, whatever its type.
+    let rest = claimed_types(&server, &["c", "a", "b"], 1_000).await;
+    assert_eq!((rest.len(), &rest[20..]), (23, &["c".to_owned(), "c".to_owned(), "c".to_owned()][..]));
+    server.stop().await;
+}
+
 /// Creates a job of `n` items of a customer and returns its path.
 async fn job(api: &Api, customer: &str, n: usize, more: Value) -> String {
     let items: Vec<Value> = of_customer(customer, n).into_iter().map(|payload| json!({ "payload": payload })).collect();

@@ -8,6 +8,7 @@ use std::{
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     fair_turns::until,
@@ -186,6 +187,12 @@ async fn item_is_dead_after_max_failures() {
         let ended = end(&server, &claimed, "failure", failure.clone()).await;
         let state = if n < 3 { "retryable" } else { "dead" };
         assert_eq!((&ended["item_state"], ended["retry_at"].is_string()), (&json!(state), n < 3));
+        if n < 3 {
+            let item = server.get(&format!("/api/v1/items/{}", id(&claimed["item"]))).await.expect(200);
+            let at = |time: &Value| OffsetDateTime::parse(time.as_str().expect("a time"), &Rfc3339).expect("a time");
+            let backoff = at(&ended["retry_at"]) - at(&item["last_error"]["at"]);
+            assert_eq!(backoff, time::Duration::milliseconds(100), "{item}");
+        }
         // The answer may have been lost: the same again says it failed, not that it is closed.
         assert_eq!(end(&server, &claimed, "failure", failure).await["ended_as"], "failed");
     }
@@ -274,6 +281,27 @@ async fn repeated_claim_id_returns_the_same_assignments() {
     end(&server, &first[0], "result", json!({})).await;
     let rest = server.post("/api/v1/assignments", body).await.expect(200)["assignments"].clone();
     assert_eq!(rest.as_array().map(Vec::len), Some(2));
+    server.stop().await;
+}
+
+/// `claiming`: a repeated claim is not answered with nothing because the first one is still being written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_claims_with_one_claim_id_return_the_same_items() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    for n in 0..30 {
+        // No other item, so that nothing but the `claim_id` tells the later claims of it.
+        job_of(&server, 1).await;
+        let claim_id = format!("0190a5e0-0000-7000-8000-0000000000{n:02}");
+        let body = json!({"worker_id": "w", "types": ["a"], "max": 1, "claim_id": claim_id});
+        let claims = (0..4).map(|_| server.post("/api/v1/assignments", body.clone()));
+        let answers = futures::future::join_all(claims).await;
+        let ids: HashSet<String> = answers
+            .into_iter()
+            .map(|answer| id(answer.expect(200)["assignments"].get(0).expect("the item that the first claim took")))
+            .collect();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+    }
     server.stop().await;
 }
 

@@ -54,7 +54,7 @@ impl Engine {
             // A claim that may wait registers before it queries, so no wake-up is lost.
             let waits = command.item_ids.is_none() && Instant::now() < deadline;
             let mut woken = waits.then(|| self.0.core.waiters.wait(&command.types));
-            let done = self.0.work.run(WorkCommand { endings: Vec::new(), claim: Some(command.clone()) }).await?;
+            let done = self.work(WorkCommand { endings: Vec::new(), claim: Some(command.clone()) }).await?;
             let got = done.claimed.assignments.len();
             let was_woken = woken.as_mut().is_some_and(|woken| woken.try_recv().is_ok());
             if got > 0 && (got == command.max || was_woken) {
@@ -64,7 +64,6 @@ impl Engine {
             let Some(woken) = woken.filter(|_| got == 0 && !self.0.core.shutdown.is_cancelled()) else {
                 return Ok(done.claimed);
             };
-            command.first_type += 1;
             if !was_woken {
                 // At the deadline or when the server stops, it queries one last time.
                 let woken = tokio::time::timeout_at(deadline, self.0.core.shutdown.run_until_cancelled(woken));

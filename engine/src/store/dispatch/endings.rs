@@ -149,8 +149,8 @@ pub struct AttemptRow {
     pub waited_for: Option<String>,
 }
 
-/// Writes attempts into the history.
-pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sqlx::Error> {
+/// Writes attempts into the history. `ended_at`: time from which their backoffs count, so that no retry is early.
+pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow], ended_at: OffsetDateTime) -> Result<(), sqlx::Error> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -171,7 +171,7 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
     sqlx::query!(
         "insert into attempt (item_id, job_key, attempt, lease_id, started_at, ended_at, ended_as, worker_id,
            retry_at, error_message, error_kind, error_detail, result, final_state, waited_for)
-         select item_id, job_key, attempt, lease_id, started_at, clock_timestamp(), ended_as, worker_id, retry_at,
+         select item_id, job_key, attempt, lease_id, started_at, $15, ended_as, worker_id, retry_at,
            message, kind, detail, result, final_state, waited_for
          from unnest($1::uuid[], $2::bigint[], $3::int[], $4::uuid[], $5::timestamptz[], $6::smallint[], $7::text[],
                      $8::timestamptz[], $9::text[], $10::text[], $11::text[], $12::text[], $13::smallint[], $14::text[])
@@ -191,6 +191,7 @@ pub async fn record_attempts(tx: &mut Tx, rows: &[AttemptRow]) -> Result<(), sql
         &results as &[Option<&str>],
         &finals as &[Option<i16>],
         &waited_for as &[Option<&str>],
+        ended_at,
     )
     .execute(&mut **tx)
     .await?;
