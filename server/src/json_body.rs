@@ -33,8 +33,49 @@ fn shape_problem<T: DeserializeOwned>(text: &str) -> Problem {
         return Problem::at(Code::TooLarge, pointer, error);
     }
     // Typed nesting, such as jobs in jobs, ends at serde_json's own recursion limit.
-    let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { error };
-    Problem::invalid_body([(pointer, detail)])
+    let detail = if error.contains("recursion limit") { "nested too deep".to_owned() } else { plain(&error) };
+    let place = match missing_field(&error) {
+        Some(name) => format!("{pointer}/{name}"),
+        None => pointer,
+    };
+    Problem::invalid_body([(place, detail)])
+}
+
+/// Name of the field that a message of serde misses.
+fn missing_field(message: &str) -> Option<&str> {
+    message.strip_prefix("missing field `")?.strip_suffix('`')
+}
+
+/// Message of serde in the words of JSON: what was expected, and what was found.
+fn plain(message: &str) -> String {
+    if message == "expected value" {
+        return "expected a string".to_owned();
+    }
+    let wrong = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    let Some((found, expected)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) else {
+        return message.to_owned();
+    };
+    let expected = match expected {
+        "a sequence" | "sequence" => "an array",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0",
+        "i8" => "a whole number from -128 to 127",
+        "i16" => "a whole number from -32768 to 32767",
+        "i32" => "a whole number from -2147483648 to 2147483647",
+        "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        name if name.starts_with("struct ") || matches!(name, "a map" | "map") => "an object",
+        other => other,
+    };
+    let found = match found.split_once(' ') {
+        None if found == "map" => "an object",
+        None if found == "sequence" => "an array",
+        Some(("integer" | "boolean" | "string", value)) => value,
+        _ => found.strip_prefix("floating point ").unwrap_or(found),
+    };
+    format!("expected {expected}, found {found}")
 }
 
 /// Message of serde_json without " at line 1 column 5", which refers to an internal text.
@@ -77,4 +118,50 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
             Segment::Unknown => String::new(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "its fields are only deserialized")]
+    struct Order {
+        name: String,
+        weight: Option<u32>,
+        label: Option<Box<Order>>,
+        stops: Option<Vec<f64>>,
+    }
+
+    #[test]
+    fn errors_name_the_place_and_what_was_expected_there() {
+        let error = |text: &str| {
+            let Error::Problem(problem) = read::<Order>(text.as_bytes()).expect_err(text) else { panic!("{text}") };
+            problem.errors.into_iter().map(|error| (error.pointer, error.detail)).next().expect("an error")
+        };
+        for (text, pointer, detail) in [
+            ("[]", "", "expected an object, found an array"),
+            (r#"{"name":"a","label":7}"#, "/label", "expected an object, found `7`"),
+            (r#"{"name":"a","label":{}}"#, "/label/name", "missing field `name`"),
+            (
+                r#"{"name":"a","weight":"7, expected u8"}"#,
+                "/weight",
+                "expected a whole number from 0 to 4294967295, found \"7, expected u8\"",
+            ),
+            (r#"{"name":"a","weight":-1}"#, "/weight", "expected a whole number from 0 to 4294967295, found `-1`"),
+            (r#"{"name":"a","weight":1.5}"#, "/weight", "expected a whole number from 0 to 4294967295, found `1.5`"),
+            (
+                r#"{"name":"a","weight":5000000000}"#,
+                "/weight",
+                "expected a whole number from 0 to 4294967295, found `5000000000`",
+            ),
+            (r#"{"name":true}"#, "/name", "expected a string, found `true`"),
+            (r#"{"name":"a","stops":{}}"#, "/stops", "expected an array, found an object"),
+            (r#"{"name":"a","stops":[null]}"#, "/stops/0", "expected a number, found null"),
+        ] {
+            assert_eq!(error(text), (pointer.to_owned(), detail.to_owned()), "{text}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use domain::{Code, Document, Problem};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     App,
@@ -70,6 +70,11 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrDefault<T> {
         Ok(Self(json_body::read(&bytes)?))
     }
 }
+
+/// Body of an operation that has none: nothing, `null`, or an empty object.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
 
 /// Query of a URL. Unknown parameters are refused if the type denies unknown fields.
 #[derive(Clone, Copy, Debug)]

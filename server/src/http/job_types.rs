@@ -5,7 +5,7 @@
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{JobType, api::Page, job_type::JobTypeSpec};
 
-use super::extract::{Existence, IfMatch, Json, Path, Query};
+use super::extract::{Existence, IfMatch, Json, JsonOrDefault, NoFields, Path, Query};
 use crate::http::{
     callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
@@ -132,6 +132,7 @@ pub async fn pause_job_type(
     State(app): State<App>,
     Admin(caller): Admin,
     Path(name): Path<String>,
+    _: JsonOrDefault<NoFields>,
 ) -> Result<Answer<JobType>> {
     Ok(Answer(job_types::set_paused(&app, &caller, &name, true).await?))
 }
@@ -145,6 +146,7 @@ pub async fn resume_job_type(
     State(app): State<App>,
     Admin(caller): Admin,
     Path(name): Path<String>,
+    _: JsonOrDefault<NoFields>,
 ) -> Result<Answer<JobType>> {
     Ok(Answer(job_types::set_paused(&app, &caller, &name, false).await?))
 }

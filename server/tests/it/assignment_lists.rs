@@ -51,7 +51,7 @@ async fn bad_ending_does_not_spoil_the_others() {
     assert_eq!(statuses(&finished["endings"]), expected.concat(), "{finished}");
     assert_eq!(finished["assignments"].as_array().map(Vec::len), Some(2), "{finished}");
     let places: Vec<_> = (1..9).map(|at| finished["endings"][at]["errors"][0]["pointer"].clone()).collect();
-    let fields = ["surprise", "retryable", "error", "error/message", "result", "", "error", "retryable"];
+    let fields = ["surprise", "retryable", "error/message", "error/message", "result", "", "error", "retryable"];
     let pointer = |(at, field): (usize, &str)| format!("/endings/{}/{field}", at + 1).trim_end_matches('/').to_owned();
     assert_eq!(places, fields.into_iter().enumerate().map(pointer).collect::<Vec<_>>(), "{finished}");
     let named: Vec<_> = (9..13).map(|at| finished["endings"][at]["assignment_id"].clone()).collect();

@@ -48,6 +48,8 @@ async fn array_instead_of_object_is_refused() {
         ("POST", "/api/v1/job-types".into(), json!({"name": "b", "executor": push}), "/executor/auth"),
         ("POST", "/api/v1/job-types".into(), json!({"name": "b", "backoff": [1, 2, 2, true]}), "/backoff"),
         ("PUT", "/api/v1/job-types/a".into(), json!([]), ""),
+        ("POST", "/api/v1/job-types/a/pause".into(), json!([]), ""),
+        ("POST", "/api/v1/job-types/a/resume".into(), json!([{}]), ""),
         ("PATCH", "/api/v1/job-types/a".into(), json!([]), ""),
         ("PATCH", "/api/v1/job-types/a".into(), json!({"backoff": [1, 2, 2, true]}), "/backoff"),
         ("PATCH", "/api/v1/job-types/a".into(), json!({"executor": ["pull"]}), "/executor"),
