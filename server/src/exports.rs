@@ -35,7 +35,7 @@ use engine::{
         exports,
         results::{self, ListedJob},
     },
-    task::unless_silent,
+    task::{in_task, unless_silent},
 };
 pub(crate) use rows::in_file;
 use rows::{Page, Table, Writer};
@@ -195,7 +195,10 @@ impl ExportCursor {
             let mut page = Page::default();
             let last = match self.writer.what {
                 ExportWhat::Results => {
-                    let rows = results::results(pool, job_key, self.seq).await?;
+                    // In a task: a download that is given up must leave no transaction open.
+                    let (pool, seq) = (pool.clone(), self.seq);
+                    let read = async move { Ok(results::results(&pool, job_key, seq).await?) };
+                    let rows = in_task("reading results", read).await?;
                     for row in &rows {
                         let written = self.writer.result(&mut page, job.job_id, row)?;
                         self.written.fetch_add(i64::from(written), Ordering::Relaxed);

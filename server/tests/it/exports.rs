@@ -1,6 +1,9 @@
 //! Exports: a job that writes the rows of another one to a file.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use sqlx::Row as _;
 
 use crate::{
     bulk::{claim, id, id as id_of, kill},
@@ -71,6 +74,28 @@ async fn results_failures_and_items_are_downloaded_as_files() {
     let item = export(&mine, json!({"job_id": job_id, "what": "items", "format": "csv"})).await;
     import(&mine, "import", item["result"]["upload_id"].as_str().expect("an upload")).await;
     assert_eq!(remove(&item).await, 200);
+    server.stop().await;
+}
+
+/// A download that is given up in the middle of a statement must leave no transaction open, in which the writes of the next
+/// request would be lost.
+#[tokio::test]
+async fn aborted_downloads_leave_no_open_transaction() {
+    let server = Server::start().await;
+    let csv = (0..2_000).fold("id\n".to_owned(), |csv, n| csv + &format!("{n}\n"));
+    let job = complete(&server, &import(&server, "import", &upload(&server, "ids.csv", csv).await).await).await;
+    let path = format!("/api/v1/jobs/{}/results", job["id"].as_str().expect("an id"));
+    for n in 0..200 {
+        let download = server.get(&path);
+        let _aborted = tokio::time::timeout(Duration::from_micros(500 + 61 * n), download).await;
+    }
+    let pool = &server.running.app.pools.read;
+    let connections = (0..pool.options().get_max_connections()).map(|_| pool.acquire());
+    for mut connection in futures::future::try_join_all(connections).await.expect("connections") {
+        let now = sqlx::raw_sql("select now() = statement_timestamp()").fetch_one(&mut *connection).await;
+        let is_outside: bool = now.expect("an open connection").get(0);
+        assert!(is_outside, "a connection came back with an open transaction");
+    }
     server.stop().await;
 }
 
