@@ -40,6 +40,20 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Matches the next rows of a file that corrects others, a step of them; does nothing for other files.
+    pub async fn match_corrections_of(&self, job_id: Uuid) -> Result<()> {
+        let core = Arc::clone(&self.0.core);
+        in_task("matching corrected rows", async move {
+            if let Some(job) = core.jobs.by_id(&core.pools.read, job_id).await? {
+                step(&core, job.job_key).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
 /// One step of one import; returns the number of its rows that were looked at.
 async fn step(core: &Core, job_key: i64) -> Result<usize> {
     let mut tx = crate::store::begin(&core.pools.hot).await?;

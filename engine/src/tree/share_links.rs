@@ -194,12 +194,13 @@ fn may_write_and_read(caller: &Caller) -> Result<(), Problem> {
     caller.require(Scope::JobsRead)
 }
 
-/// Time when a link expires: as requested, else the default. 422 unless it is in the future and not too far ahead.
+/// Time when a link expires, in the microseconds that are stored: as requested, else the default. 422 unless it is in the
+/// future and not too far ahead.
 fn expiry(requested: Option<Time>) -> Result<Time, Problem> {
     let now = OffsetDateTime::now_utc();
-    let Some(requested) = requested else { return Ok(Time(now + Duration::days(SHARED_DAYS))) };
-    if requested.0 > now && requested.0 <= now + Duration::days(SHARED_DAYS_AT_MOST) {
-        return Ok(requested);
+    let end = requested.map_or(now + Duration::days(SHARED_DAYS), |time| time.0);
+    if end > now && end <= now + Duration::days(SHARED_DAYS_AT_MOST) {
+        return Ok(Time(end.replace_nanosecond(end.microsecond() * 1_000).unwrap_or(end)));
     }
     let expected = format!("expected a time from now on, at most {SHARED_DAYS_AT_MOST} days ahead");
     Err(Problem::invalid_body([("/expires_at".to_owned(), expected)]))
