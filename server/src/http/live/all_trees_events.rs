@@ -80,7 +80,7 @@ pub(crate) async fn watch_roots(
     let first = updates.snapshot().await?;
     let updates = stream::iter([(event::SNAPSHOT, first)]).chain(updates.stream());
     let events = updates.map(|(name, json)| Event::default().event(name).data(&*json));
-    Ok(stream.send(events, still_sees_the_same(&app, &caller, &parts)))
+    Ok(stream.send(topics::numbered(events), still_sees_the_same(&app, &caller, &parts)))
 }
 
 /// Check that a caller still exists and sees the same, which a stream asks again and again.

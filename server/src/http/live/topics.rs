@@ -16,7 +16,7 @@ use domain::{
     tree::change::{Roots, event},
 };
 use futures::{
-    StreamExt as _,
+    Stream, StreamExt as _,
     future::BoxFuture,
     stream::{self, BoxStream, SelectAll},
 };
@@ -60,7 +60,12 @@ pub(super) async fn watch(app: App, caller: Caller, topics: Vec<Topic>, parts: &
         all.push(topic_events(&app, &caller, topic).await?);
     }
     // The connection stays open even if every topic is over or forbidden: a browser would keep reconnecting.
-    Ok(stream.send(all.chain(stream::pending()), still_sees_the_same(&app, &caller, parts)))
+    Ok(stream.send(numbered(all.chain(stream::pending())), still_sees_the_same(&app, &caller, parts)))
+}
+
+/// Adds ids, which say nothing: a reconnect begins with snapshots.
+pub(super) fn numbered(events: impl Stream<Item = Event>) -> impl Stream<Item = Event> {
+    events.enumerate().map(|(n, event)| event.id(n.to_string()))
 }
 
 /// Events of one topic.
