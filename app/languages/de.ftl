@@ -399,7 +399,6 @@ columns-check = Prüfen
 columns-your-choice = Ihre Wahl
 columns-remembered-choice = wie bei Ihrem letzten Import
 columns-same-name = gleicher Name
-columns-alias = anderer Name des Feldes
 columns-similar-name = ähnlicher Name
 columns-nothing-fits = kein Feld passt
 

@@ -399,7 +399,6 @@ columns-check = Check
 columns-your-choice = your choice
 columns-remembered-choice = as in your last import
 columns-same-name = same name
-columns-alias = an alias of the type
 columns-similar-name = similar name
 columns-nothing-fits = no property fits
 

@@ -155,7 +155,7 @@ pub(crate) fn top(frame: &Frame, person: &Person, nav_section: NavSection) -> im
 /// Search form; on phones a link to the search page.
 fn search() -> impl IntoView {
     view! {
-        <form class="search" role="search" action="/search" id="search">
+        <form class="search" role="search" action="/search" id="shell-search">
             {icon("#i-search")}
             <input
                 type="search"

@@ -245,8 +245,8 @@ test('the search opens on Ctrl-K, finds while one types, and leads there; withou
   await palette.waitFor({ state: 'hidden' });
 
   const plain = await openPage(server, { javaScriptEnabled: false, path: '/workers' });
-  await plain.locator('#search input').fill(id);
-  await plain.locator('#search input').press('Enter');
+  await plain.locator('#shell-search input').fill(id);
+  await plain.locator('#shell-search input').press('Enter');
   await plain.waitForURL(/\/search\?q=/);
   await plain.getByRole('link', { name: '<b>Parcels</b> of March' }).click();
   await plain.waitForURL(new RegExp(`/jobs/${id}$`));

@@ -153,12 +153,19 @@ impl Reach {
         if !self.may_use_port(&url) {
             return refuse("The port belongs to another protocol than HTTP.");
         }
+        let is_never_reached = match url.host() {
+            Some(Host::Ipv4(ip)) => is_never_reached(IpAddr::V4(ip)),
+            Some(Host::Ipv6(ip)) => is_never_reached(IpAddr::V6(ip)),
+            Some(Host::Domain(_)) | None => false,
+        };
         match self {
             _ if self.may_try(&url) => Ok(()),
-            Self::Public { variable, .. } => {
-                refuse(&format!("The address is not public. {variable} names internal addresses that may be reached."))
+            Self::Public { variable, .. } if !is_never_reached => refuse(&format!(
+                "The address is not public. The operator of the server can allow internal addresses with {variable}."
+            )),
+            Self::Public { .. } | Self::Configured => {
+                refuse("The address is link-local or a metadata service, which is never reached.")
             }
-            Self::Configured => refuse("The address is link-local or a metadata service, which is never reached."),
         }
     }
 }
@@ -363,7 +370,8 @@ mod tests {
                 "[64:ff9b::a9fe:a9fe]",
                 "[2002:a9fe:a9fe::]",
             ] {
-                assert!(reach.check(&format!("http://{never}/latest/")).is_err(), "{never}");
+                let refused = reach.check(&format!("http://{never}/latest/")).expect_err(never);
+                assert!(refused.detail.contains("never reached"), "{never}: {refused}");
                 let ip = ip(never.trim_matches(['[', ']']));
                 assert!(!reach.permits("metadata.internal", ip), "{never}");
                 assert_eq!(reach.permitted("metadata.internal", vec![ip]), None, "{never}");

@@ -210,8 +210,8 @@ impl Quotas {
         if more.items > 0 && after.items > items {
             let waiting = after.items - more.items;
             return Some(exceeded(&format!(
-                "{waiting} items wait, and at most {items} may, these {} included",
-                more.items
+                "{waiting} items wait; with these {} it would be {}, and at most {items} may",
+                more.items, after.items
             )));
         }
         let left = settings.stored_bytes.0.saturating_sub((after.bytes - more.bytes).unsigned_abs());

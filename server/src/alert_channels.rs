@@ -20,6 +20,7 @@ use domain::{
         },
         delivery::CallbackDelivery,
     },
+    problem::FieldProblem,
     query::topic::Topic,
 };
 use jiff::tz::TimeZone;
@@ -119,10 +120,11 @@ impl Channel {
         if !faults.is_empty() {
             return Err(Problem::invalid_body(faults));
         }
-        match (&self.target.url, self.kind) {
-            (Some(url), _) => Reach::of_callbacks(app.config.callback_allow.clone()).check(url),
-            (None, _) => Ok(()),
-        }
+        let Some(url) = &self.target.url else { return Ok(()) };
+        Reach::of_callbacks(app.config.callback_allow.clone()).check(url).map_err(|problem| Problem {
+            errors: vec![FieldProblem { pointer: "/url".to_owned(), detail: problem.detail.clone() }],
+            ..problem
+        })
     }
 
     /// Reports missing fields of the receiver, and those that the kind does not have.

@@ -262,7 +262,7 @@ fn patched_secrets(before: &JobType, stored: PushSecrets, spec: &JobTypeSpec, fi
     let mut stays = |name: &str, is_there: bool| {
         let stays = is_there && !given.contains_key(name);
         if stays && moved {
-            let detail = "expected it anew, or null: the URL leads to another host".to_owned();
+            let detail = "expected it again, or null: the URL leads to another host".to_owned();
             faults.push((format!("/executor/{name}"), detail));
         }
         stays
@@ -347,7 +347,10 @@ fn missing() -> Error {
 }
 
 fn outdated() -> Error {
-    Error::refuse(Code::PreconditionFailed, "Somebody changed the job type meanwhile. Read it again.")
+    Error::refuse(
+        Code::PreconditionFailed,
+        "The job type was changed since it was read. Read it again and repeat your change.",
+    )
 }
 
 fn renamed() -> Error {

@@ -10,6 +10,7 @@ use domain::{
     limits::LONGEST_URL,
     notice::{NoticeSettings, NoticeSettingsPatch},
     notify::alert_channel::ChannelKind,
+    problem::FieldProblem,
     query::topic::Topic,
 };
 
@@ -120,5 +121,9 @@ fn check(app: &App, row: &SettingsRow, patch: &NoticeSettingsPatch) -> Result<()
     if !faults.is_empty() {
         return Err(Problem::invalid_body(faults));
     }
-    url.map_or(Ok(()), |url| Reach::of_callbacks(app.config.callback_allow.clone()).check(url))
+    let Some(url) = url else { return Ok(()) };
+    Reach::of_callbacks(app.config.callback_allow.clone()).check(url).map_err(|problem| Problem {
+        errors: vec![FieldProblem { pointer: "/webhook_url".to_owned(), detail: problem.detail.clone() }],
+        ..problem
+    })
 }

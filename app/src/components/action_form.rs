@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use crate::{speech::in_words, t};
 
-use super::state::icon;
+use super::{form::detail, state::icon};
 
 /// Refused action: the name of its form, and the problem.
 #[derive(Clone, Debug)]
@@ -101,11 +101,12 @@ pub fn reason_of_operation(form: &str, typed: &str, required: bool) -> AnyView {
 
 /// Reason for a refusal, above its form.
 pub fn problem_notice(problem: &Problem) -> AnyView {
+    let detail = detail(problem);
     let (title, detail) = match problem.code {
-        Code::InvalidBody => (t!("form-nothing-saved"), in_words(&problem.detail)),
+        Code::InvalidBody => (t!("form-nothing-saved"), in_words(&detail)),
         Code::ReasonRequired => (t!("form-reason-required"), t!("form-reason-required-text").to_owned()),
-        _ => match in_words(&problem.detail) {
-            text if text == problem.detail => (problem.title.as_str(), text),
+        _ => match in_words(&detail) {
+            text if text == detail => (problem.title.as_str(), text),
             // The title is not translated.
             text => (t!("form-nothing-saved"), text),
         },

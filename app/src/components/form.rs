@@ -90,8 +90,22 @@ impl Field {
 /// Sentence of a problem about the field at a pointer.
 pub fn fault(problem: Option<&Problem>, pointer: &str) -> Option<String> {
     let detail = &problem?.errors.iter().find(|fault| fault.pointer == pointer)?.detail;
-    let mut letters = detail.chars();
+    let mut letters = detail.trim_end_matches('.').chars();
     letters.next().map(|first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// Detail of a problem as a form shows it: the first field that is refused is named in words instead of by its JSON
+/// Pointer. Deeper pointers lead into a document, where readers look for them, and stay.
+pub fn detail(problem: &Problem) -> String {
+    in_field_words(problem).unwrap_or_else(|| problem.detail.clone())
+}
+
+fn in_field_words(problem: &Problem) -> Option<String> {
+    let pointer = &problem.errors.first()?.pointer;
+    let expected = problem.detail.strip_prefix("At ")?.strip_prefix(pointer.as_str())?.strip_prefix(": ")?;
+    let field = pointer.strip_prefix('/').filter(|field| !field.contains('/'))?.replace('_', " ").replace("url", "URL");
+    let mut letters = field.chars();
+    letters.next().map(|first| format!("{}{}: {expected}", first.to_uppercase(), letters.as_str()))
 }
 
 /// A choice among words.
@@ -161,4 +175,20 @@ pub fn secret(id: &'static str, label: &'static str, value: &str) -> AnyView {
         </div>
     }
     .into_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_fields_are_named_in_words() {
+        let of = |pointer: &str, expected: &str| Problem::invalid_body([(pointer.to_owned(), expected.to_owned())]);
+        assert_eq!(detail(&of("/min_count", "expected 1 to 9")), "Min count: expected 1 to 9.");
+        assert_eq!(detail(&of("/webhook_url", "expected a host")), "Webhook URL: expected a host.");
+        assert_eq!(detail(&of("/payload/amount", "expected a number")), "At /payload/amount: expected a number.");
+        assert_eq!(detail(&of("", "expected an object")), "At the body: expected an object.");
+        let problem = of("/url", "The address is not public.");
+        assert_eq!(fault(Some(&problem), "/url").as_deref(), Some("The address is not public."));
+    }
 }

@@ -109,23 +109,26 @@ fn filter_form(filter: &Filter) -> impl IntoView + use<> {
     }
 }
 
-/// Entries as a table. Jobs that are not among the root jobs are shown by their ids.
-pub(super) fn entries(entries: &[AuditEntry], roots: &HashMap<Uuid, String>) -> AnyView {
-    let rows =
-        entries.iter().map(|entry| row(entry, entry.root_id.and_then(|id| roots.get_key_value(&id)))).collect_view();
+/// Entries as a table. Jobs that are not among the root jobs are shown by their ids. `staff`: the reader may open the
+/// audit log, so people and actions are links to their entries.
+pub(super) fn entries(entries: &[AuditEntry], roots: &HashMap<Uuid, String>, staff: bool) -> AnyView {
+    let rows = entries
+        .iter()
+        .map(|entry| row(entry, entry.root_id.and_then(|id| roots.get_key_value(&id)), staff))
+        .collect_view();
     let heads = words(["When", "Person", "Action", "Target", "Reason"]);
     table::frame("Audit log", "audit", heads, rows)
 }
 
 fn table(audit: &Audit) -> AnyView {
     view! {
-        <div class="card">{entries(&audit.entries, &audit.roots)}</div>
+        <div class="card">{entries(&audit.entries, &audit.roots, true)}</div>
         {next_page(audit.next.as_ref(), "Older")}
     }
     .into_any()
 }
 
-fn row(entry: &AuditEntry, root: Option<(&Uuid, &String)>) -> impl IntoView + use<> {
+fn row(entry: &AuditEntry, root: Option<(&Uuid, &String)>, staff: bool) -> impl IntoView + use<> {
     let is_root = entry.item_id.is_none() && entry.job_id == entry.root_id;
     let target = match (entry.item_id, entry.job_id) {
         (None, None) if entry.operation_id.is_some() => {
@@ -148,14 +151,24 @@ fn row(entry: &AuditEntry, root: Option<(&Uuid, &String)>) -> impl IntoView + us
         view! { " " <span class="sub">{of} {name(owner)}</span> }
     });
     let detail = entry.detail.clone().map(|detail| view! { <span class="small soft detail">{detail}</span> });
-    let action = entry.action.clone();
+    let verb = verbs::in_words(&entry.action).to_owned();
+    let action = if staff {
+        let there = format!("/audit?action={}", encoded(&entry.action));
+        view! { <a class="plain" href=there title=entry.action.clone()>{verb}</a> }.into_any()
+    } else {
+        verb.into_any()
+    };
     let actor = match entry.actor.kind {
         ActorKind::Nobody => view! { "Not signed in" }.into_any(),
         ActorKind::Operator => format!("{} (command line)", entry.actor.name).into_any(),
         ActorKind::User | ActorKind::Service => {
             let service = if entry.actor.kind == ActorKind::Service { " (service)" } else { "" };
             let actor_name = format!("{}{service}", entry.actor.name);
-            view! { <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{actor_name}</a> }.into_any()
+            if staff {
+                view! { <a href=format!("/audit?actor={}", encoded(&entry.actor.name))>{actor_name}</a> }.into_any()
+            } else {
+                actor_name.into_any()
+            }
         }
     };
     let credential = entry.credential_id.map(|id| {
@@ -174,7 +187,7 @@ fn row(entry: &AuditEntry, root: Option<(&Uuid, &String)>) -> impl IntoView + us
                 </span>
             </th>
             <td role="cell" class="wrap" data-label="Action">
-                <a class="plain" href=format!("/audit?action={}", encoded(&action)) title=action.clone()>{verbs::in_words(&action).to_owned()}</a>
+                {action}
                 {detail}
             </td>
             <td role="cell" class="wrap" data-label="Target">{target} {job} {owner}</td>

@@ -203,7 +203,7 @@ fn list(jobs: &Jobs) -> AnyView {
             <p class="new-jobs">
                 <a class="btn" id="new-jobs" href=newest data-query=parameters data-after=after data-as-of=as_of hidden></a>
                 <a class="only-still" href=refresh_url>
-                    "Every 10 s"
+                    "Refresh every 10 s"
                 </a>
             </p>
             <div class="vh" role="status" id="new-jobs-status"></div>

@@ -23,7 +23,7 @@ use crate::{
             self,
             Head::{Number, Words},
         },
-        timestamp::{ago, clock},
+        timestamp::{ago, clock, second},
     },
     frame::{NavSection, Page},
     pace::duration,
@@ -48,7 +48,7 @@ pub fn page(overview: &Overview) -> Page {
         <div class="page-head">
             <h1>"Overview"</h1>
             <p class="sub" id="counted" data-refresh="">
-                {stats.counted_at.map(|at| view! { "Counted " {ago(at)} })}
+                {stats.counted_at.map(|at| view! { "As of " {second(at)} })}
             </p>
         </div>
         <div class="stack gap-4" id="overview" data-refresh="" data-topics="overview">

@@ -124,5 +124,5 @@
     isEntered = false;
     show();
   });
-  if (/Mac|iPhone|iPad/.test(navigator.platform)) for (const key of document.querySelectorAll("#search .keys kbd")) key.textContent = "\u2318K";
+  if (/Mac|iPhone|iPad/.test(navigator.platform)) for (const key of document.querySelectorAll("#shell-search .keys kbd")) key.textContent = "\u2318K";
 })();

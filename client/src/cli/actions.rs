@@ -20,6 +20,7 @@ use super::{Exit, input, items, show};
 #[derive(Debug, clap::Args)]
 pub(super) struct RetryOptions {
     /// ID of an item or a job.
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     /// Item: another payload, as JSON, @FILE, or @- for standard input.
     #[arg(long, value_name = "JSON")]
@@ -47,6 +48,7 @@ pub(super) struct RetryOptions {
 #[derive(Debug, clap::Args)]
 pub(super) struct CancelOptions {
     /// ID of an item or a job.
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     /// Required on someone else's work; stored in the audit log.
     #[arg(long)]
@@ -56,6 +58,7 @@ pub(super) struct CancelOptions {
 #[derive(Debug, clap::Args)]
 pub(super) struct ReplayOptions {
     /// ID of a complete tree or an item.
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     /// Item: another payload, as JSON, @FILE, or @- for standard input.
     #[arg(long, value_name = "JSON")]
@@ -68,6 +71,7 @@ pub(super) struct ReplayOptions {
 #[derive(Debug, clap::Args)]
 pub(super) struct EventOptions {
     /// ID of an item that is waiting_for_event.
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     /// Name of the event.
     name: String,

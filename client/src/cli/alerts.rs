@@ -23,19 +23,38 @@ enum Command {
     /// List alert channels, newest first; the default.
     List,
     /// Print an alert channel as JSON, without its secrets.
-    Show { id: Uuid },
+    Show {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
     /// Create an alert channel from a JSON file, the body of `POST /alert-channels`; `-` reads standard input.
     Create { file: String },
     /// Change the fields that a JSON file names; `-` reads standard input, and null removes `secret` or `quiet_hours`.
-    Edit { id: Uuid, file: String },
+    Edit {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+        file: String,
+    },
     /// Send no messages until the channel is resumed.
-    Pause { id: Uuid },
+    Pause {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
     /// Send messages again, also about alerts that are still open.
-    Resume { id: Uuid },
+    Resume {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
     /// Send a test message to each receiver, whatever the rule says.
-    Test { id: Uuid },
+    Test {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
     /// Delete an alert channel; messages that have not arrived are not sent.
-    Delete { id: Uuid },
+    Delete {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
 }
 
 /// Prints the open alerts, newest first.

@@ -15,6 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// ID of the item.
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     /// Number of the attempt; by default the newest one that has a log.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]

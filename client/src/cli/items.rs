@@ -15,10 +15,10 @@ use super::{Exit, jobs::PAGE, show};
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Items of this job.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = super::object_id)]
     job: Option<Uuid>,
     /// Items of this tree.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = super::object_id)]
     root: Option<Uuid>,
     /// Items of this job type.
     #[arg(long = "type", value_name = "TYPE")]

@@ -65,17 +65,24 @@ enum Command {
     Jobs(JobsOptions),
     /// Show a job with everything below it.
     Job {
+        #[arg(value_parser = object_id)]
         id: Uuid,
         /// Show a progress bar until it is complete; exit 3 if partial, 4 if failed or canceled.
         #[arg(long)]
         watch: bool,
     },
     /// Print the changes of a job, line by line, until it is complete.
-    Tail { id: Uuid },
+    Tail {
+        #[arg(value_parser = object_id)]
+        id: Uuid,
+    },
     /// List items: the newest job first, its items in the order in which they were added.
     Items(items::Options),
     /// Show an item with its payload, attempts and last error.
-    Item { id: Uuid },
+    Item {
+        #[arg(value_parser = object_id)]
+        id: Uuid,
+    },
     /// Print the log of an item's newest attempt that has one.
     Logs(item_logs::Options),
     /// Retry an item, or all failed items of a job with everything below it.
@@ -299,6 +306,10 @@ async fn all<T>(mut page: impl AsyncFnMut(&PageQuery) -> client::Result<Page<T>>
     }
 }
 
+fn object_id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_| "expected an ID (UUID)".to_owned())
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
@@ -334,6 +345,25 @@ mod tests {
         assert!(!args.json);
         let Command::Work(work) = args.command else { panic!("work") };
         assert_eq!((work.concurrency, work.command.len()), (300, 3));
+    }
+
+    #[test]
+    fn an_id_that_is_none_is_refused_in_words() {
+        let id = Uuid::nil().to_string();
+        for line in [
+            &["job"][..],
+            &["items", "--job"],
+            &["logs"],
+            &["cancel"],
+            &["tokens", "revoke"],
+            &["schedules", "show"],
+            &["alert-channels", "test"],
+        ] {
+            let line = std::iter::once("treeline").chain(line.iter().copied());
+            let refused = Args::try_parse_from(line.clone().chain(["abc"])).expect_err("no ID").to_string();
+            assert!(refused.contains("expected an ID (UUID)"), "{refused}");
+            Args::try_parse_from(line.chain([id.as_str()])).expect("an ID");
+        }
     }
 
     #[test]

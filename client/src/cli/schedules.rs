@@ -20,9 +20,15 @@ enum Command {
     /// List schedules, newest first; the default.
     List,
     /// Print a schedule as JSON.
-    Show { id: Uuid },
+    Show {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
     /// List the runs of a schedule, newest first.
-    Runs { id: Uuid },
+    Runs {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
     /// Create a schedule from a JSON file, the body of `POST /schedules`; `-` reads standard input.
     Create { file: String },
     /// Change the given fields of a schedule. Its ticks and trees so far stay.
@@ -39,6 +45,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Change {
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     /// Required on someone else's schedule; stored in the audit log.
     #[arg(long)]
@@ -79,6 +86,7 @@ struct Fields {
 
 #[derive(Debug, clap::Args)]
 struct Edit {
+    #[arg(value_parser = super::object_id)]
     id: Uuid,
     #[command(flatten)]
     fields: Fields,

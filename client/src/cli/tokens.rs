@@ -38,7 +38,10 @@ enum Command {
         expires_at: Option<Time>,
     },
     /// Revoke a token, with effect within a second.
-    Revoke { id: Uuid },
+    Revoke {
+        #[arg(value_parser = super::object_id)]
+        id: Uuid,
+    },
 }
 
 fn time(text: &str) -> Result<Time, String> {

@@ -362,7 +362,7 @@ async fn double(pool: &PgPool, name: &str, email: &str) -> Error {
         Err(error) => error.into(),
         Ok(found) => {
             let what = if found.is_some_and(|(_, by_name)| by_name) { "name" } else { "email address" };
-            let detail = format!("Somebody has this {what} already.");
+            let detail = format!("This {what} is taken.");
             Problem { id: found.map(|(id, _)| id), ..Problem::new(Code::Duplicate, detail) }.into()
         }
     }

@@ -50,7 +50,17 @@ async fn alert_channel_pages_create_edit_test_and_delete() {
             "{}",
             refused.text
         );
-        assert!(!refused.text.contains("h1dd3n"), "{}", refused.text);
+        let typed_url = fields.iter().find(|(name, _)| *name == "url").expect("a URL").1;
+        assert!(refused.text.contains(&format!("value=\"{typed_url}\"")), "{}", refused.text);
+        assert!(!refused.text.contains("h1dd3n") && refused.text.contains("enter them again"), "{}", refused.text);
+    }
+    // A URL that may contain a secret is not written into the page.
+    for (kind, url) in [("webhook", "https://hooks.example/?key=h1dd3n"), ("slack", "https://hooks.example/T0/h1dd3n")]
+    {
+        let secret_url = [("kind", kind), ("name", "x"), ("url", url), ("min_count", "none")];
+        let refused = admin.form("/alert-channels", &secret_url).await;
+        assert_eq!(refused.status, 422, "{}", refused.text);
+        assert!(!refused.text.contains("h1dd3n") && refused.text.contains("enter them again"), "{}", refused.text);
     }
     let made = admin.form("/alert-channels", &fields("Night <b>", &url, "22:00")).await;
     assert_eq!(made.status, 303, "{}", made.text);

@@ -351,11 +351,13 @@ async fn alert_channel_receivers_follow_the_policy_of_callbacks() {
         ] {
             let refused = closed.post(CHANNELS, to(kind, url)).await.expect_problem(422, "url_not_allowed");
             assert!(!refused.to_string().contains("hunter2"), "{refused}");
+            assert_eq!(refused["errors"][0]["pointer"], "/url", "{url}");
         }
     }
     let channel = channel(&closed, to("webhook", "https://hooks.example/a")).await;
     let path = format!("{CHANNELS}/{}", id(&channel));
-    closed.patch(&path, json!({"url": "http://127.0.0.1:9/"})).await.expect_problem(422, "url_not_allowed");
+    let moved = closed.patch(&path, json!({"url": "http://127.0.0.1:9/"})).await;
+    assert_eq!(moved.expect_problem(422, "url_not_allowed")["errors"][0]["pointer"], "/url");
     closed.stop().await;
 
     let open = Server::start_with(|config| config.callback_allow = "0.0.0.0/0".parse().expect("a list")).await;

@@ -99,6 +99,11 @@ async fn mapping_suggestion_requires_header_and_type() {
         (&json!("alias"), &json!("1,234.56"))
     );
     assert_eq!(found["columns"][2]["format"], "MM/DD/YYYY");
+    // The type has no aliases: the page says that the name is similar.
+    let ada = server.person("Ada", "user").await;
+    let own = upload(&ada, "invoices.csv", "customer,Amount\nAda,1\n").await;
+    let page = ada.get(&format!("/imports/new?upload_id={own}&type=invoices")).await;
+    assert!(page.text.contains("similar name") && page.text.contains("same name"), "{}", page.text);
     server.get(&format!("{path}?type=nothing")).await.expect_problem(422, "unknown_job_type");
     server.get(&path).await.expect_problem(400, "invalid_parameter");
     let lines = upload(&server, "invoices.ndjson", "{\"customer\":\"Ada\"}\n").await;

@@ -170,11 +170,19 @@ async fn results_and_activity_are_paged_and_follow_rights() {
     let item = claimed[60]["item"]["id"].as_str().expect("an id");
     grace.post(&format!("/api/v1/items/{item}/retry"), json!({"reason": "account was opened"})).await.expect(200);
     let text = page(&grace, &format!("/jobs/{}?view=activity", id(&tree))).await;
-    for part in ["Retried item", "account was opened", "Grace", "href=\"/audit\""] {
+    for part in ["Retried item", "account was opened", "Grace", "href=\"/audit\"", "href=\"/audit?actor=Grace\""] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // Somebody else's job is not found in any view.
+    // Owners read the activity of their job, without links to the audit log, which they may not open.
     let ann = server.person("Ann", "user").await;
+    let own = ann.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201);
+    grace.post(&format!("/api/v1/jobs/{}/cancel", id(&own)), json!({"reason": "a duplicate"})).await.expect(200);
+    let text = page(&ann, &format!("/jobs/{}?view=activity", id(&own))).await;
+    for part in ["Canceled job", "a duplicate", "Grace"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("\"/audit"), "{text}");
+    // Somebody else's job is not found in any view.
     for view in ["graph", "timeline", "results", "activity"] {
         assert_eq!(ann.get(&format!("/jobs/{}?view={view}", id(&tree))).await.status, 404, "{view}");
     }

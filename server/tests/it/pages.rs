@@ -125,7 +125,7 @@ async fn documentation_is_public_and_obeys_the_strict_policy() {
     for caller in [&admin, &stranger] {
         let first = caller.get("/docs").await;
         assert_eq!(first.status, 200, "{}", first.text);
-        assert!(first.text.contains("<title>Treeline · Treeline</title>"), "{:.400}", first.text);
+        assert!(first.text.contains("<title>Documentation · Treeline</title>"), "{:.400}", first.text);
         assert!(first.text.contains("href=\"/docs/how-to/proxy\""), "{}", first.text);
         let page = caller.get("/docs/how-to/proxy").await;
         assert_eq!(page.status, 200);

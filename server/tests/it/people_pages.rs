@@ -90,7 +90,7 @@ async fn people_page_creates_and_disables_users() {
     let ada = server.with_cookie(&cookie(&set, "treeline_session="));
     let second = server.sign_in("ada@example.com", PASSWORD).await;
     let page = ada.get("/account?done=password").await;
-    assert!(page.text.contains("Your password is set") && page.text.contains("this one"));
+    assert!(page.text.contains("Your password is set") && page.text.contains("This browser"));
     assert!(second.get("/account").await.text.contains("current_password"), "no longer by link");
     assert_eq!(location(&ada.form("/account/sessions/end", &[]).await), "/account?done=sessions");
     assert_eq!(second.get("/account").await.status, 303);

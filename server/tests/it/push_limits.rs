@@ -154,6 +154,8 @@ async fn push_targets_are_public_or_on_the_allow_list() {
         "http://169.254.169.254/latest/".to_owned(),
         "https://ann:h1dd3n@hooks.example/".to_owned(),
         "http://hooks.example:25/".to_owned(),
+        "file:///x".to_owned(),
+        "javascript:alert(1)".to_owned(),
     ] {
         let spec = json!({"executor": {"kind": "push", "url": url}});
         let refused = strict.put("/api/v1/job-types/b", spec).await.expect_problem(422, "url_not_allowed");

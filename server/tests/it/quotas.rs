@@ -49,7 +49,7 @@ async fn open_tree_and_waiting_item_quotas() {
     let open = server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)["id"].clone();
     let path = format!("/api/v1/jobs/{}/items", open.as_str().expect("an id"));
     let too_many = server.post(&path, json!(vec![json!({}); 11])).await.expect_problem(429, "quota_exceeded");
-    assert!(detail(&too_many).contains("at most 10 may, these 11 included"), "{too_many}");
+    assert!(detail(&too_many).contains("0 items wait; with these 11 it would be 11, and at most 10 may"), "{too_many}");
     let lines = "{}\n".repeat(11);
     let refused = server.post_text(&path, "application/x-ndjson", lines).await;
     refused.expect_problem(429, "quota_exceeded");

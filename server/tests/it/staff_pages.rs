@@ -334,7 +334,11 @@ async fn job_type_page_pauses_edits_and_detects_conflicts() {
     let page = server.person("sam", "support").await.get("/types/a").await.text;
     assert!(page.contains("10 in 1 min, per /customer") && page.contains("2 per /customer"), "{page}");
     let late = send(fields("4")).await;
-    assert!(late.status == 422 && late.text.contains("Somebody changed the job type meanwhile"), "{}", late.text);
+    assert!(
+        late.status == 422 && late.text.contains("The job type was changed since this page was opened"),
+        "{}",
+        late.text
+    );
     assert_eq!(location(&submit(&admin, "/types/a/resume", &[]).await), "/types/a?did=resumed");
     let overview = admin.get("/").await;
     assert!(overview.status == 200 && overview.text.contains("No open alerts"), "{}", overview.text);

@@ -12,6 +12,7 @@ use leptos::prelude::*;
 use crate::components::{action_form::problem_notice, form::Field};
 
 /// Fields of a channel, as typed.
+#[expect(clippy::struct_excessive_bools, reason = "each is a checkbox of the form, or a fact about it")]
 #[derive(Clone, Debug)]
 pub struct Typed {
     pub kind: ChannelKind,
@@ -31,6 +32,8 @@ pub struct Typed {
     pub days: Vec<String>,
     pub paused: bool,
     pub problem: Option<Problem>,
+    /// Secrets were typed, and are no longer there.
+    pub lost_secrets: bool,
 }
 
 impl Typed {
@@ -53,6 +56,7 @@ impl Typed {
             days: Vec::new(),
             paused: false,
             problem: None,
+            lost_secrets: false,
         }
     }
 
@@ -77,6 +81,7 @@ impl Typed {
             url: new.url,
             kind: new.kind,
             problem: new.problem,
+            lost_secrets: new.lost_secrets,
         }
     }
 }
@@ -168,7 +173,16 @@ fn receiver(typed: &Typed, is_new: bool) -> AnyView {
             view! { {key} {region.view()} }.into_any()
         }
     };
-    view! { <div class="fields">{fields}</div> }.into_any()
+    let lost = typed.lost_secrets.then(|| {
+        view! {
+            <p class="field-error">"Secrets, and URLs that may contain one, are not written into the page: enter them again."</p>
+        }
+    });
+    view! {
+        <div class="fields">{fields}</div>
+        {lost}
+    }
+    .into_any()
 }
 
 fn long(field: Field) -> Field {

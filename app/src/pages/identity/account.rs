@@ -11,7 +11,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        form::{Field, choice, press},
+        form::{Field, choice, detail, press},
         panel::{next_page, note, refusal, section},
         timestamp::ago,
     },
@@ -54,7 +54,7 @@ const FIRST_STEP: &str = "An admin chose the password you signed in with. Choose
 
 pub fn page(account: &Account) -> Page {
     let user = &account.user;
-    let refused = account.problem.as_ref().map(|problem| refusal("Nothing was changed", &problem.detail));
+    let refused = account.problem.as_ref().map(|problem| refusal("Nothing was changed", &detail(problem)));
     let done = account.done.map(|text| if text == LANGUAGE_SAVED { t!("language-saved") } else { text });
     let done = done.map(|text| view! { <p class="note note-done" role="status">{text}</p> });
     let content = view! {
@@ -174,8 +174,11 @@ pub(crate) fn list(sessions: &[Session], end: &dyn Fn(&Session) -> AnyView) -> A
     let rows = sessions
         .iter()
         .map(|session| {
-            let end =
-                if session.current { view! { <span class="sub">"this one"</span> }.into_any() } else { end(session) };
+            let end = if session.current {
+                view! { <span class="sub">"This browser"</span> }.into_any()
+            } else {
+                end(session)
+            };
             view! {
                 <li class="line">
                     <span class="line-text">

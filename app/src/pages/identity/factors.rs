@@ -51,7 +51,7 @@ fn app_line(factors: &Factors) -> AnyView {
         }
         .into_any();
     };
-    let effect = "It no longer signs you in. To use it again, set it up anew.";
+    let effect = "It no longer signs you in. To use it again, set it up again.";
     let name = factors.totp_name.clone().unwrap_or_else(|| "Authenticator app".to_owned());
     view! {
         <li class="line">
@@ -88,7 +88,7 @@ fn passkey_line(passkey: &Passkey) -> AnyView {
                     format!("/account/passkeys/{id}/remove"),
                     "Remove",
                     Some(format!("Remove the passkey {}", passkey.name)),
-                    "It no longer signs you in. To use it again, add it anew.",
+                    "It no longer signs you in. To use it again, add it again.",
                 )}
             </span>
         </li>

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use crate::{
     components::{
         breadcrumbs::breadcrumbs,
-        form::{Field, choice, press, press_confirmed, secret},
+        form::{Field, choice, detail, press, press_confirmed, secret},
         panel::{next_page, note, refusal, section},
         state::icon,
         table::{self, words},
@@ -55,7 +55,7 @@ pub struct People {
 pub fn page(people: &People) -> Page {
     let form = &people.form;
     let problem = form.problem.as_ref();
-    let refused = problem.map(|problem| refusal("Nobody was invited", &problem.detail));
+    let refused = problem.map(|problem| refusal("Nobody was invited", &detail(problem)));
     let name = Field::new("Name", "name", "text").value(&form.name).judged(problem, "/name");
     let email = Field::new("Email address", "email", "email").value(&form.email).judged(problem, "/email");
     let password = Field::new("Password", "password", "password")
@@ -177,7 +177,7 @@ pub fn one(person: &Person) -> Page {
     let user = &person.user;
     let id = user.id;
     let problem = person.problem.as_ref();
-    let refused = problem.map(|problem| refusal("Nothing was changed", &problem.detail));
+    let refused = problem.map(|problem| refusal("Nothing was changed", &detail(problem)));
     let link = person.link.as_ref().map(|link| {
         view! {
             <div class="notice notice-ok" role="status">

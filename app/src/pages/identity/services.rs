@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use crate::{
     components::{
-        form::{Field, choice, fault, press, press_confirmed, secret},
+        form::{Field, choice, detail, fault, press, press_confirmed, secret},
         panel::{next_page, note, refusal, section},
         table::{
             self,
@@ -56,7 +56,7 @@ pub struct Services {
 }
 
 pub fn page(page_data: &Services) -> Page {
-    let refused = page_data.problem.as_ref().map(|problem| refusal("Nothing was created", &problem.detail));
+    let refused = page_data.problem.as_ref().map(|problem| refusal("Nothing was created", &detail(problem)));
     let created = page_data.created.as_ref().map(|(name, value)| {
         view! {
             <div class="notice notice-ok" role="status">

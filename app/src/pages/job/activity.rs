@@ -23,7 +23,7 @@ pub(super) fn activity(activity: &Activity) -> AnyView {
         empty("No entries", "What people and services do to this job and its items is recorded here.", link)
     } else {
         view! {
-            {audit::entries(&activity.entries, &HashMap::new())}
+            {audit::entries(&activity.entries, &HashMap::new(), activity.staff)}
             {next_page(activity.next.as_ref(), "Older")}
         }
         .into_any()

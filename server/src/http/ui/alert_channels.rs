@@ -91,7 +91,7 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
     };
     let problem = match created.await {
         Ok(made) => return see_other(&address(&format!("/alert-channels/{}", made.id), &[("did", "created")])),
-        Err(error) => match at_its_field(error) {
+        Err(error) => match in_the_form(error) {
             Ok(problem) => problem,
             Err(error) => return signed.visit.error_page(error),
         },
@@ -100,12 +100,17 @@ pub(super) async fn create(State(app): State<App>, signed: Signed, fields: Field
     signed.visit.page(StatusCode::UNPROCESSABLE_ENTITY, move || page::new_page(&typed))
 }
 
-/// Fields of the form, as typed. Secrets are not among them.
+/// Fields of the form, as typed. Secrets are not among them: the URL of Slack is one, and other URLs may contain one
+/// where `display_url` hides it.
 fn typed(fields: &Fields, kind: ChannelKind) -> Typed {
+    let url = fields.trimmed("url");
+    let may_be_secret = kind == ChannelKind::Slack || url.contains(['@', '?', '#']);
+    let has_secret = fields.given("secret").is_some() || fields.given("routing_key").is_some();
+    let lost_secrets = has_secret || (may_be_secret && !url.is_empty());
     Typed {
         kind,
         name: fields.trimmed("name"),
-        url: String::new(),
+        url: if may_be_secret { String::new() } else { url },
         to: fields.trimmed("to"),
         kinds: fields.all("kinds"),
         types: fields.trimmed("types"),
@@ -119,6 +124,7 @@ fn typed(fields: &Fields, kind: ChannelKind) -> Typed {
         days: fields.all("days"),
         paused: fields.ticked("paused"),
         problem: None,
+        lost_secrets,
     }
 }
 
@@ -157,16 +163,6 @@ fn words<T>(typed: &[String], parse: impl Fn(&str) -> Option<T>, pointer: &str) 
 fn whole(typed: &str, pointer: &str) -> Result<i64, Problem> {
     let fault = || Problem::invalid_body([(pointer.to_owned(), "expected a whole number".to_owned())]);
     typed.parse().map_err(|_| fault())
-}
-
-/// Problem that is shown in the form. A refused URL is shown at its field.
-fn at_its_field(error: Error) -> Result<Problem> {
-    let problem = in_the_form(error)?;
-    if problem.code != domain::Code::UrlNotAllowed {
-        return Ok(problem);
-    }
-    let fault = domain::problem::FieldProblem { pointer: "/url".to_owned(), detail: problem.detail.clone() };
-    Ok(Problem { errors: vec![fault], ..problem })
 }
 
 /// `GET /alert-channels/{id}`
@@ -224,7 +220,7 @@ async fn refused(
     error: Error,
     put_in: impl FnOnce(AlertChannelPageData, Problem) -> AlertChannelPageData,
 ) -> Response {
-    let problem = match at_its_field(error) {
+    let problem = match in_the_form(error) {
         Ok(problem) => problem,
         Err(error) => return signed.visit.error_page(error),
     };

@@ -1,7 +1,7 @@
 //! Forms of notices: settings, reading all, and watching a job.
 
 use axum::{extract::State, response::Response};
-use domain::{Code, Problem, job_type::SigningSecret, notice::NoticeSettingsPatch, problem::FieldProblem};
+use domain::{job_type::SigningSecret, notice::NoticeSettingsPatch};
 use uuid::Uuid;
 
 use super::{Signed, form::Fields, see_other};
@@ -30,18 +30,7 @@ pub(super) async fn change(State(app): State<App>, signed: Signed, fields: Field
     };
     match notices::change(&app, &signed.caller, patch).await {
         Ok(_) => see_other("/account?done=notices#notices"),
-        Err(error) => account::refused_url(&app, &signed, at_url(error), &typed_url).await,
-    }
-}
-
-/// Shows the refusal of an address at the field of the URL.
-fn at_url(error: Error) -> Error {
-    match error {
-        Error::Problem(problem) if problem.code == Code::UrlNotAllowed => {
-            let fault = FieldProblem { pointer: "/webhook_url".to_owned(), detail: problem.detail.clone() };
-            Problem { errors: vec![fault], ..*problem }.into()
-        }
-        error => error,
+        Err(error) => account::refused_url(&app, &signed, error, &typed_url).await,
     }
 }
 

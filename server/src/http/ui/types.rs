@@ -190,12 +190,21 @@ pub(super) async fn change(
 }
 
 /// The page with the form as typed.
-async fn form_again(app: &App, signed: &Signed, name: &str, mut typed: Typed, problem: Option<Problem>) -> Response {
+async fn form_again(
+    app: &App,
+    signed: &Signed,
+    name: &str,
+    mut typed: Typed,
+    mut problem: Option<Problem>,
+) -> Response {
     match page_data(app, &signed.caller, name, Range::default()).await {
         Ok(page_data) => {
             // Whoever has seen that somebody else changed it, saves over that.
-            if problem.as_ref().is_some_and(|problem| problem.code == Code::PreconditionFailed) {
+            if let Some(problem) = problem.as_mut().filter(|problem| problem.code == Code::PreconditionFailed) {
                 typed.set_version(page_data.job_type.version);
+                let detail = "The job type was changed since this page was opened. Your changes are below; save again to \
+                              overwrite them.";
+                detail.clone_into(&mut problem.detail);
             }
             let refused = problem.is_some();
             typed.problem = problem;
@@ -209,10 +218,13 @@ async fn form_again(app: &App, signed: &Signed, name: &str, mut typed: Typed, pr
 
 /// Problem that is shown in the form, at its field.
 fn at_its_field(error: Error) -> Result<Problem> {
-    let problem = match error {
+    let mut problem = match error {
         Error::Problem(problem) if problem.code == Code::TooLarge => *problem,
         error => in_the_form(error)?,
     };
+    if problem.code == Code::Duplicate {
+        "A job type of this name exists. Choose another name, or edit that job type.".clone_into(&mut problem.detail);
+    }
     let pointer = match problem.code {
         Code::Duplicate => "/name",
         Code::TooLarge if problem.detail.starts_with("/import") => "/import/template/examples",

@@ -285,7 +285,8 @@ fn reason(column: &SuggestedColumn, to: &str) -> AnyView {
         }
         Some(MatchKind::Remembered) => ("succeeded", t!("columns-match"), t!("columns-remembered-choice")),
         Some(MatchKind::Exact) => ("succeeded", t!("columns-match"), t!("columns-same-name")),
-        Some(MatchKind::Alias) => ("succeeded", t!("columns-match"), t!("columns-alias")),
+        // The engine does not tell an alias from another spelling of the name.
+        Some(MatchKind::Alias) => ("succeeded", t!("columns-match"), t!("columns-similar-name")),
         Some(MatchKind::Fuzzy) => ("partial", t!("columns-check"), t!("columns-similar-name")),
         None => ("cancelled", t!("columns-left-out"), t!("columns-nothing-fits")),
     };

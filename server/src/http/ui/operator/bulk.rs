@@ -127,7 +127,8 @@ fn filter(target: BulkTarget, text: &str) -> Result<Document, Fault> {
     if parameters.is_empty() {
         return Err(Fault {
             at: 0,
-            detail: "Say at least one condition: an operation over everything is not meant by accident".to_owned(),
+            detail: "Add at least one condition, so that an operation over everything never starts by accident"
+                .to_owned(),
         });
     }
     // In the order of the text.

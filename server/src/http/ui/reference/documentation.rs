@@ -24,8 +24,10 @@ pub(crate) async fn show(visit: Visit, Path(path): Path<String>) -> Response {
 fn page(visit: &Visit, path: &str) -> Response {
     let Some(document) = documentation::document(path) else { return unknown(visit) };
     let address = if path.is_empty() { "/docs".to_owned() } else { format!("/docs/{path}") };
+    // The title of the first page is the name of the product, with which the title of every page ends.
+    let title = if path.is_empty() { "Documentation" } else { document.title.as_str() };
     visit.page(StatusCode::OK, move || {
-        pages::documentation::page(&document.title, &document.html, documentation::contents(), &address)
+        pages::documentation::page(title, &document.html, documentation::contents(), &address)
     })
 }
 
