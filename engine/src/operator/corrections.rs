@@ -45,7 +45,9 @@ impl Engine {
     pub async fn match_corrections_of(&self, job_id: Uuid) -> Result<()> {
         let core = Arc::clone(&self.0.core);
         in_task("matching corrected rows", async move {
-            if let Some(job) = core.jobs.by_id(&core.pools.read, job_id).await? {
+            if let Some(job) = core.jobs.by_id(&core.pools.read, job_id).await?
+                && store::is_open(&core.pools.read, job.job_key).await?
+            {
                 step(&core, job.job_key).await?;
             }
             Ok(())

@@ -44,7 +44,7 @@ async fn tick(app: &App) -> Result<bool> {
         // Another server was first, or the job accepts no more items.
         uploads::close_imports(&app.pool).await?;
     }
-    // Without the pause of the sweep, which repeats what fails: a reader of the complete job expects it.
+    // Soon, because readers of a complete job expect it; the sweep repeats what fails.
     if let Err(error) = app.engine.match_corrections_of(split.job_id).await {
         tracing::debug!(%error, "matching corrected rows failed");
     }

@@ -109,6 +109,30 @@ async fn claims_of_several_types_begin_with_the_highest_priority() {
     server.stop().await;
 }
 
+/// Parked items whose key is full count for nothing; those whose key is free count with their priority.
+#[tokio::test]
+async fn claims_of_several_types_begin_with_items_that_a_limit_admits() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({"concurrency_by": {"key": "/customer", "limit": 1}})).await.expect(201);
+    server.put("/api/v1/job-types/b", json!({})).await.expect(201);
+    let add = async |name: &str, customers: &[&str], priority: i64| {
+        let item = |customer: &&str| json!({"payload": {"customer": customer}, "priority": priority});
+        let items: Vec<Value> = customers.iter().map(item).collect();
+        server.post("/api/v1/jobs", json!({"type": name, "items": items})).await.expect(201);
+    };
+    add("a", &["x"], 10).await;
+    add("b", &["", "", "", ""], 5).await;
+    assert_eq!(claimed_types(&server, &["a", "b"], 1).await, ["a"]);
+    add("a", &["x"], 10).await;
+    assert!(claimed_types(&server, &["a"], 1).await.is_empty(), "x is full");
+    add("a", &["y", "z"], 0).await;
+    for _ in 0..4 {
+        assert_eq!(claimed_types(&server, &["a", "b"], 1).await, ["b"], "x is full, and y and z have a lower priority");
+    }
+    assert_eq!(claimed_types(&server, &["a", "b"], 9).await, ["a", "a"]);
+    server.stop().await;
+}
+
 /// Creates a job of `n` items of a customer and returns its path.
 async fn job(api: &Api, customer: &str, n: usize, more: Value) -> String {
     let items: Vec<Value> = of_customer(customer, n).into_iter().map(|payload| json!({ "payload": payload })).collect();

@@ -1,7 +1,10 @@
 //! Order in which the types of a claim are tried: the one with the item of the highest priority first, and types with
 //! items of the same priority in any order, so that they take turns (`claiming`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use rand::seq::SliceRandom as _;
 
@@ -9,10 +12,7 @@ use super::ClaimCommand;
 use crate::{
     Core,
     error::Result,
-    store::{
-        Tx,
-        dispatch::leases::{self, ClaimCursor},
-    },
+    store::{Tx, dispatch::leases, enqueue::parked_items, tree::definitions::TypeInfo},
 };
 
 /// Types of each claim of `wanted`, in order. What waits is read only for claims of several types, without locks: it is a
@@ -28,22 +28,21 @@ pub(super) async fn type_orders(
     if several.is_empty() {
         return Ok(orders);
     }
-    let mut starts: BTreeMap<i32, ClaimCursor> = BTreeMap::new();
-    for &type_id in several.iter().flat_map(|types| types.iter()) {
-        let Some(info) = core.types.by_id(type_id).filter(|info| !info.paused) else { continue };
-        starts.entry(type_id).or_insert_with(|| core.low_water_marks.look(type_id));
-        if info.limits.is_keyed() {
-            // Items that a limit of their key parks, until a claim of their type admits them.
-            starts.insert(-type_id, ClaimCursor::BOTTOM);
-        }
-    }
+    let ids = several.iter().flat_map(|types| types.iter()).copied();
+    let infos: BTreeMap<i32, Arc<TypeInfo>> = ids.filter_map(|id| Some((id, core.types.by_id(id)?))).collect();
+    let starts = infos.keys().map(|&type_id| (type_id, core.low_water_marks.look(type_id))).collect();
     let mut first: HashMap<i32, i16> = HashMap::new();
-    for (queue_id, found) in leases::first_waiting(tx, &starts).await? {
-        if queue_id > 0 {
-            core.low_water_marks.added(queue_id, found);
+    for (type_id, found) in leases::first_waiting(tx, &starts).await? {
+        core.low_water_marks.added(type_id, found);
+        first.insert(type_id, found.negated_priority);
+    }
+    let keyed: Vec<i32> =
+        infos.iter().filter(|(_, info)| info.limits.is_keyed()).map(|(&type_id, _)| type_id).collect();
+    if !keyed.is_empty() {
+        for (type_id, negated_priority) in parked_items::first_admissible(tx, &keyed).await? {
+            let found = first.entry(type_id).or_insert(negated_priority);
+            *found = negated_priority.min(*found);
         }
-        let negated_priority = first.entry(queue_id.abs()).or_insert(found.negated_priority);
-        *negated_priority = found.negated_priority.min(*negated_priority);
     }
     for types in several {
         types.shuffle(&mut rand::rng());

@@ -110,30 +110,29 @@ pub async fn claim(
     Ok(rows)
 }
 
-/// Position of the first waiting item of each queue from its start on; queues without one are left out. The queue of a type
-/// has its id, and that of its items that a limit of their key parks the negated one. Locks nothing.
+/// Position of the first available item of each type from its start on; types without one are left out. Locks nothing.
 pub async fn first_waiting(
     tx: &mut Tx,
     starts: &BTreeMap<i32, ClaimCursor>,
 ) -> Result<Vec<(i32, ClaimCursor)>, sqlx::Error> {
-    let queue_ids: Vec<i32> = starts.keys().copied().collect();
+    let type_ids: Vec<i32> = starts.keys().copied().collect();
     let priorities: Vec<i16> = starts.values().map(|start| start.negated_priority).collect();
     let turns: Vec<i64> = starts.values().map(|start| start.fair_turn).collect();
     let rows = sqlx::query!(
-        r#"select of.queue_id as "queue_id!", first.negated_priority, first.fair_turn
-           from unnest($1::int[], $2::smallint[], $3::bigint[]) as of (queue_id, from_priority, from_turn)
+        r#"select of.type_id as "type_id!", first.negated_priority, first.fair_turn
+           from unnest($1::int[], $2::smallint[], $3::bigint[]) as of (type_id, from_priority, from_turn)
            cross join lateral (
-             select negated_priority, fair_turn from ready
-             where type_id = of.queue_id and (negated_priority, fair_turn) >= (of.from_priority, of.from_turn)
+             select negated_priority, fair_turn from ready r
+             where r.type_id = of.type_id and (negated_priority, fair_turn) >= (of.from_priority, of.from_turn)
              order by negated_priority, fair_turn, item_id limit 1) first"#,
-        &queue_ids,
+        &type_ids,
         &priorities,
         &turns,
     )
     .fetch_all(&mut **tx)
     .await?;
     let position = |negated_priority, fair_turn| ClaimCursor { negated_priority, fair_turn };
-    Ok(rows.into_iter().map(|row| (row.queue_id, position(row.negated_priority, row.fair_turn))).collect())
+    Ok(rows.into_iter().map(|row| (row.type_id, position(row.negated_priority, row.fair_turn))).collect())
 }
 
 /// Claims those of the given items that are ready.

@@ -96,6 +96,25 @@ pub async fn hinted_types(pool: &PgPool, type_ids: &[i32]) -> Result<Vec<i32>, s
     .await
 }
 
+/// Type and negated priority of the first parked item of keys with due hints, at most 64 of a type: those that the next claim
+/// of the type may admit.
+pub async fn first_admissible(tx: &mut Tx, type_ids: &[i32]) -> Result<Vec<(i32, i16)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select h.type_id, first.negated_priority
+           from unnest($1::int[]) as t
+           cross join lateral (
+             select type_id, limit_key from limit_hint where type_id = t and due_at <= (select clock_timestamp())
+             order by type_id, due_at limit 64) h
+           cross join lateral (
+             select negated_priority from ready where type_id = -h.type_id and limit_key = h.limit_key
+             order by type_id, limit_key, negated_priority, fair_turn, item_id limit 1) first"#,
+        type_ids
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.type_id, row.negated_priority)).collect())
+}
+
 /// Parks items, each by the key at its index.
 pub async fn park(tx: &mut Tx, rows: &[ReadyRow], keys: &[Uuid]) -> Result<(), sqlx::Error> {
     let ids: Vec<Uuid> = rows.iter().map(|r| r.item_id).collect();

@@ -33,6 +33,13 @@ pub async fn open(pool: &PgPool, limit: i64) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar!("select job_key from correction order by job_key limit $1", limit).fetch_all(pool).await
 }
 
+/// Returns true if rows of this import are still being matched.
+pub async fn is_open(pool: &PgPool, job_key: i64) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(r#"select exists (select 1 from correction where job_key = $1) as "is_open!""#, job_key)
+        .fetch_one(pool)
+        .await
+}
+
 /// Locks an import that is being matched. `None` if another server has it or all its rows are matched.
 pub async fn lock(tx: &mut Tx, job_key: i64) -> Result<Option<Correction>, sqlx::Error> {
     sqlx::query_as!(
