@@ -177,7 +177,13 @@ fn entry(
 }
 
 /// Pauses or resumes a type; idempotent.
-pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) -> Result<JobType> {
+pub async fn set_paused(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    paused: bool,
+    reason: Option<String>,
+) -> Result<JobType> {
     caller.require(Scope::Admin)?;
     let (pool, by, paused_type) = (app.pool.clone(), caller.clone(), name.to_owned());
     in_task("pausing a job type", async move {
@@ -185,7 +191,8 @@ pub async fn set_paused(app: &App, caller: &Caller, name: &str, paused: bool) ->
         let changed = store::set_paused(&mut *tx, &paused_type, paused).await?.ok_or_else(missing)?;
         if changed {
             let action = if paused { "job_type.pause" } else { "job_type.resume" };
-            log::record(&mut tx, &AuditRow::by(&by, action).with_detail(paused_type)).await?;
+            let row = AuditRow { reason, ..AuditRow::by(&by, action).with_detail(paused_type) };
+            log::record(&mut tx, &row).await?;
         }
         Ok(engine::store::commit(tx).await?)
     })

@@ -55,16 +55,16 @@ fn plain(message: &str) -> String {
     let Some((found, expected)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) else {
         return message.to_owned();
     };
+    let is_type = message.starts_with("invalid type");
     let expected = match expected {
         "a sequence" | "sequence" => "an array",
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" if is_type => "a whole number",
         "u8" => "a whole number from 0 to 255",
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
         "u64" | "usize" => "a whole number from 0",
-        "i8" => "a whole number from -128 to 127",
         "i16" => "a whole number from -32768 to 32767",
         "i32" => "a whole number from -2147483648 to 2147483647",
-        "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         name if name.starts_with("struct ") || matches!(name, "a map" | "map") => "an object",
         other => other,
@@ -148,10 +148,10 @@ mod tests {
             (
                 r#"{"name":"a","weight":"7, expected u8"}"#,
                 "/weight",
-                "expected a whole number from 0 to 4294967295, found \"7, expected u8\"",
+                "expected a whole number, found \"7, expected u8\"",
             ),
             (r#"{"name":"a","weight":-1}"#, "/weight", "expected a whole number from 0 to 4294967295, found `-1`"),
-            (r#"{"name":"a","weight":1.5}"#, "/weight", "expected a whole number from 0 to 4294967295, found `1.5`"),
+            (r#"{"name":"a","weight":1.5}"#, "/weight", "expected a whole number, found `1.5`"),
             (
                 r#"{"name":"a","weight":5000000000}"#,
                 "/weight",

@@ -16,7 +16,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use domain::{Code, Document, Problem};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use crate::{
     App,
@@ -70,11 +70,6 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrDefault<T> {
         Ok(Self(json_body::read(&bytes)?))
     }
 }
-
-/// Body of an operation that has none: nothing, `null`, or an empty object.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoFields {}
 
 /// Query of a URL. Unknown parameters are refused if the type denies unknown fields.
 #[derive(Clone, Copy, Debug)]
@@ -218,7 +213,7 @@ mod tests {
         assert_eq!(found(r#"{"type":"a","items":[{"payload":1},{"priority":"high"}]}"#), "/items/1/priority");
         assert_eq!(found(r#"{"type":"a","colour":1}"#), "/colour");
         assert_eq!(found(r#"{"type":"a","children":[{"type":"b","items":[{"a/b":1}]}]}"#), "/children/0/items/0/a~1b");
-        assert_eq!(found("{}"), "");
+        assert_eq!(found("{}"), "/type");
         assert_eq!(found(r#"["a"]"#), "");
         assert_eq!(found(r#"{"type":"a","items":[{"payload":[1]},[1]]}"#), "/items/1");
         assert_eq!(found(r#"{"type":"a","on_completed":["https://a.example"]}"#), "/on_completed");

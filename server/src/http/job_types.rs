@@ -5,7 +5,7 @@
 use axum::{Json as Answer, extract::State, http::StatusCode, response::Response};
 use domain::{JobType, api::Page, job_type::JobTypeSpec};
 
-use super::extract::{Existence, IfMatch, Json, JsonOrDefault, NoFields, Path, Query};
+use super::extract::{Existence, IfMatch, Json, Path, Query, Reason};
 use crate::http::{
     callers::Admin,
     enqueue::idempotency::{self, Key, ResponseStorage, Text, once},
@@ -132,9 +132,9 @@ pub async fn pause_job_type(
     State(app): State<App>,
     Admin(caller): Admin,
     Path(name): Path<String>,
-    _: JsonOrDefault<NoFields>,
+    Reason(reason): Reason,
 ) -> Result<Answer<JobType>> {
-    Ok(Answer(job_types::set_paused(&app, &caller, &name, true).await?))
+    Ok(Answer(job_types::set_paused(&app, &caller, &name, true, reason).await?))
 }
 
 /// Resume a job type
@@ -146,7 +146,7 @@ pub async fn resume_job_type(
     State(app): State<App>,
     Admin(caller): Admin,
     Path(name): Path<String>,
-    _: JsonOrDefault<NoFields>,
+    Reason(reason): Reason,
 ) -> Result<Answer<JobType>> {
-    Ok(Answer(job_types::set_paused(&app, &caller, &name, false).await?))
+    Ok(Answer(job_types::set_paused(&app, &caller, &name, false, reason).await?))
 }

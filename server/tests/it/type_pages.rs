@@ -211,7 +211,7 @@ async fn errors_are_shown_at_their_fields_and_nothing_is_saved() {
         ("name", "Not A Name", "name", "expected [a-z0-9]"),
         ("name", "taken", "name", "A job type of this name exists"),
         ("concurrency", "many", "concurrency", "expected a number, or nothing"),
-        ("concurrency", "1.5", "concurrency", "expected i32"),
+        ("concurrency", "1.5", "concurrency", "expected a whole number"),
         ("max_failures", "0", "max_failures", "expected a whole number from 1"),
         ("factor", "0", "factor", "expected a number from 1 to 1000"),
         ("steps", "a, a", "steps", "expected a name of its own"),

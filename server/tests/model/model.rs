@@ -350,15 +350,14 @@ impl Model {
         let tree = self.jobs[job].tree;
         self.trees[tree].complete = false;
         for other in self.jobs_of(tree).collect::<Vec<_>>() {
-            if self.jobs[other].parent == Some(job) && self.jobs[other].sealed_by_feed && !self.jobs[other].cancelled {
+            // One that was complete when a job above it was canceled is canceled, too.
+            let cancelled = self.jobs[other].cancel_requested;
+            if self.jobs[other].parent == Some(job) && self.jobs[other].sealed_by_feed && !cancelled {
                 (self.jobs[other].sealed, self.jobs[other].sealed_by_feed) = (false, false);
                 self.reopen(other);
             }
             // What was let go is not held again; what `after` cancelled because of this waits again.
-            if self.jobs[other].after.contains(&job)
-                && self.waits_for_dependencies(other)
-                && !self.jobs[other].cancelled
-            {
+            if self.jobs[other].after.contains(&job) && self.waits_for_dependencies(other) && !cancelled {
                 if self.jobs[other].after_failed && !self.dependency_failed(other) {
                     self.jobs[other].after_failed = false;
                     for item in self.items_of(other).collect::<Vec<_>>() {

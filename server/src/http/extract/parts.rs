@@ -211,7 +211,7 @@ mod tests {
         let places: Vec<usize> = parts.malformed.iter().map(|malformed| malformed.at).collect();
         assert_eq!(places, [1, 3, 5, 7, 9, 11, 13]);
         assert!(parts.malformed.iter().all(|malformed| malformed.problem.code == Code::InvalidBody));
-        assert_eq!(parts.malformed[1].problem.errors[0].pointer, "/error");
+        assert_eq!(parts.malformed[1].problem.errors[0].pointer, "/error/message");
         assert_eq!(parts.malformed[1].assignment_id.uuid(), ID.parse().ok());
         assert_eq!(parts.malformed[4].assignment_id, NamedAssignment::Text(String::new()));
     }

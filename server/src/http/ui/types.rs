@@ -272,7 +272,7 @@ async fn paused(app: &App, signed: &Signed, name: TriedPath<String>, wanted: boo
     let done = async {
         admin(&signed.caller)?;
         let Path(name) = name?;
-        job_types::set_paused(app, &signed.caller, &name, wanted).await
+        job_types::set_paused(app, &signed.caller, &name, wanted, None).await
     };
     let word = if wanted { "paused" } else { "resumed" };
     match done.await {
