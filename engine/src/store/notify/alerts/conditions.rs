@@ -92,9 +92,9 @@ pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
         r#"select t.id, r.item_id as "item_id!",
            case when t.executor::json->>'kind' = 'pull' and not exists (
                select 1 from type_last_claim c where c.type_name = t.name and c.claimed_at >= q.since)
-             and coalesce(
-               (select w.item_id from ready w where w.item_id = q.item_id limit 1),
-               (select o.item_id from outcome o where o.item_id = q.item_id and o.state in (3, 4))) is not null
+             -- Counted, because for the first row alone a scan of the whole table looks cheaper until it is analyzed.
+             and ((select count(*) from ready w where w.item_id = q.item_id) > 0
+               or exists (select 1 from outcome o where o.item_id = q.item_id and o.state in (3, 4)))
              then q.since end as since
          from job_type t
          left join queue_head q on q.type_id = t.id
