@@ -88,6 +88,8 @@ pub async fn failing_jobs(on: impl PgExecutor<'_>) -> Result<Vec<FailingJob>, sq
 /// are under minus their type. While no worker asks for the type, a new head has waited as long as the one before if that
 /// one is still queued, behind more urgent items, or has ended without a claim.
 pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
+    // A plan that a connection made while `ready` was small would scan all of it until the next `analyze`.
+    sqlx::query("set local enable_seqscan = off").execute(&mut **tx).await?;
     let heads = sqlx::query!(
         r#"select t.id, r.item_id as "item_id!",
            case when t.executor::json->>'kind' = 'pull' and not exists (
@@ -114,6 +116,7 @@ pub async fn note_heads(tx: &mut Tx) -> Result<(), sqlx::Error> {
     )
     .fetch_all(&mut **tx)
     .await?;
+    sqlx::query("set local enable_seqscan = on").execute(&mut **tx).await?;
     let types: Vec<i32> = heads.iter().map(|head| head.id).collect();
     let items: Vec<Uuid> = heads.iter().map(|head| head.item_id).collect();
     let since: Vec<Option<OffsetDateTime>> = heads.iter().map(|head| head.since).collect();
