@@ -100,7 +100,8 @@ impl Batch for HeartbeatBatch {
         let mut moved: Vec<i64> = Vec::new();
         for heartbeats in rounds {
             let heartbeats: Vec<Heartbeat> = heartbeats.into_values().collect();
-            for renewed in leases::renew(&core.pools.heartbeats, &heartbeats).await? {
+            let renewed = leases::renew(&core.pools.heartbeats, &heartbeats);
+            for renewed in core.pools.reachability.unless_refused(renewed).await? {
                 // Sorted by assignment id.
                 let Ok(at) = heartbeats.binary_search_by_key(&renewed.id, |heartbeat| heartbeat.assignment_id) else {
                     continue;
@@ -154,7 +155,9 @@ impl Engine {
         let mut renewed =
             self.0.heartbeats.run(HeartbeatCommand { credential_id, heartbeats: heartbeats.clone() }).await?;
         let left = ids.iter().filter(|id| !renewed.contains_key(&id.id)).map(|&id| (id.id, id, &holder));
-        let open_push_assignments = self.0.core.open_push_assignments(&self.0.core.pools.heartbeats, left).await?;
+        let pools = &self.0.core.pools;
+        let open_push_assignments = self.0.core.open_push_assignments(&pools.heartbeats, left);
+        let open_push_assignments = pools.reachability.unless_refused(open_push_assignments).await?;
         if !open_push_assignments.is_empty() {
             let open_push_assignments: HashSet<Uuid> = open_push_assignments.into_iter().collect();
             let heartbeats = heartbeats

@@ -8,6 +8,7 @@
 //! rows by scalar subquery; never a join between an array and a hot table.
 
 mod pools;
+mod reachability; // waits for a connection, and their end
 mod standby; // reads from a hot standby
 mod transactions; // beginning and commit of all transactions
 

@@ -13,7 +13,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-use super::standby::Standby;
+use super::{reachability::Reachability, standby::Standby};
 use crate::primary;
 
 /// The pools of one server.
@@ -29,6 +29,8 @@ pub struct Pools {
     pub credentials: PgPool,
     /// Hints to other servers: one connection whose commits wait for no disk, as nothing is lost with them.
     pub hints: PgPool,
+    /// Ends the long waits of `heartbeats` and `credentials` while the database refuses connections.
+    pub reachability: Reachability,
     /// Hot standby for the reads of pages and lists, if there is one.
     pub standby: Option<Standby>,
 }
@@ -54,7 +56,7 @@ const PLANNER_SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// Wait for a connection before a request is refused with `Retry-After`, within two seconds; heartbeats and the lookup of
-/// callers may wait longer.
+/// callers may wait longer for a busy pool.
 pub const WAIT: Duration = Duration::from_millis(1_800);
 const HEARTBEATS_WAIT: Duration = Duration::from_secs(10);
 const CREDENTIALS_WAIT: Duration = Duration::from_secs(5);
@@ -161,6 +163,7 @@ impl Pools {
             credentials: tested(credentials)
                 .acquire_timeout(CREDENTIALS_WAIT)
                 .connect_lazy_with(base.clone().options([("statement_timeout", "5s")])),
+            reachability: Reachability::new(base.clone()),
             read: tested(read).connect_lazy_with(
                 // Capacity for every statement of the pages; a dropped statement is parsed and planned again.
                 base.options([("statement_timeout", "10s")]).statement_cache_capacity(600),

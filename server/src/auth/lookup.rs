@@ -32,7 +32,8 @@ async fn look_up(app: &App, pool: &PgPool, hash: Hash) -> Result<Option<Caller>>
     let seen = *app.auth.changes.borrow();
     // The row of an earlier start's bootstrap token is revoked only later; it differs from this server's token.
     let is_accepted = |token: &TokenOwner| token.owner_name != BOOTSTRAP_SERVICE || app.auth.bootstrap == Some(hash);
-    let Some(token) = identity::find_token(pool, &hash).await?.filter(is_accepted) else {
+    let found = app.pools.reachability.unless_refused(identity::find_token(pool, &hash)).await?;
+    let Some(token) = found.filter(is_accepted) else {
         app.auth.forget(&hash);
         return Ok(None);
     };
@@ -65,7 +66,8 @@ pub(crate) async fn by_session(app: &App, hash: Hash) -> Result<Option<Caller>> 
         return Ok(Some(caller));
     }
     let seen = *app.auth.changes.borrow();
-    let Some(session) = identity::find_session(&app.pools.credentials, &hash).await? else {
+    let found = identity::find_session(&app.pools.credentials, &hash);
+    let Some(session) = app.pools.reachability.unless_refused(found).await? else {
         app.auth.forget(&hash);
         return Ok(None);
     };

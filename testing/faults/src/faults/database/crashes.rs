@@ -4,40 +4,77 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::block_in_place;
 
 use super::super::{ScenarioOutcome, end, scaled};
 use crate::{
     checker::Kind,
-    fixture::{Fixture, FixtureOptions, RunContext, postgres::StopMode},
-    raw::until,
+    fixture::{Fixture, FixtureOptions, RunContext, TOKEN, postgres::StopMode},
+    raw::{Api, until},
     workload::Workload,
 };
 
 /// Longest time until servers are ready again by themselves (P19).
 const BACK: Duration = Duration::from_secs(30);
 
+/// Longest time until a request is refused while PostgreSQL is stopped: two seconds, and a tolerance for a loaded machine.
+const REFUSED_WITHIN: Duration = Duration::from_millis(2_500);
+
 /// F10: PostgreSQL stopped as by a power loss, its postmaster killed, one of its backends killed.
 pub(crate) async fn crashes(context: &RunContext) -> Result<ScenarioOutcome> {
     let each = scaled(context, 2, 20);
     let modes = [Some(StopMode::Immediate), Some(StopMode::Killed), None];
-    with_disturbances(context, each * modes.len(), Duration::from_millis(1_500), async |fixture, times| {
-        match modes[times % modes.len()] {
-            Some(mode) => {
-                block_in_place(|| context.postgres.stop(mode))?;
-                block_in_place(|| context.postgres.start_again())
+    let mut refused = Duration::ZERO;
+    let ended =
+        with_disturbances(
+            context,
+            each * modes.len(),
+            Duration::from_millis(1_500),
+            async |fixture, times| match modes[times % modes.len()] {
+                Some(mode) => {
+                    block_in_place(|| context.postgres.stop(mode))?;
+                    refused = refused.max(slowest_refusal(fixture).await?);
+                    block_in_place(|| context.postgres.start_again())
+                }
+                None => kill_backend(fixture).await,
+            },
+        );
+    let (mut outcome, times, back) = ended.await?;
+    if refused > REFUSED_WITHIN {
+        outcome.verdict.add_finding(Kind::Slow, format!("a request waited {refused:?} for its 503"));
+    }
+    outcome.done = format!(
+        "PostgreSQL stopped immediately, its postmaster killed, a backend killed, {times} times in turn; requests \
+         meanwhile got 503 within {} ms; {back}",
+        refused.as_millis()
+    );
+    Ok(outcome)
+}
+
+/// Sends requests that wait longest for a connection to servers without a database: heartbeats, and lookups of unknown
+/// callers. Returns the time of the slowest refusal.
+async fn slowest_refusal(fixture: &Fixture) -> Result<Duration> {
+    let mut requests = Vec::new();
+    for server in &fixture.servers {
+        let known = Api::new(&server.url(), TOKEN)?;
+        let unknown = Api::new(&server.url(), "a token that no server has seen")?;
+        requests.push(async move {
+            let begun = Instant::now();
+            let heartbeat = format!("/assignments/{}/heartbeat", uuid::Uuid::now_v7());
+            let nothing = serde_json::json!({});
+            let sent = [known.post(&heartbeat, &nothing), unknown.post(&heartbeat, &nothing)];
+            let sent = join_all(sent).await;
+            for answer in sent {
+                let answer = answer?;
+                let is_refused = answer.status == 503 && answer.retry_after.is_some_and(|seconds| seconds <= 2);
+                ensure!(is_refused, "without a database: {} {}", answer.status, answer.text);
             }
-            None => kill_backend(fixture).await,
-        }
-    })
-    .await
-    .map(|(outcome, times, back)| ScenarioOutcome {
-        done: format!(
-            "PostgreSQL stopped immediately, its postmaster killed, a backend killed, {times} times in turn; {back}"
-        ),
-        ..outcome
-    })
+            Ok(begun.elapsed())
+        });
+    }
+    join_all(requests).await.into_iter().try_fold(Duration::ZERO, |slowest, time: Result<_>| Ok(slowest.max(time?)))
 }
 
 /// F11: fast restarts, as in a fail-over.
