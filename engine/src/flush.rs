@@ -29,7 +29,7 @@ use stall_detector::StallDetector;
 
 use crate::{
     error::{Error, Result},
-    task::unless_silent,
+    task::{conflict_retries::CONFLICT_RETRIES, unless_silent},
 };
 
 /// Family of commands that can run together.
@@ -42,8 +42,8 @@ pub trait Batch: Send + Sync + 'static {
     /// True if queued commands are refused when batches stall.
     const REFUSES_WHEN_STALLED: bool = true;
 
-    /// Longest time of a batch, if it may be dropped in the middle of a statement: its connections are of a pool that tests
-    /// them (`Pools`). One that hangs then holds its flusher no longer.
+    /// Time after which a batch is dropped, even in the middle of a statement, so that one that hangs does not block its
+    /// flusher. Only for batches whose connections come from a pool that tests them (`Pools`).
     const TIME_LIMIT: Option<Duration> = None;
 
     /// Approximate number of rows of a command.
@@ -63,8 +63,8 @@ pub trait Batch: Send + Sync + 'static {
 /// Maximum number of rows in one flush; the rest waits for the next.
 const MAX_ROWS: usize = 1_000;
 
-/// Age from which a command is refused when the batch before it got no connection and no other batch finished meanwhile: it
-/// would wait as long for one once more.
+/// If the last batch got no connection and none has finished since, commands older than this are refused: they would only
+/// time out, too.
 const TOO_OLD: Duration = Duration::from_millis(500);
 
 /// Number of committed but unanswered batches per flusher above which flushers wait.
@@ -223,9 +223,6 @@ struct Part<D> {
     n: usize,
     result: Result<D>,
 }
-
-/// Number of retries of a batch that the database aborted because of a conflict.
-const CONFLICT_RETRIES: u32 = 3;
 
 async fn run_once<B: Batch>(batch: &B, commands: &[&B::Command]) -> Result<B::Done> {
     let run = AssertUnwindSafe(unless_silent(batch.run(commands))).catch_unwind();

@@ -5,7 +5,7 @@
 //! counted in the background. So a quota is exact for one server, and other servers may exceed it within a minute.
 //! Workers' requests (`/assignments`) are neither counted nor delayed.
 
-mod rate; // requests per time window
+mod request_rate; // requests per time window
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ use crate::{
     task::in_task,
 };
 
-pub use rate::{Policy, RateStatus};
+pub use request_rate::{Policy, RateStatus};
 
 /// Age at which a count is refreshed in the background, and before a refusal.
 const COUNT_EVERY: Duration = Duration::from_mins(1);
@@ -89,8 +89,8 @@ enum Caller {
 /// Recent requests of a caller.
 #[derive(Debug, Default)]
 struct CallerUsage {
-    requests: rate::Window,
-    searches: rate::Window,
+    requests: request_rate::Window,
+    searches: request_rate::Window,
     searching: u32,
 }
 

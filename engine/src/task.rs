@@ -1,6 +1,8 @@
 //! Tasks that outlive client disconnects, so that a transaction is never canceled halfway, and the end of work that waits for
 //! a silent database.
 
+pub(crate) mod conflict_retries; // retries of work that collided with another transaction
+
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};

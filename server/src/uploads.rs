@@ -249,28 +249,33 @@ pub async fn delete(app: &App, caller: &Caller, id: Uuid, reason: Option<&str>) 
     let row = audit::row(caller, "upload.delete", owner_id, reason.as_deref());
     let row = row.map(|row| row.with_detail(format!("upload {id}: {}", upload.filename)));
     let pool = app.pool.clone();
-    let deleted = in_task("removing a file", async move {
+    let objects = in_task("removing a file", async move {
         let mut tx = engine::store::begin(&pool).await?;
-        let deleted = uploads::delete_unused(&mut *tx, id).await?;
-        if let Some(row) = row.filter(|_| deleted) {
+        let objects = uploads::delete_unused(&mut *tx, id).await?;
+        if let Some(row) = row.filter(|_| !objects.is_empty()) {
             log::record(&mut tx, &row).await?;
         }
         engine::store::commit(tx).await?;
-        Ok(deleted)
+        Ok(objects)
     })
     .await?;
-    if !deleted {
+    if objects.is_empty() {
         return Err(Error::refuse(Code::UploadInUse, "A job was made of this file; it goes with the job."));
     }
-    Ok(app.files.remove(upload.id).await?)
+    remove(&app.files, &objects).await
+}
+
+/// Deletes objects whose rows are gone.
+async fn remove(files: &Files, objects: &[Uuid]) -> Result<()> {
+    for &object in objects {
+        files.remove(object).await?;
+    }
+    Ok(())
 }
 
 /// Deletes the file of an export whose outcome was refused, unless a job was created from it.
 pub async fn delete_exported(pool: &PgPool, files: &Files, id: Uuid) -> Result<()> {
-    if uploads::delete_exported(pool, id).await? {
-        files.remove(id).await?;
-    }
-    Ok(())
+    remove(files, &uploads::delete_exported(pool, id).await?).await
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Claims of one type in one batch are a single statement; slots are filled in the order of arrival. A capped type is
 //! locked first and then counted in a separate statement, so the cap is exact for any number of servers (`claiming`).
-//! Types with limits on their starts are locked, too (`limited`).
+//! Types with a `rate-limit` or `concurrency-by-key` are locked, too.
 
 mod rate_and_key_limits; // claims of types with limits on their starts
 mod type_order; // order of the types of a claim

@@ -108,7 +108,7 @@ impl Engine {
         });
         self.0
             .core
-            .run_with_retries(move |core| {
+            .in_task_with_retries("receiving an event", move |core| {
                 let event = Arc::clone(&event);
                 async move { receive(&core, &event).await }
             })

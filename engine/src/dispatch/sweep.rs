@@ -19,7 +19,7 @@ use crate::{
         },
         tree::{completion as tree_states, definitions::TypeInfo, job_states, jobs},
     },
-    task::in_task,
+    task::{conflict_retries::CONFLICT_RETRIES, in_task},
     tree::{cancel, finish_batch},
 };
 
@@ -58,7 +58,7 @@ impl Engine {
                         cancelled.extend(job_keys);
                         cancelled.sort_unstable();
                     }
-                    Err(error) if error.is_conflict() && conflicts < 3 => conflicts += 1,
+                    Err(error) if error.is_conflict() && conflicts < CONFLICT_RETRIES => conflicts += 1,
                     other => return other,
                 }
             }
@@ -199,7 +199,11 @@ impl Engine {
             ids.sort_unstable();
             let mut rows = EndingRows::with_cancelled(&cancelled);
             let mut finals = Vec::new();
-            for row in pending_rows::take(&mut tx, &ids, true).await? {
+            let taken = pending_rows::take(&mut tx, &ids, true).await?;
+            if let Err(error) = serialize_queues::check_locked(&taken, &serialize_queue_ids) {
+                return Err(crate::store::roll_back(tx, error).await);
+            }
+            for row in taken {
                 rows.freed.extend(row.serialize_queue_id.map(|queue_id| (queue_id, row.item_id)));
                 let mut end = cancelled_row(row.item_id, row.job_key, row.attempts, row.failures);
                 if !rows.is_cancelled(row.job_key) {
@@ -246,7 +250,13 @@ impl Engine {
 
     /// Deletes empty serialize queues. Returns their number.
     pub async fn sweep_serialize_queues(&self) -> Result<usize> {
-        Ok(queue_rows::sweep(&self.0.core.pools.read, SWEEP).await? as usize)
+        self.sweep(|core| async move {
+            let mut tx = crate::store::begin(&core.pools.read).await?;
+            let deleted = queue_rows::sweep(&mut tx, SWEEP).await?;
+            crate::store::commit(tx).await?;
+            Ok(deleted as usize)
+        })
+        .await
     }
 
     /// Completes jobs whose completion a crash interrupted. Returns their number.

@@ -221,7 +221,12 @@ pub(crate) async fn add(
     for (at, problem) in refuse_early_seals(tx, commands, new).await? {
         refused.insert(at, problem);
     }
-    let job_items: Vec<JobItems<'_>> = commands.iter().map(|c| JobItems { job: &c.job, items: &c.items }).collect();
+    // Items of refused commands take no keys: the same keys in other commands would count as duplicates.
+    let job_items: Vec<JobItems<'_>> = commands
+        .iter()
+        .enumerate()
+        .map(|(at, c)| JobItems { job: &c.job, items: if refused.contains_key(&at) { &[] } else { &c.items } })
+        .collect();
     let mut intake = Intake::begin(core, &job_items).await?;
     intake.take_keys(tx, &job_items).await?;
     for (at, problem) in refuse_duplicates(tx, commands, &intake).await? {

@@ -42,6 +42,7 @@ impl SerializeQueues {
         let owners: Vec<Uuid> = keys.iter().map(|k| k.0).collect();
         let names: Vec<&str> = keys.iter().map(|k| k.1).collect();
         let ids = serialize_queues::ensure(&core.pools.hints, &owners, &names).await?;
+        let ids: Vec<i64> = ids.into_iter().collect::<Option<_>>().ok_or_else(swept)?;
         let by_key = keys.iter().map(|&(owner, key)| (owner, key.to_owned())).zip(ids).collect();
         Ok(Self { by_key, ..Self::default() })
     }
@@ -61,8 +62,7 @@ impl SerializeQueues {
         let rows = serialize_queues::lock(tx, &ids).await?;
         self.next = rows.into_iter().map(|row| (row.id, row.next_position)).collect();
         if self.by_key.values().any(|id| !self.next.contains_key(id)) {
-            // Swept since it was found, because it was empty: running the batch again recreates it.
-            return Err(Error::Conflict("a lane was swept"));
+            return Err(swept());
         }
         Ok(())
     }
@@ -89,6 +89,11 @@ impl SerializeQueues {
     pub(crate) async fn write(&self, tx: &mut Tx) -> Result<()> {
         Ok(serialize_queues::append(tx, &self.joined).await?)
     }
+}
+
+/// A serialize queue was swept after it was found, because it was empty: running the batch again recreates it.
+fn swept() -> Error {
+    Error::Conflict("a serialize queue was swept")
 }
 
 /// Removes final items from their serialize queues and releases the next item of each queue: it is available, or
@@ -164,6 +169,13 @@ pub(crate) fn cancelled_row(taken: &TakenItem) -> FinalRow {
 /// Serialize queues of these items, for locking.
 pub(crate) fn serialize_queues_of(seen: &[pending_rows::PendingItem]) -> Vec<i64> {
     seen.iter().filter_map(|seen| seen.serialize_queue_id).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Returns a conflict if a taken item is in a serialize queue that is not locked: `after` released the item after the
+/// queues to be locked were read. `locked` ascending.
+pub(crate) fn check_locked(taken: &[TakenItem], locked: &[i64]) -> Result<()> {
+    let is_locked = |taken: &TakenItem| taken.serialize_queue_id.is_none_or(|id| locked.binary_search(&id).is_ok());
+    if taken.iter().all(is_locked) { Ok(()) } else { Err(Error::Conflict("an item has joined a serialize queue")) }
 }
 
 /// Head of each serialize queue.

@@ -99,7 +99,9 @@ pub async fn convert(
         });
         let (fetched, is_small) = looked.await.map_err(|_| WorkbookError::Unreadable("is damaged".to_owned()))?;
         if is_small {
-            return convert_file(files, fetched, small, sheet, left).await;
+            // Its rows are not kept in memory, so they may be as many as those of a large one.
+            let limits = Limits { rows: Limits::of(files.workbook_limit()).rows, ..small };
+            return convert_file(files, fetched, limits, sheet, left).await;
         }
         file = Some(fetched);
     }

@@ -24,15 +24,6 @@ use crate::{
     },
 };
 
-/// Place of an action's entry in the audit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recorded {
-    /// With the action.
-    Here,
-    /// With the bulk operation that it is part of.
-    ByOperation,
-}
-
 /// Reason to record for an action on this owner's work; blank counts as none. Returns 422 `reason_required` if there is
 /// none and the work belongs to someone else.
 pub fn reason_for(caller: &Caller, owner_id: Uuid, reason: Option<&str>) -> Result<Option<String>, Problem> {

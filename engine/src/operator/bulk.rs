@@ -105,7 +105,7 @@ impl Engine {
         let id = row.id;
         let engine = self.clone();
         let begun = core
-            .run_with_retries(move |core| {
+            .in_task_with_retries("starting a bulk operation", move |core| {
                 let (row, key, audit_row, engine) = (row.clone(), key.clone(), audit_row.clone(), engine.clone());
                 async move {
                     let mut tx = crate::store::begin(&core.pools.read).await?;
@@ -202,7 +202,7 @@ impl Engine {
         let audit_row = audit::row(caller, "bulk.stop", row.actor_id, reason.as_deref())
             .map(|entry| audit_log::AuditRow { operation_id: Some(id), ..entry });
         let stopped = core
-            .run_with_retries(move |core| {
+            .in_task_with_retries("stopping a bulk operation", move |core| {
                 let audit_row = audit_row.clone();
                 async move {
                     let mut tx = crate::store::begin(&core.pools.read).await?;

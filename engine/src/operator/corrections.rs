@@ -74,8 +74,11 @@ async fn step(core: &Core, job_key: i64) -> Result<usize> {
     let (rows, ids): (Vec<i64>, Vec<Uuid>) = items.iter().filter_map(|item| Some((item.row?, item.item_id))).unzip();
     let original = correction.corrects_job_key;
     let superseded = store::supersede(&mut tx, original, &rows, &ids).await?;
+    // Of a deleted tree, the dead letters no longer count.
+    let are_counted = !superseded.is_empty()
+        && job_states::lock(&mut tx, &[original]).await?.first().is_some_and(|job_state| !job_state.deleted);
     let jobs = core.jobs.by_job_keys(&mut *tx, [original]).await?;
-    if let Some(job) = jobs.get(&original).filter(|_| !superseded.is_empty()) {
+    if let Some(job) = jobs.get(&original).filter(|_| are_counted) {
         let mut delta = Delta { knows_cancelled: true, ..Delta::default() };
         let mut dead = Vec::new();
         for item in &superseded {

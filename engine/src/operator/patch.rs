@@ -64,7 +64,7 @@ impl Engine {
         // Again after a deadlock: the last rows of a file lock the state of a job before its definition.
         self.0
             .core
-            .run_with_retries(move |core| {
+            .in_task_with_retries("editing a job", move |core| {
                 let (body, audit_row) = (Arc::clone(&body), audit_row.clone());
                 async move { core.edit_job(id, root_id, &body, expected, audit_row).await }
             })
@@ -321,8 +321,9 @@ fn inheritance(
     changed
 }
 
-/// Settings of a child or an item after those that it inherits have changed. Equal values count as inherited. Those that
-/// have not changed leave it as it is: an item may have been made due before the start of its job.
+/// Settings of a child or an item after those of its parent have changed from `old` to `new`. A value equal to the old one
+/// counts as inherited. Where `old` and `new` are equal, the value stays: an item may have been made due before the start
+/// of its job.
 fn inherited((priority, run_after, expires_at): Settings, old: Settings, new: Settings) -> Settings {
     (
         if priority == old.0 { new.0 } else { priority },

@@ -70,7 +70,7 @@ impl Engine {
             let _taken = core.quotas.take(location.owner_id, Usage { trees: 1, items: 1, bytes: 0 }).await?;
             let replay = Replay { root_id: id, key: key.clone(), audit_row, requester };
             let made = core
-                .run_with_retries(move |core| {
+                .in_task_with_retries("replaying a tree", move |core| {
                     let replay = replay.clone();
                     async move { create_replay(&core, replay).await }
                 })

@@ -85,7 +85,7 @@ impl Engine {
         }
         core.record_requester(caller, retries.iter().map(|retry| &*retry.job)).await?;
         let retries = Arc::new(retries);
-        core.run_with_retries(move |core: Arc<Core>| {
+        core.in_task_with_retries("retrying items", move |core: Arc<Core>| {
             let retries = Arc::clone(&retries);
             async move { retry_many(&core, retries.iter().collect(), None).await }
         })

@@ -1,4 +1,5 @@
-//! Item lists: job state rows in order, a group at a time, with the index that suits the filter.
+//! Item lists: reads job state rows in the order of the list, and the items of each group of jobs through the index that
+//! suits the filter.
 //!
 //! A page reads no more than [`MAX_SCANNED`] keys and job state rows, so it may be short, even empty, and still have a next
 //! page. Keys are tested before items are read.
@@ -160,7 +161,7 @@ impl Engine {
                 && type_id.is_none_or(|id| id == job_state.type_id)
                 && owner_id.is_none_or(|id| id == job_state.owner_id)
         };
-        let mut page = Page { order, test: filter.test(), limit, found: Vec::new(), last: None, rows_read: 0 };
+        let mut page = PageSearch { order, test: filter.test(), limit, found: Vec::new(), last: None, rows_read: 0 };
         let index = ListIndex::of(filter);
         let mut position = after.unwrap_or(order.start());
         loop {
@@ -182,7 +183,7 @@ impl Engine {
 }
 
 /// Page that is being filled.
-struct Page {
+struct PageSearch {
     order: ItemOrder,
     test: KeyFilter,
     limit: i64,
@@ -192,9 +193,9 @@ struct Page {
     rows_read: i64,
 }
 
-impl Page {
-    /// Searches groups after a position. Returns where the next page begins, if another item matches behind a full page, if
-    /// none did in one more step, or if the read limit is reached.
+impl PageSearch {
+    /// Searches groups after a position until the page is full or the read limit is reached. Behind a full page, one more
+    /// step looks for another match. Returns the position after which the next page begins; `None` if all groups were read.
     async fn search(&mut self, core: &Core, groups: &[Group], after: Position) -> Result<Option<Position>> {
         for group in groups {
             let mut place = after;

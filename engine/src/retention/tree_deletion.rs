@@ -17,7 +17,7 @@ use crate::{
     Core, Engine,
     access::caller::{Caller, Scope},
     error::{Error, Result},
-    notify::audit::{self, Recorded},
+    notify::audit,
     store::{
         Tx,
         import::uploads,
@@ -29,7 +29,7 @@ use crate::{
         retention::deletion::{self, JobLocation, LockedTreeJob},
     },
     task::in_task,
-    tree::propagation,
+    tree::{bulk_tally::Tally, propagation},
 };
 
 /// Time for which a deletion helps to propagate a cancellation before it asks the client to try again. The rows are not
@@ -44,15 +44,16 @@ impl Engine {
     /// Deletes a complete tree at once. Owners may delete their own, admins any, with a reason if it is not theirs.
     /// Returns 409 `not_root` or `job_not_complete`, or 410 `job_removed` if it is already deleted.
     pub async fn delete_tree(&self, caller: &Caller, id: Uuid, reason: Option<&str>) -> Result<()> {
-        self.delete_tree_for(caller, id, reason, Recorded::Here).await
+        self.delete_tree_for(caller, id, reason, None).await
     }
 
+    /// Same for a member of a bulk operation, which `tally` counts. The audit log then has only the operation.
     pub(crate) async fn delete_tree_for(
         &self,
         caller: &Caller,
         id: Uuid,
         reason: Option<&str>,
-        recorded: Recorded,
+        tally: Option<Tally>,
     ) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         let location = self.visible_root(caller, id, "removed").await?;
@@ -61,11 +62,11 @@ impl Engine {
         }
         let reason = audit::reason_for(caller, location.owner_id, reason)?;
         let row = audit::row(caller, "job.delete", location.owner_id, reason.as_deref())
-            .filter(|_| recorded == Recorded::Here)
+            .filter(|_| tally.is_none())
             .map(|row| row.about(location.root_id, id, None));
         let core = Arc::clone(&self.0.core);
         // In its own task: a client that disconnects cannot leave a transaction open.
-        in_task("deleting a tree", async move { core.delete_now(location, row).await }).await
+        in_task("deleting a tree", async move { core.delete_now(location, row, tally).await }).await
     }
 
     /// Root of a tree to act on. Returns 404 if it is not visible, 410 if it is deleted, 409 if it is not a root.
@@ -91,7 +92,7 @@ impl Engine {
 }
 
 impl Core {
-    async fn delete_now(&self, location: JobLocation, row: Option<AuditRow>) -> Result<()> {
+    async fn delete_now(&self, location: JobLocation, row: Option<AuditRow>, tally: Option<Tally>) -> Result<()> {
         let deadline = Instant::now() + MAX_WAIT;
         loop {
             let mut tx = crate::store::begin(&self.pools.read).await?;
@@ -114,6 +115,10 @@ impl Core {
                 self.delete_trees(&mut tx, &job_states).await?;
                 if let Some(row) = row {
                     audit_log::record(&mut tx, &row).await?;
+                }
+                if let Some(tally) = tally {
+                    // Operations on jobs hold no trees.
+                    tally.write(self, &mut tx, &BTreeMap::new()).await?;
                 }
                 crate::store::commit(tx).await?;
                 self.live.touch(&[location.root_id]);

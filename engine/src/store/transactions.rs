@@ -1,6 +1,9 @@
 //! Beginning and commit of all transactions of the server, so that a crash just before and just after each commit can be
 //! tested. No write uses another path.
 //!
+//! Work that collides with another transaction is repeated in `flush` (batches), in `dispatch/sweep.rs` (sweeps), and in
+//! `task/conflict_retries.rs` (everything else).
+//!
 //! Statements in their own implicit transaction (a heartbeat, a hint) have no such test point.
 
 use std::{panic::Location, time::Duration};
@@ -27,12 +30,11 @@ pub async fn roll_back<E>(tx: Tx, error: E) -> E {
     error
 }
 
-/// Wait for a lock from which [`deduct_lock_wait`] spends a statement.
+/// Shortest wait for a lock after which [`deduct_lock_wait`] shortens the timeout.
 const LONG_WAIT: Duration = Duration::from_secs(4);
 
-/// Leaves the later locks of a transaction only the rest of the lock timeout, a second at least, if it has waited for these
-/// for most of it. PostgreSQL gives each lock the whole time: a transaction behind another on a job state row, which waits
-/// for a locked table, would wait there as long once more.
+/// PostgreSQL applies the lock timeout to each lock. After a long wait, this shortens it by that wait for the rest of the
+/// transaction (to at least 1 s).
 pub async fn deduct_lock_wait(tx: &mut Tx, waited: Duration) -> Result<(), sqlx::Error> {
     if waited < LONG_WAIT {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Counting of processed members; each is counted once.
 //!
-//! Changes to items are counted in the same transaction: a crash leaves both or neither, and if two servers process one
+//! Changes are counted in the same transaction: a crash leaves both or neither, and if two servers process one
 //! member, the second rolls back and continues without it. The same happens if the operation was stopped in the
-//! meantime. Cancellations and deletions of jobs are counted afterwards; repeating them changes nothing.
+//! meantime. Refused cancellations and deletions of jobs are counted afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -6,7 +6,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use domain::{Code, ItemState, Problem};
@@ -19,7 +18,7 @@ use crate::{
     ending_batch::EndingRows,
     enqueue::{add::rows::final_row, serialize_queues},
     error::{Error, Result},
-    notify::audit::{self, Recorded},
+    notify::audit,
     store::{
         Tx,
         dispatch::endings,
@@ -31,7 +30,6 @@ use crate::{
             propagation::{self, PropagationKind},
         },
     },
-    task::in_task,
     tree::{bulk_tally::Tally, completion::LockedJobs},
 };
 
@@ -101,27 +99,33 @@ pub(crate) async fn cancel_subtree(
 impl Engine {
     /// Cancels a job and its descendants. Idempotent; a complete one is 409 `job_completed`.
     pub async fn cancel_job(&self, caller: &Caller, job_id: Uuid, reason: Option<&str>) -> Result<()> {
-        self.cancel_job_for(caller, job_id, reason, Recorded::Here).await
+        self.cancel_job_for(caller, job_id, reason, None).await
     }
 
+    /// Same for a member of a bulk operation, which `tally` counts. The audit log then has only the operation.
     pub(crate) async fn cancel_job_for(
         &self,
         caller: &Caller,
         job_id: Uuid,
         reason: Option<&str>,
-        recorded: Recorded,
+        tally: Option<Tally>,
     ) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
         let job = self.visible_job(caller, job_id).await?;
         let reason = audit::reason_for(caller, job.owner_id, reason)?;
         let audit_row = audit::row(caller, "job.cancel", job.owner_id, reason.as_deref())
-            .filter(|_| recorded == Recorded::Here)
+            .filter(|_| tally.is_none())
             .map(|row| row.about(job.root_id, job.job_id, None));
         self.0
             .core
-            .run_with_retries(move |core| {
+            .in_task_with_retries("canceling a job", move |core| {
                 let (job, reason, audit_row) = (Arc::clone(&job), reason.clone(), audit_row.clone());
+                let tally = tally.clone();
                 async move {
+                    let tally = match tally {
+                        Some(tally) => Some(tally.uncounted(&core.pools.read).await?),
+                        None => None,
+                    };
                     let graph = core.graphs.of(&core.pools.read, job.root_id).await?;
                     let at = graph.position(job.job_key).ok_or_else(|| Problem::not_found("job"))?;
                     let mut tx = crate::store::begin(&core.pools.hot).await?;
@@ -134,6 +138,10 @@ impl Engine {
                     .await?;
                     if let Some(audit_row) = audit_row.filter(|_| !cancellation.job_keys.is_empty()) {
                         audit_log::record(&mut tx, &audit_row).await?;
+                    }
+                    if let Some(tally) = tally {
+                        // Operations on jobs hold no trees.
+                        tally.write(&core, &mut tx, &BTreeMap::new()).await?;
                     }
                     crate::store::commit(tx).await?;
                     core.cancelled_jobs.insert(&cancellation.job_keys);
@@ -157,7 +165,7 @@ impl Engine {
         let mut refused = self
             .0
             .core
-            .run_with_retries(move |core| {
+            .in_task_with_retries("canceling an item", move |core| {
                 let cancels = Arc::clone(&cancels);
                 async move { cancel_many(&core, &cancels[..], None).await }
             })
@@ -207,8 +215,11 @@ async fn attempt(
     let running: HashSet<Uuid> = item_changes::ask_to_cancel(&mut tx, &ids).await?.into_iter().collect();
     ids.retain(|id| !running.contains(id));
     let seen = pending_rows::find(&mut tx, &ids).await?;
-    lock_serialize_queues_of(&mut tx, &seen).await?;
+    let serialize_queue_ids = lock_serialize_queues_of(&mut tx, &seen).await?;
     let taken = pending_rows::take(&mut tx, &ids, false).await?;
+    if let Err(error) = serialize_queues::check_locked(&taken, &serialize_queue_ids) {
+        return Err(crate::store::roll_back(tx, error).await);
+    }
     let found: HashSet<Uuid> = taken.iter().map(|taken| taken.item_id).collect();
     ids.retain(|id| !found.contains(id));
     let finals = if ids.is_empty() { HashMap::new() } else { item_changes::final_states(&mut tx, &ids).await? };
@@ -277,13 +288,13 @@ fn item_final(state: ItemState) -> Problem {
     }
 }
 
-/// Locks the serialize queues of these items.
-async fn lock_serialize_queues_of(tx: &mut Tx, seen: &[pending_rows::PendingItem]) -> Result<()> {
+/// Locks the serialize queues of these items, and returns them.
+async fn lock_serialize_queues_of(tx: &mut Tx, seen: &[pending_rows::PendingItem]) -> Result<Vec<i64>> {
     let ids = serialize_queues::serialize_queues_of(seen);
     if !ids.is_empty() {
         crate::store::enqueue::serialize_queues::lock(tx, &ids).await?;
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// Subtracts one item from the count of its waiting state.
@@ -294,45 +305,5 @@ pub(crate) fn subtract_waiting(counts: &mut domain::Counts, was: PendingIn) {
         PendingIn::Retryable => counts.retryable -= 1,
         PendingIn::Blocked => counts.blocked -= 1,
         PendingIn::WaitingForEvent => counts.waiting_for_event -= 1,
-    }
-}
-
-/// Pauses before a use case that collided with another transaction runs again.
-const PAUSES: [Duration; 5] = [
-    Duration::ZERO,
-    Duration::from_millis(10),
-    Duration::from_millis(40),
-    Duration::from_millis(150),
-    Duration::from_millis(500),
-];
-
-impl Core {
-    /// Runs a use case in its own task, so that a client that disconnects cannot leave a transaction open, and retries
-    /// it after a conflict with another transaction.
-    pub(crate) async fn run_with_retries<F, R>(
-        self: &Arc<Self>,
-        run: impl Fn(Arc<Core>) -> F + Send + 'static,
-    ) -> Result<R>
-    where
-        F: Future<Output = Result<R>> + Send + 'static,
-        R: Send + 'static,
-    {
-        let core = Arc::clone(self);
-        let work = async move {
-            let mut pauses = PAUSES.into_iter();
-            loop {
-                let error = match run(Arc::clone(&core)).await {
-                    Err(error) if error.is_conflict() || matches!(error, Error::JobsCancelled(_)) => error,
-                    other => return other,
-                };
-                let Some(pause) = pauses.next() else { return Err(error) };
-                if let Error::JobsCancelled(job_keys) = error {
-                    core.cancelled_jobs.insert(&job_keys);
-                }
-                // The work that it collides with needs a moment to end.
-                tokio::time::sleep(pause).await;
-            }
-        };
-        in_task("cancelling", work).await
     }
 }

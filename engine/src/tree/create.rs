@@ -4,10 +4,10 @@
 //! Idempotency-Key, an id or a dedupe key; a tree that loses is answered from the tree that won. So one place reads
 //! ([`Core::look`]), one place writes, and neither trusts the other.
 
-mod layout; // validation and layout of a tree
 mod lookup; // lookup of existing trees
 mod mapping; // column mappings and edited rows of imports
 mod rows; // rows of new trees
+mod tree_validation; // validation of a requested tree, and its jobs in order
 mod write; // transaction
 
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::{
     task::in_task,
 };
 
-use layout::Node;
 use lookup::Lookup;
 pub use mapping::fit_head;
+use tree_validation::Node;
 use write::WriteOutcome;
 
 pub(crate) use write::CreateBatch;
@@ -180,7 +180,7 @@ impl Engine {
             },
             None => None,
         };
-        let nodes = self.layout(caller, new).await?;
+        let nodes = self.planned_tree(caller, new).await?;
         let tree = Arc::new(Tree {
             owner_id: caller.owner_id,
             audit_rows: self.audit_rows(caller, &nodes).await?,
@@ -219,7 +219,7 @@ impl Engine {
     /// Refuses a tree as its creation would, without creating it. Keys in use are not refused.
     pub(crate) async fn check_tree(&self, caller: &Caller, new: NewJob) -> Result<()> {
         caller.require(Scope::JobsWrite)?;
-        let nodes = self.layout(caller, new).await?;
+        let nodes = self.planned_tree(caller, new).await?;
         let tree = Arc::new(Tree {
             owner_id: caller.owner_id,
             nodes,
@@ -235,12 +235,12 @@ impl Engine {
     }
 
     /// Plans the tree and reads the heads of its files.
-    async fn layout(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
+    async fn planned_tree(&self, caller: &Caller, new: NewJob) -> Result<Vec<Node>> {
         let core = &self.0.core;
         if let Some(name) = self.unknown_type(&new) {
             self.types().find(&name).await?;
         }
-        let mut nodes = layout::layout(new, &|name| core.types.get(name), &core.callbacks)?;
+        let mut nodes = tree_validation::validated_tree(new, &|name| core.types.get(name), &core.callbacks)?;
         for node in &mut nodes {
             if let Some(upload) = node.new.upload.clone() {
                 refuse_role(caller, node)?;

@@ -129,7 +129,8 @@ async fn declare_missing(broker: &Broker, messages: &[BrokerMessage]) {
     }
 }
 
-/// Declares every queue again, and republishes old wake-ups to those that are short.
+/// Declares every queue again, and republishes old wake-ups to those that are short, after admitting items that their keys
+/// no longer hold back.
 async fn sweep(engine: &Engine, broker: &Broker, resend: f64) -> Result<()> {
     let types = engine.pulled_types();
     broker.retain_queues(&types.iter().map(|info| info.name.as_str()).collect::<Vec<_>>());
@@ -139,6 +140,7 @@ async fn sweep(engine: &Engine, broker: &Broker, resend: f64) -> Result<()> {
         if capacity <= 0 || info.paused || info.concurrency == Some(0) {
             continue;
         }
+        engine.admit_parked_items(info.id).await?;
         let waiting = engine.long_waiting(info.id, capacity, resend).await?;
         if !waiting.is_empty() {
             let messages: Vec<BrokerMessage> =

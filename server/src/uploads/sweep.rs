@@ -30,20 +30,18 @@ const ARRIVAL: Duration = Duration::from_hours(1);
 pub async fn sweep(pool: &PgPool, files: &Files, ttl: Duration) -> Result<bool> {
     let seconds = ttl.as_secs_f64();
     let unused = uploads::take_unused(pool, seconds, BATCH).await?;
-    remove(files, &unused).await?;
+    remove_logged(files, &unused).await?;
     let (gone, checked) = uploads::take_unreferenced(pool, seconds / 20.0, BATCH).await?;
-    remove(files, &gone).await?;
+    remove_logged(files, &gone).await?;
     let (parts, stale) = partial_uploads::take_stale(pool, seconds, BATCH).await?;
-    remove(files, &parts).await?;
+    remove_logged(files, &parts).await?;
     Ok(unused.len().max(checked).max(stale) as i64 >= BATCH)
 }
 
-async fn remove(files: &Files, ids: &[Uuid]) -> Result<()> {
-    for &id in ids {
-        files.remove(id).await?;
-    }
-    if !ids.is_empty() {
-        tracing::info!(files = ids.len(), "removed files that nobody needs");
+async fn remove_logged(files: &Files, objects: &[Uuid]) -> Result<()> {
+    super::remove(files, objects).await?;
+    if !objects.is_empty() {
+        tracing::info!(files = objects.len(), "removed files that nobody needs");
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    concurrent_writes::{lock_job, waiting},
     fair_turns::until,
     support::{Answer, Api, Server},
 };
@@ -387,6 +388,35 @@ async fn bulk_cancel_and_delete_of_jobs() {
     assert_eq!(server.get(&format!("/api/v1/jobs/{}", roots[2])).await.expect(200)["status"], "waiting");
     let none = operation(&server, &begin(&server, body("delete")).await, completed).await;
     assert_eq!(none["total"], 0);
+    server.stop().await;
+}
+
+/// Once the stop of an operation is answered, it deletes no more jobs, not even one whose deletion has begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_bulk_operation_deletes_no_more_jobs() {
+    let server = Server::start().await;
+    // Connections of its own: the test holds two of them while the server works.
+    let options = server.running.app.pool.connect_options();
+    let pool = &sqlx::PgPool::connect_with((*options).clone()).await.expect("connections");
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let root = id(&server.post("/api/v1/jobs", json!({"type": "a", "sealed": true})).await.expect(201));
+    until(&server, &root, |job| job["status"] == "completed").await;
+    let job_lock = lock_job(pool, &root).await;
+    let running = begin(&server, json!({"action": "delete", "target": "jobs", "filter": {"root": true}})).await;
+    crate::support::until(async || waiting(pool).await == 1).await;
+    // Next in line: it gets the job when the deletion has ended.
+    let next = tokio::spawn({
+        let (pool, root) = (pool.clone(), root.clone());
+        async move { lock_job(&pool, &root).await }
+    });
+    crate::support::until(async || waiting(pool).await == 2).await;
+    server.post(&format!("{OPERATIONS}/{running}/cancel"), json!({})).await.expect(200);
+    job_lock.commit().await.expect("the job state is unlocked");
+    next.await.expect("no panic").commit().await.expect("the job state is unlocked");
+    let stopped = operation(&server, &running, |now| now["state"] == "cancelled").await;
+    assert_eq!((&stopped["processed"], &stopped["total"]), (&json!(0), &json!(1)), "{stopped}");
+    server.get(&format!("/api/v1/jobs/{root}")).await.expect(200);
+    pool.close().await;
     server.stop().await;
 }
 

@@ -17,7 +17,7 @@ fn id(value: &Value) -> String {
 }
 
 /// Locks the state row of a job: others wait for it in order of arrival.
-async fn lock_job(pool: &PgPool, job: &str) -> Transaction<'static, Postgres> {
+pub(crate) async fn lock_job(pool: &PgPool, job: &str) -> Transaction<'static, Postgres> {
     let mut transaction = pool.begin().await.expect("a transaction");
     sqlx::query("select 1 from job_state where job_key = (select job_key from job where id::text = $1) for update")
         .bind(job)
@@ -28,7 +28,7 @@ async fn lock_job(pool: &PgPool, job: &str) -> Transaction<'static, Postgres> {
 }
 
 /// Number of sessions that wait for a lock.
-async fn waiting(pool: &PgPool) -> i64 {
+pub(crate) async fn waiting(pool: &PgPool) -> i64 {
     let all = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
     sqlx::query_scalar(all).fetch_one(pool).await.expect("a count")
 }
@@ -42,6 +42,13 @@ async fn send(pool: &PgPool, api: &Api, path: String, body: Value, waiting: i64)
         crate::support::moment().await;
     }
     answer
+}
+
+/// Claims the available items of type `a`.
+async fn claim_all(api: &Api) -> Vec<Value> {
+    let claim = json!({"worker_id": "w", "types": ["a"], "max": 10});
+    let claimed = api.post("/api/v1/assignments", claim).await.expect(200);
+    claimed["assignments"].as_array().expect("assignments").clone()
 }
 
 /// P13: a worker's request that crosses a cancel of its job is refused or ends the item as canceled, without other
@@ -138,6 +145,129 @@ async fn concurrent_joins_of_a_serialize_queue_are_ordered() {
         assert_eq!(items["data"][0]["state"], state);
     }
     other.stop().await;
+    server.stop().await;
+}
+
+/// `serialize-key`: a serialize queue that gets an item while the sweep of empty ones runs is not deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn serialize_queue_that_gets_an_item_during_the_sweep_is_not_deleted() {
+    // No sweep but the one below.
+    let server = Server::start_with(|config| config.roles = "web".parse().expect("a role")).await;
+    let (app, pool) = (&server.running.app, &server.running.app.pool);
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let item = |key: &str, payload: i64| json!({"serialize_key": key, "payload": payload});
+    let job = json!({"type": "a", "items": [item("first", 1), item("second", 2)]});
+    let path = format!("/api/v1/jobs/{}/items", id(&server.post("/api/v1/jobs", job).await.expect(201)));
+    // The second queue is empty then; the first is not.
+    for assignment in claim_all(&server).await.iter().filter(|it| it["item"]["payload"] == 2) {
+        server.post(&format!("/api/v1/assignments/{}/result", id(assignment)), json!({})).await.expect(200);
+    }
+    // The sweep waits where it reads the entry of the first queue: it has its snapshot, and no lock of the second queue.
+    for statement in [
+        "alter table serialize_queue_entry rename to stored_entry",
+        "create function wait_in_sweep() returns boolean language plpgsql as $$ begin
+           if current_query() like '%next_position > 1%' then
+             perform pg_advisory_xact_lock_shared(1);
+           end if;
+           return true;
+         end $$",
+        "create view serialize_queue_entry as select * from stored_entry where wait_in_sweep()",
+    ] {
+        sqlx::query(statement).execute(pool).await.expect(statement);
+    }
+    let mut lock = pool.begin().await.expect("a transaction");
+    sqlx::query("select pg_advisory_xact_lock(1)").execute(&mut *lock).await.expect("the lock");
+    let add = async {
+        crate::support::until(async || waiting(pool).await == 1).await;
+        server.post(&path, json!([item("second", 3)])).await.expect(200);
+        lock.rollback().await.expect("the end of the lock");
+    };
+    let (swept, ()) = tokio::join!(app.engine.sweep_serialize_queues(), add);
+    swept.expect("the sweep");
+
+    server.post(&path, json!([item("second", 4)])).await.expect(200);
+    let payloads: Vec<Value> = claim_all(&server).await.iter().map(|it| it["item"]["payload"].clone()).collect();
+    assert_eq!(payloads, [json!(3)], "the next item of its key waits for it");
+    server.stop().await;
+}
+
+/// `serialize-key`: an item whose serialize queue is swept while the item is added gets a new one.
+#[tokio::test]
+async fn item_is_added_although_its_serialize_queue_is_swept_meanwhile() {
+    let server = Server::start_with(|config| config.roles = "web".parse().expect("a role")).await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let path =
+        format!("/api/v1/jobs/{}/items", id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)));
+    let item = json!([{"serialize_key": "k"}]);
+    server.post(&path, item.clone()).await.expect(200);
+    let claimed = claim_all(&server).await.remove(0);
+    server.post(&format!("/api/v1/assignments/{}/result", id(&claimed)), json!({})).await.expect(200);
+    // After the statement that creates missing queues, and before the one that reads their ids.
+    for statement in [
+        "create function sweep_old_queues() returns trigger language plpgsql as $$ begin
+           delete from serialize_queue where next_position > 1;
+           return null;
+         end $$",
+        "create trigger sweep_old_queues after insert on serialize_queue
+           for each statement execute function sweep_old_queues()",
+    ] {
+        sqlx::query(statement).execute(&server.running.app.pool).await.expect(statement);
+    }
+    server.post(&path, item).await.expect(200);
+    assert_eq!(claim_all(&server).await.len(), 1);
+    server.stop().await;
+}
+
+/// `serialize-key`: an item that `after` releases while it is canceled leaves its queue under the queue's lock, so an
+/// item that joins meanwhile is released.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn item_released_while_it_is_cancelled_leaves_its_queue_under_lock() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let behind_first = json!({"serialize_key": "k", "run_after": "2099-01-01T00:00:00Z"});
+    let tree = json!({"type": "a", "key": "root", "items": [{}], "children": [
+        {"type": "a", "key": "first", "sealed": true, "items": [{}]},
+        {"type": "a", "key": "second", "sealed": true, "after": ["first"], "items": [behind_first]}]});
+    let root = id(&server.post("/api/v1/jobs", tree).await.expect(201));
+    let other = id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201));
+    let first_item =
+        async |query: String| server.get(&format!("/api/v1/items?{query}")).await.expect(200)["data"][0].clone();
+
+    // Claims pass over the item of the root; the cancellation waits for it.
+    let mut item_lock = pool.begin().await.expect("a transaction");
+    sqlx::query("select 1 from ready where item_id::text = $1 for update")
+        .bind(id(&first_item(format!("job={root}")).await))
+        .execute(&mut *item_lock)
+        .await
+        .expect("the item");
+    let claim = json!({"worker_id": "w", "types": ["a"]});
+    let claimed = server.post("/api/v1/assignments", claim).await.expect(200)["assignments"][0].clone();
+    let filter = json!({"root": root, "state": ["available", "blocked"]});
+    let cancel = json!({"action": "cancel", "target": "items", "filter": filter});
+    let cancel = id(&server.post("/api/v1/bulk-operations", cancel).await.expect(202));
+    crate::support::until(async || waiting(pool).await == 1).await;
+    server.post(&format!("/api/v1/assignments/{}/result", id(&claimed)), json!({})).await.expect(200);
+    let scheduled = format!("root={root}&state=scheduled");
+    crate::support::until(async || first_item(scheduled.clone()).await.is_object()).await;
+
+    let job_lock = lock_job(pool, &other).await;
+    let behind = json!([{"serialize_key": "k"}]);
+    let added = send(pool, &server, format!("/api/v1/jobs/{other}/items"), behind, 2).await;
+    item_lock.commit().await.expect("the item is unlocked");
+    let completed =
+        async || server.get(&format!("/api/v1/bulk-operations/{cancel}")).await.expect(200)["state"] == "completed";
+    let waits_for_queue = "select count(*) from pg_stat_activity where datname = current_database()
+        and wait_event_type = 'Lock' and query like 'select id, next_position from serialize_queue%'";
+    crate::support::until(async || {
+        let waiting: i64 = sqlx::query_scalar(waits_for_queue).fetch_one(pool).await.expect("a count");
+        waiting == 1 || completed().await
+    })
+    .await;
+    job_lock.commit().await.expect("the job state is unlocked");
+    added.await.expect("no panic").expect(200);
+    crate::support::until(completed).await;
+    assert_eq!(first_item(format!("job={other}")).await["state"], "available");
     server.stop().await;
 }
 

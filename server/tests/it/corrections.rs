@@ -4,10 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::{
+    concurrent_writes::{lock_job, waiting},
     import_review::Fields,
     support::{
         Answer, Api, Server,
         imports::{complete, import, lines, upload},
+        until,
     },
 };
 
@@ -296,6 +298,42 @@ async fn corrected_rows_supersede_failed_rows() {
     assert_eq!(first["message"], "Job complete, 2 corrected");
     let page = ada.get(&format!("/imports/{first_id}")).await.text;
     assert!(!page.contains("need attention") && !page.contains("needs attention"), "{page}");
+    server.stop().await;
+}
+
+/// Rows of a job that is deleted meanwhile are subtracted from the owner's errors once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn corrected_rows_of_a_deleted_job_are_subtracted_once() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    invoices(&server).await;
+    let ada = server.person("ada", "user").await;
+    let mut imports = Vec::new();
+    for _ in 0..2 {
+        let file = upload(&ada, "invoices.csv", FILE).await;
+        imports.push(complete(&ada, &import(&ada, "invoices", &file).await).await);
+    }
+    let count = async |of: &'static str| sqlx::query_scalar::<_, i64>(of).fetch_one(pool).await.expect("a count");
+    let dead = "select sum(n_dead)::bigint from owner_error";
+    assert_eq!(count(dead).await, 6);
+    let first_id = imports[0]["id"].as_str().expect("an id");
+    let path = format!("/api/v1/jobs/{first_id}");
+    let list = ada.get(&format!("{path}/failures?format=csv")).await.text.replace("12 CHF", "12");
+    let fixed: Vec<&str> = list.lines().filter(|line| !line.starts_with("4,") && !line.starts_with("5,")).collect();
+    let fixed = upload(&ada, "fixed.csv", format!("{}\n", fixed.join("\n"))).await;
+
+    let job_lock = lock_job(pool, first_id).await;
+    let delete = tokio::spawn(Answer::of(ada.request(reqwest::Method::DELETE, &path)));
+    until(async || waiting(pool).await == 1).await;
+    let body = json!({"type": "invoices", "upload": {"id": fixed}, "metadata": {"corrects": first_id}});
+    let second = ada.post("/api/v1/jobs", body).await.expect(201);
+    until(async || waiting(pool).await == 2).await;
+    job_lock.commit().await.expect("the job state is unlocked");
+    assert_eq!(delete.await.expect("no panic").status, 204);
+    until(async || count("select count(*) from correction").await == 0).await;
+    let second = done(&ada, second["id"].as_str().expect("an id")).await;
+    let failed_again = second["counts"]["dead"].as_i64().expect("a count");
+    assert_eq!(count(dead).await, 3 + failed_again, "those of the other import, and those of the corrected file");
     server.stop().await;
 }
 

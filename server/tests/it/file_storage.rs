@@ -44,9 +44,10 @@ async fn unreferenced_files_are_deleted() {
     assert_eq!(job["outcome"], "succeeded");
     app.pool.execute("delete from import_cursor; delete from job").await.expect("retention");
     while server.get(&used).await.status == 200 {}
-    until(async || sweep(Duration::ZERO).await == 1).await;
     let folder = app.config.data_dir().expect("a folder").join("files");
-    assert_eq!(std::fs::read_dir(folder).expect("files").count(), 2, "the owner, and the folder where files arrive");
+    // The owner, and the folder where files arrive.
+    until(async || std::fs::read_dir(&folder).expect("files").count() == 2).await;
+    assert_eq!(sweep(Duration::ZERO).await, 0);
     server.stop().await;
 }
 
@@ -235,5 +236,24 @@ async fn files_of_deleted_tree_are_deleted() {
     server.delete(&path(&second)).await.expect(204);
     until(async || files() == 2).await;
     server.get(&format!("/api/v1/uploads/{used}")).await.expect_problem(404, "not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sheets_of_a_deleted_workbook_are_deleted_with_it() {
+    let server = Server::start().await;
+    let row = "<row><c><v>1</v></c></row>";
+    let folder = server.running.app.config.data_dir().expect("a folder").join("files");
+    // Without the mark of the owner, which a background task writes.
+    let names = || std::fs::read_dir(&folder).expect("files").map(|entry| entry.expect("an entry").file_name());
+    let files = || names().filter(|name| name != "deployment").count();
+    let id = upload(&server, "unused.xlsx", workbook(&[("a", row), ("b", row)], &[])).await;
+    let uploaded = files();
+    for sheet in ["a", "b"] {
+        server.get(&format!("/api/v1/uploads/{id}/preview?sheet={sheet}")).await.expect(200);
+    }
+    assert_eq!(files(), uploaded + 2, "the lines of two sheets");
+    server.delete(&format!("/api/v1/uploads/{id}")).await.expect(204);
+    assert_eq!(files(), uploaded - 1);
     server.stop().await;
 }

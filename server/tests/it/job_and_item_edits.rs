@@ -107,6 +107,29 @@ async fn postponed_item_behind_a_serialize_key_is_scheduled() {
     server.stop().await;
 }
 
+/// A postponed item that has failed is due at the end of its backoff again once its start is removed.
+#[tokio::test]
+async fn retryable_item_returns_to_its_backoff_when_its_start_is_removed() {
+    let (server, job, items) = with_items(1).await;
+    let claimed = claim(&server, 1).await.remove(0);
+    let failure = json!({"error": {"message": "no line"}});
+    server.post(&format!("/api/v1/assignments/{}/failure", id(&claimed)), failure).await.expect(200);
+    let retry_at = async || {
+        let item = server.get(&items[0]).await.expect(200);
+        assert_eq!(item["state"], "retryable", "{item}");
+        item["retry_at"].clone()
+    };
+    let backoff_end = retry_at().await;
+    let later = "2100-01-01T00:00:00Z";
+    for path in [&items[0], &job] {
+        server.patch(path, json!({"run_after": later})).await.expect(200);
+        assert_eq!(retry_at().await, later);
+        server.patch(path, json!({"run_after": null})).await.expect(200);
+        assert_eq!(retry_at().await, backoff_end);
+    }
+    server.stop().await;
+}
+
 /// As at their creation, children have the later start and the earlier expiry of their own and their parent's, also after
 /// an edit of either.
 #[tokio::test]

@@ -253,6 +253,22 @@ async fn changed_limits_apply_to_waiting_items() {
     server.stop().await;
 }
 
+/// `rate-limit` by key: parked items start as soon as a loosened limit allows, not when the tighter one did.
+#[tokio::test]
+async fn loosened_rate_limit_by_key_applies_to_parked_items() {
+    let server = Server::start().await;
+    let limit = |per_seconds: i64| json!({"rate_limit": {"count": 1, "per_seconds": per_seconds, "key": "/customer"}});
+    server.put("/api/v1/job-types/a", limit(86_400)).await.expect(201);
+    job_of(&server, (0..3).map(|_| customer("x"))).await;
+    assert_eq!(claim(&server, 3, 0).await.len(), 1, "the others are parked");
+    server.patch("/api/v1/job-types/a", limit(2)).await.expect(200);
+    for item in ["second", "third"] {
+        assert_eq!(claim(&server, 3, 20).await.len(), 1, "the {item} item");
+    }
+    check_invariants(&server).await;
+    server.stop().await;
+}
+
 /// Parked items are canceled, edited and retried like others, and leave their place to the next of their key.
 #[tokio::test]
 async fn parked_items_are_cancelled_edited_and_retried() {

@@ -387,6 +387,28 @@ async fn schedule_catch_up_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedule_that_has_ended_catches_up_with_its_last_tick_before_the_end() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let body = json!({"cron": "@hourly", "catch_up": "last", "catch_up_window_seconds": 20_000});
+    let path = schedule(&server, body).await;
+    // No server ran for five hours, and the schedule ended between the second and the third tick of those.
+    in_database(
+        &server,
+        "update schedule set cron = (extract(minute from now)::int + 59) % 60 || ' * * * *',
+           next_at = date_trunc('minute', now) - interval '5 hours 1 minute',
+           ends_at = date_trunc('minute', now) - interval '3 hours 31 minutes', next_check_at = now
+         from (select clock_timestamp() as now) clock",
+    )
+    .await;
+    until(&server, &path, |schedule| !schedule["last_run"].is_null()).await;
+    let runs = runs(&server).await;
+    assert_eq!(runs.iter().map(|(_, state, _)| state.as_str()).collect::<Vec<_>>(), ["skipped", "started"], "{runs:?}");
+    assert_eq!(runs[1].0, runs[0].0 + 3_600, "the last tick before the end: {runs:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schedule_uses_current_rights_of_its_owner() {
     let server = Server::start().await;
     server.put("/api/v1/job-types/a", json!({})).await.expect(201);

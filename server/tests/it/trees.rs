@@ -1,6 +1,7 @@
 //! Trees with dependent jobs: feeds, dependencies, serialize queues; cancellation, repair, and completion (`feeding`,
 //! `after`, `serialize-key`, `cancellation`, `manual-retry`).
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
@@ -425,6 +426,31 @@ async fn single_item_is_cancelled_and_retried() {
     finish(&server, &last[0], json!({})).await;
     let done = until(&server, &root, |job| job["status"] == "completed").await;
     assert_eq!((&done["outcome"], &done["completion"]), (&json!("succeeded"), &json!(2)));
+}
+
+/// Many at once, so that the server takes refused and accepted requests with the same key in one batch: no item is a
+/// duplicate of a refused one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_seal_takes_no_dedupe_key_from_another_request() {
+    const KEYS: usize = 64;
+    let server = Server::start().await;
+    types(&server, &["a"]).await;
+    let fed = json!([{"type": "a", "key": "fed", "feed": {"payload": {"$from": "/result"}}}]);
+    let tree = server.post("/api/v1/jobs", json!({"type": "a", "children": fed})).await.expect(201);
+    let path = format!("/api/v1/jobs/{}/items", id(key(&tree, "fed")));
+    let calls = (0..2 * KEYS).map(|n| (n % 2 == 0, json!([{"dedupe_key": format!("k{}", n / 2)}])));
+    let answers = join_all(calls.map(async |(seals, items)| {
+        let query = if seals { "seal=true" } else { "on_duplicate=skip" };
+        (seals, server.post(&format!("{path}?{query}"), items).await)
+    }));
+    for (seals, answer) in answers.await {
+        if seals {
+            answer.expect_problem(409, "job_is_fed");
+        } else {
+            assert_eq!(answer.expect(200)["accepted"], 1);
+        }
+    }
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -215,6 +215,48 @@ async fn lost_wake_ups_are_republished_unless_the_queue_is_long() {
     server.stop().await;
 }
 
+/// Items that their key holds back are announced when they may start: a worker that only claims the items that messages
+/// name gets them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_parked_by_their_key_are_announced_when_they_may_start() {
+    let vhost = rabbit::vhost().await;
+    let server = Server::start_with(with(&vhost.url)).await;
+    let spec = json!({"concurrency_by": {"key": "/customer", "limit": 1}});
+    server.put("/api/v1/job-types/mail", spec).await.expect(201);
+    up(&server).await;
+    let (_connection, channel) = channel(&vhost.url).await;
+    let mut copies = listen(&channel, broker_messages::ITEMS_EXCHANGE, "mail").await;
+    let items = vec![json!({"payload": {"customer": "x"}}); 3];
+    let job = server.post("/api/v1/jobs", json!({"type": "mail", "sealed": true, "items": items})).await.expect(201);
+    let mut announced = BTreeSet::new();
+    while announced.len() < 3 {
+        announced.insert(body(&next(&mut copies).await)["item_id"].as_str().expect("an id").to_owned());
+    }
+    let claim = async |ids: &[String]| {
+        let claim = json!({"worker_id": "w", "item_ids": ids});
+        let claimed = server.post("/api/v1/assignments", claim).await.expect(200);
+        claimed["assignments"].as_array().expect("assignments").clone()
+    };
+    let succeed = async |assignment: &Value| {
+        let path = format!("/api/v1/assignments/{}/result", assignment["id"].as_str().expect("an id"));
+        server.post(&path, json!({})).await.expect(200);
+    };
+    let first = claim(&announced.into_iter().collect::<Vec<_>>()).await;
+    assert_eq!(first.len(), 1, "the others wait: {first:?}");
+    succeed(&first[0]).await;
+    let mut succeeded = 1;
+    while succeeded < 3 {
+        let named = body(&next(&mut copies).await)["item_id"].as_str().expect("an id").to_owned();
+        for assignment in claim(&[named]).await {
+            succeed(&assignment).await;
+            succeeded += 1;
+        }
+    }
+    let job = server.get(&format!("/api/v1/jobs/{}", job["id"].as_str().expect("an id"))).await.expect(200);
+    assert_eq!(job["outcome"], "succeeded", "{job}");
+    server.stop().await;
+}
+
 /// A queue of the same name with other arguments is used as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queue_with_different_arguments_is_used_unchanged() {

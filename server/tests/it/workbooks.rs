@@ -114,7 +114,7 @@ async fn oversized_shared_strings_are_refused() {
     }
     let id = upload(&server, "strings.xlsx", archive(&parts)).await;
     let problem = preview(&server, &id, "").await;
-    assert!(problem.as_str().is_some_and(|text| text.contains("is larger inside than")), "{problem}");
+    assert!(problem.as_str().is_some_and(|text| text.contains("needs more memory than")), "{problem}");
     server.stop().await;
 }
 
@@ -145,5 +145,48 @@ async fn small_workbook_is_not_delayed_by_large_ones() {
         assert!(done.load(Ordering::Relaxed) < eves.len(), "it had to wait for all of them");
     };
     futures::join!(futures::future::join_all(large), requests);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn workbook_whose_contents_multiply_in_memory_is_refused() {
+    let server = Server::start().await;
+    let part = |name: &str, content: String| (name.to_owned(), content);
+    let kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let related =
+        format!("<Relationships><Relationship Id=\"a\" Type=\"{kind}/officeDocument\" Target=\"xl/workbook.xml\"/>");
+    // 200,000 styles, each with a copy of a name of a million characters: 200 GB out of a file of 8 KB.
+    let font = format!("<fonts><font><name val=\"{}\"/></font></fonts>", "A".repeat(1_000_000));
+    let styles = format!("<styleSheet>{font}<cellXfs>{}", "<xf fontId=\"0\"></xf>".repeat(200_000));
+    // A table of strings that the check could overlook, and the reader not.
+    let table = "<?a ' ?><sst uniqueCount=\"10000000000000\"><?a ' ?>";
+    for (what, hostile) in [
+        ("styles", part("xl/styles.xml", styles)),
+        ("strings", part("xl/sharedStrings.xml", table.to_owned())),
+        ("one string", part("xl/sharedStrings.xml", format!("<sst><si>{}", "<t>x</t><row/>".repeat(1 << 20)))),
+    ] {
+        let file =
+            archive(&[part("[Content_Types].xml", "<Types/>".into()), part("_rels/.rels", related.clone()), hostile]);
+        let id = upload(&server, "bomb.xlsx", file).await;
+        let problem = preview(&server, &id, "").await;
+        let problem = problem.as_str().expect("refused");
+        let is_measured =
+            ["needs more memory", "does not end", "larger inside"].iter().any(|why| problem.contains(why));
+        assert!(is_measured, "{what}: {problem}");
+    }
+    server.get("/readyz").await.expect(200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn small_workbook_may_have_many_rows() {
+    let server = Server::start().await;
+    // 18 MB of lines out of 4 MB of markup: a string is stored once and shown often.
+    let row = format!("<row>{}</row>", "<c t=\"s\"><v>0</v></c>".repeat(60));
+    let names: String = (0..60).map(|n| format!("<c t=\"inlineStr\"><is><t>c{n}</t></is></c>")).collect();
+    let file = workbook(&[("a", &format!("<row>{names}</row>{}", row.repeat(3_000)))], &["x".repeat(100).as_str()]);
+    assert!(file.len() < 1 << 20, "{}", file.len());
+    let id = upload(&server, "many.xlsx", file).await;
+    assert_eq!(preview(&server, &id, "").await, json!(null));
     server.stop().await;
 }

@@ -1,9 +1,11 @@
 //! Claims of types with limits on their starts (`rate-limit`, `concurrency-by-key`).
 //!
-//! The type is locked, so its claims follow one another on all servers, and what this one counts no other changes.
-//! Endings only make room. A rate limit of the type cuts the number of slots. Limits of keys hold items back where no
-//! claim looks; hints say which keys to look at again. Each claim admits as many items of those keys as may start, takes
-//! the first admitted ones, and checks each against the limits as they are now, so that a changed limit holds at once.
+//! The type is locked, so its claims follow one another on all servers, and the counts of one claim do not change under it,
+//! except that endings make room. A rate limit of the type cuts the number of slots.
+//!
+//! An item that its key's limit holds back is *parked*: claims do not see it. A *hint* names a key whose parked items may
+//! start. Each claim first *admits* (unparks) as many of them as fit. It then takes the first items that are not parked and
+//! checks each against the limits as they are now, so that a changed limit applies at once.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -34,9 +36,10 @@ use crate::{
         notify::outbox,
         tree::definitions::TypeInfo,
     },
+    task::in_task,
 };
 
-use super::{Core, builtin_executors, claim_type};
+use super::{Core, Engine, builtin_executors, claim_type};
 
 /// Most rounds of admitting and taking in one claim; the rest is for the next.
 const ROUNDS: usize = 4;
@@ -46,6 +49,9 @@ const HINTS: (usize, usize) = (64, 1_000);
 
 /// Fewest items of one key that one round may admit.
 const ADMITTED_AT_ONCE: usize = 16;
+
+/// Most items of one key that are admitted at once without a claim; twice as many hints are looked at.
+const ADMITTED_WITHOUT_CLAIM: usize = 500;
 
 /// Fewest and most candidates that a round looks at after one that parked some: many more of the same keys may follow.
 const CANDIDATES: (usize, usize) = (64, 1_000);
@@ -114,6 +120,34 @@ async fn by_key(
             let cancelled_jobs = core.cancelled_jobs.job_keys();
             Ok(leases::claim_items(tx, ids, &[info.id], slots, times(info), &cancelled_jobs).await?)
         }
+    }
+}
+
+impl Engine {
+    /// Admits and announces parked items of a type as its next claim would. Otherwise only claims by type admit items:
+    /// workers that claim only the items that the broker names would never learn that a parked item may start.
+    pub async fn admit_parked_items(&self, type_id: i32) -> Result<()> {
+        let core = Arc::clone(&self.0.core);
+        in_task("admitting parked items", async move {
+            let Some(info) = core.types.by_id(type_id).filter(|info| info.limits.is_keyed()) else { return Ok(()) };
+            if parked_items::hinted_types(&core.pools.read, &[type_id]).await?.is_empty() {
+                return Ok(());
+            }
+            let mut tx = crate::store::begin(&core.pools.hot).await?;
+            let limits = leases::lock_type(&mut tx, type_id).await?.limits;
+            if !limits.is_keyed() {
+                return Ok(());
+            }
+            let now = micros(items::now(&mut tx).await?);
+            let mut keyed = KeyedClaim::new(&core, &info, &limits, now);
+            keyed.admit(&mut tx, ADMITTED_WITHOUT_CLAIM).await?;
+            keyed.finish(&mut tx).await?;
+            crate::store::commit(tx).await?;
+            core.live.work_added(type_id);
+            core.waiters.wake(type_id, 1);
+            Ok(())
+        })
+        .await
     }
 }
 
@@ -238,7 +272,7 @@ impl<'a> KeyedClaim<'a> {
                 admitted.iter().map(|item| (item.item_id, item.job_key)).unzip();
             outbox::insert_wake_up(tx, self.info.id, &ids, &job_keys).await?;
         }
-        // A parked item of a concurrency key needs no hint while another one is admitted or runs: that one leaves one.
+        // A concurrency key needs no hint while one of its items is admitted or running: its end writes one.
         let with_admitted: HashSet<Uuid> = admitted.iter().map(|item| item.limit_key).collect();
         uncertain.retain(|key| KeyKind::of(*key) == KeyKind::Rate || cut.contains(key) || !with_admitted.contains(key));
         for key in parked_items::keys_with_parked(tx, self.info.id, &uncertain).await? {
@@ -323,7 +357,7 @@ impl<'a> KeyedClaim<'a> {
             let full = |key: &Uuid| self.room(*key).is_some_and(|room| room <= 0);
             let holder = keys.concurrency.filter(full).or_else(|| keys.rate.filter(full));
             let counted = holder.or(keys.concurrency);
-            // The key that it was parked by, where it leaves no trace there: the next item of that key may follow.
+            // If the item no longer counts for the key that parked it, the next item of that key may start instead.
             self.hints.extend(candidate.limit_key.filter(|old| Some(*old) != counted && Some(*old) != keys.rate));
             if let Some(key) = holder {
                 if KeyKind::of(key) == KeyKind::Rate {
@@ -375,12 +409,14 @@ impl<'a> KeyedClaim<'a> {
                 continue;
             };
             let window = self.windows.entry(key).or_default();
-            if window.hint_at > now {
+            let next = window.next_at(rate, now);
+            let next = if next > now { next } else { now + PAUSE };
+            // A hint that is later than `next` is of a limit that was tighter.
+            if window.hint_at > now && window.hint_at <= next {
                 continue;
             }
-            let next = window.next_at(rate, now);
-            window.hint_at = if next > now { next } else { now + PAUSE };
-            later.push((key, window.hint_at));
+            window.hint_at = next;
+            later.push((key, next));
             changed.insert(key);
         }
         if let Some(rate) = rate {

@@ -118,7 +118,8 @@ impl Rows {
         self.put(pending_item, target, delta);
     }
 
-    /// Places a pending item in its state: the first that applies of scheduled, blocked, available.
+    /// Places a pending item in its state. The first that applies: blocked by `after`, scheduled, blocked by its serialize
+    /// key, available. If a job that it waits for did not succeed, it is canceled instead.
     pub(crate) fn put(&mut self, item: PendingItem<'_>, target: &mut Target<'_>, delta: &mut Delta) {
         let (job_key, type_id, negated_priority) = (target.job.job_key, target.job.type_id, item.negated_priority);
         if target.job_state.after_failed {

@@ -1,6 +1,8 @@
 //! Character encoding of a file, from its byte order mark or from the importer. `encoding_guess` finds it otherwise.
 
-use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, X_USER_DEFINED};
+use encoding_rs::{
+    BIG5, EUC_KR, GB18030, GBK, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, UTF_8, UTF_16BE, UTF_16LE, X_USER_DEFINED,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// Longest label of an encoding, in characters.
@@ -30,6 +32,17 @@ impl Encoding {
             found if found == UTF_16LE => Self::Utf16Le,
             found if found == UTF_16BE => Self::Utf16Be,
             found => Self::Legacy(found),
+        }
+    }
+
+    /// Returns true for the first byte of a character whose second byte may be in the range of ASCII.
+    pub(super) fn begins_two_bytes(self, unit: u16) -> bool {
+        let Self::Legacy(encoding) = self else { return false };
+        match unit {
+            // Half-width katakana are single bytes.
+            0xA1..=0xDF if encoding == SHIFT_JIS => false,
+            0x81..=0xFE => [SHIFT_JIS, GBK, GB18030, BIG5, EUC_KR].contains(&encoding),
+            _ => false,
         }
     }
 

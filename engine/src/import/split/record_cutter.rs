@@ -236,6 +236,14 @@ impl Cutter {
                 }
                 break Found::End { length: scan.at, newline };
             } else {
+                if self.encoding.begins_two_bytes(unit) {
+                    match self.peek::<U>(scan.at + U::BYTES) {
+                        None if !self.ended => break Found::Starved,
+                        // The second byte of a character can equal a delimiter.
+                        Some(0x40..=0x7E) => scan.at += U::BYTES,
+                        _ => {}
+                    }
+                }
                 scan.read(unit, delimiter);
             }
             scan.at += U::BYTES;

@@ -20,7 +20,7 @@ use crate::{
     Core,
     access::caller::Caller,
     error::{Error, Result},
-    notify::audit::{self, Recorded},
+    notify::audit,
     store::{
         notify::audit as audit_log,
         operator::{
@@ -218,8 +218,9 @@ async fn process_together(engine: &Engine, operation: &Operation, bulk_id: Uuid,
         (BulkAction::Cancel, true) => cancel_items(engine, operation, bulk_id, batch).await,
         (action, _) => {
             for &member in batch {
-                let outcome = one_job(engine, operation, bulk_id, action, member).await?;
-                count(engine, bulk_id, member, outcome).await?;
+                if let Some(reason) = one_job(engine, operation, bulk_id, action, member).await? {
+                    count(engine, bulk_id, member, MemberOutcome::Skipped(reason)).await?;
+                }
             }
             Ok(())
         }
@@ -237,34 +238,29 @@ async fn count(engine: &Engine, bulk_id: Uuid, member: Member, outcome: MemberOu
             if tally.has(member.member_id) { tally.write_alone(&core).await } else { Ok(()) }
         }
     };
-    engine.0.core.run_with_retries(count).await
+    engine.0.core.in_task_with_retries("counting a member of a bulk operation", count).await
 }
 
-/// Cancels or deletes one job.
+/// Cancels or deletes one job and counts it. Returns the reason if it is refused; then it is not counted yet.
 async fn one_job(
     engine: &Engine,
     operation: &Operation,
     bulk_id: Uuid,
     action: BulkAction,
     member: Member,
-) -> Result<MemberOutcome> {
+) -> Result<Option<&'static str>> {
     let (caller, reason, id) = (&operation.caller, operation.reason.as_deref(), member.member_id);
     let owner = engine.any_job(id).await?.map(|job| job.owner_id);
     note_owners(&engine.0.core, operation, bulk_id, owner.into_iter()).await?;
+    let tally = Tally::of(bulk_id, &[member]);
     let done = if action == BulkAction::Delete {
-        engine.delete_tree_for(caller, id, reason, Recorded::ByOperation).await
+        engine.delete_tree_for(caller, id, reason, Some(tally)).await
     } else {
-        engine.cancel_job_for(caller, id, reason, Recorded::ByOperation).await
+        engine.cancel_job_for(caller, id, reason, Some(tally)).await
     };
     match done {
-        Ok(()) => Ok(MemberOutcome::Processed),
-        // This operation deleted it, but the server died before counting it.
-        Err(Error::Problem(problem))
-            if action == BulkAction::Delete && problem.code == Code::JobRemoved && member.tries > 1 =>
-        {
-            Ok(MemberOutcome::Processed)
-        }
-        Err(Error::Problem(problem)) => Ok(MemberOutcome::Skipped(problem.code.as_str())),
+        Ok(()) => Ok(None),
+        Err(Error::Problem(problem)) if problem.code != Code::OperationOver => Ok(Some(problem.code.as_str())),
         Err(error) => Err(error),
     }
 }
@@ -340,7 +336,7 @@ async fn retry_items(engine: &Engine, operation: &Operation, bulk_id: Uuid, batc
     }
     core.record_requester(&operation.caller, retries.iter().map(|retry| &*retry.job)).await?;
     let shared = Arc::new((tally, retries));
-    core.run_with_retries(move |core| {
+    core.in_task_with_retries("a step of a bulk operation", move |core| {
         let shared = Arc::clone(&shared);
         async move {
             let tally = shared.0.clone().uncounted(&core.pools.read).await?;
@@ -369,7 +365,7 @@ async fn cancel_items(engine: &Engine, operation: &Operation, bulk_id: Uuid, bat
         .map(|(item_id, job)| CancelItem { item_id, root_id: job.root_id, audit_row: None })
         .collect();
     let shared = Arc::new((tally, cancels));
-    core.run_with_retries(move |core| {
+    core.in_task_with_retries("a step of a bulk operation", move |core| {
         let shared = Arc::clone(&shared);
         async move {
             let tally = shared.0.clone().uncounted(&core.pools.read).await?;

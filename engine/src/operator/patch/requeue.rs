@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
@@ -79,12 +80,14 @@ impl Core {
                 moved.push(put);
             }
         }
+        let retry_times = retry_times(tx, &waiting.deferred).await?;
         for row in waiting.deferred {
             let Some(new) = wanted.get(&row.item_id) else { continue };
             let mut put = DeferredRow { negated_priority: -new.priority, expires_at: new.expires_at, ..row };
             if row.retryable {
-                // The backoff still applies.
-                put.due_at = new.run_after.map_or(row.due_at, |at| at.max(row.due_at));
+                // The backoff still applies, unless a person has made the item due. A previous `run_after` does not.
+                let backoff_end = retry_times.get(&row.item_id).map_or(row.due_at, |at| row.due_at.min(*at));
+                put.due_at = new.run_after.map_or(backoff_end, |at| at.max(backoff_end));
                 deferred.push(put);
             } else if let Some(due_at) = new.run_after.filter(|at| *at > now) {
                 put.due_at = due_at;
@@ -150,6 +153,16 @@ async fn take_waiting(tx: &mut Tx, rows: &[EditableItem]) -> Result<Waiting> {
         }
     }
     Err(Error::Conflict("an item is being moved"))
+}
+
+/// Ends of the backoffs of those of these items that failed.
+async fn retry_times(tx: &mut Tx, deferred: &[DeferredRow]) -> Result<HashMap<Uuid, OffsetDateTime>> {
+    let retryable = deferred.iter().filter(|row| row.retryable);
+    let (ids, attempts): (Vec<Uuid>, Vec<i32>) = retryable.map(|row| (row.item_id, row.attempts)).unzip();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    Ok(patch::retry_times(tx, &ids, &attempts).await?.into_iter().collect())
 }
 
 fn to_ready(row: DeferredRow) -> ReadyRow {

@@ -81,7 +81,7 @@ impl Engine {
             let _taken = core.quotas.take(job.owner_id, Usage { trees: 1, items: 1, bytes: 0 }).await?;
             let replay = ItemReplay { item_id, job, payload, expires_at, key: key.clone(), audit_row, requester };
             let made = core
-                .run_with_retries(move |core| {
+                .in_task_with_retries("replaying an item", move |core| {
                     let replay = replay.clone();
                     async move { create_tree(&core, replay).await }
                 })

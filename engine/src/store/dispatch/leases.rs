@@ -279,8 +279,8 @@ pub async fn take(tx: &mut Tx, assignment_ids: &[Uuid], credentials: &[Uuid]) ->
 }
 
 /// Deletes leases that have expired or whose run timeout has passed, at most `limit`, skipping those that are being
-/// ended. A lease expires only if it could have been renewed: it counts from `resumed_at` if that is later than its last
-/// heartbeat, and only up to `last_seen_at`, which stands still while no process receives heartbeats (`uptime::tick`).
+/// ended. Time without a server does not count: the lease runs from the later of its last heartbeat and `resumed_at`, and
+/// is compared with `last_seen_at`, which stops while nothing receives heartbeats (`uptime::tick`).
 pub async fn take_lost(tx: &mut Tx, limit: i64) -> Result<Vec<TakenLease>, sqlx::Error> {
     #[cfg(feature = "failpoints")]
     if crate::failpoints::broken("sweep_by_item", file!()) {

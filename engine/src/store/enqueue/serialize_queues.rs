@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::store::Tx;
 
-/// Serialize queues of these keys, created if missing, in the order of the keys.
-pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec<i64>, sqlx::Error> {
+/// Serialize queues of these keys, created if missing, in the order of the keys; `None` for one that was swept meanwhile.
+pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec<Option<i64>>, sqlx::Error> {
     sqlx::query!(
         "insert into serialize_queue (owner_id, key)
          select owner_id, key from unnest($1::uuid[], $2::text[]) as new (owner_id, key) order by owner_id, key
@@ -21,7 +21,7 @@ pub async fn ensure(pool: &PgPool, owners: &[Uuid], keys: &[&str]) -> Result<Vec
     .execute(pool)
     .await?;
     sqlx::query_scalar!(
-        r#"select (select l.id from serialize_queue l where l.owner_id = new.owner_id and l.key = new.key) as "id!"
+        r#"select (select l.id from serialize_queue l where l.owner_id = new.owner_id and l.key = new.key) as "id?"
            from unnest($1::uuid[], $2::text[]) with ordinality as new (owner_id, key, n) order by n"#,
         owners,
         keys as &[&str]
@@ -97,15 +97,26 @@ pub async fn leave(tx: &mut Tx, item_ids: &[Uuid]) -> Result<(), sqlx::Error> {
 }
 
 /// Deletes empty serialize queues, at most `limit`, skipping locked ones.
-pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
-    let gone = sqlx::query!(
-        "delete from serialize_queue where id = any(array(
-           select l.id from serialize_queue l
-           where l.next_position > 1 and not exists (select 1 from serialize_queue_entry e where e.serialize_queue_id = l.id)
-           order by l.id limit $1 for update skip locked))",
+///
+/// In two statements: the first may lock a queue that got an item after the statement began, and does not see that item.
+pub async fn sweep(tx: &mut Tx, limit: i64) -> Result<u64, sqlx::Error> {
+    let locked = sqlx::query_scalar!(
+        "select l.id from serialize_queue l
+         where l.next_position > 1 and not exists (select 1 from serialize_queue_entry e where e.serialize_queue_id = l.id)
+         order by l.id limit $1 for update skip locked",
         limit
     )
-    .execute(pool)
+    .fetch_all(&mut **tx)
     .await?;
-    Ok(gone.rows_affected())
+    if locked.is_empty() {
+        return Ok(0);
+    }
+    let deleted = sqlx::query!(
+        "delete from serialize_queue l where l.id = any($1::bigint[])
+           and not exists (select 1 from serialize_queue_entry e where e.serialize_queue_id = l.id)",
+        &locked
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(deleted.rows_affected())
 }

@@ -81,25 +81,34 @@ pub async fn owner(pool: &PgPool, id: Uuid) -> Result<Option<Uuid>, sqlx::Error>
     sqlx::query_scalar!("select owner_id from upload where id = $1", id).fetch_optional(pool).await
 }
 
-/// Deletes an unused file. Returns false if it does not exist or a job uses it.
-pub async fn delete_unused(on: impl PgExecutor<'_>, id: Uuid) -> Result<bool, sqlx::Error> {
-    let deleted = sqlx::query!("delete from upload where id = $1 and used_at is null", id).execute(on).await?;
-    Ok(deleted.rows_affected() == 1)
-}
-
-/// Deletes the file of an export, unless a job was created from it. Returns false if it does not exist or a job uses it. A
-/// job that is created from it at the same moment makes this an error, because its row refers to the file.
-pub async fn delete_exported(pool: &PgPool, id: Uuid) -> Result<bool, sqlx::Error> {
-    let deleted = sqlx::query!(
-        "delete from upload u
-         where u.id = $1 and u.made_by is not null
-           and not exists (select 1 from job j where j.upload_id = u.id)
-           and not exists (select 1 from import_cursor s where s.upload_id = u.id)",
+/// Deletes an unused file. Returns its objects: itself and its converted sheets; none if it does not exist or a job uses it.
+pub async fn delete_unused(on: impl PgExecutor<'_>, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"with gone as (delete from upload where id = $1 and used_at is null returning id)
+           select id as "id!" from gone
+           union all select object_id from converted_sheet where upload_id in (select id from gone)"#,
         id
     )
-    .execute(pool)
-    .await?;
-    Ok(deleted.rows_affected() == 1)
+    .fetch_all(on)
+    .await
+}
+
+/// Deletes the file of an export, unless a job was created from it. Returns its objects; none if it does not exist or a job
+/// uses it. A job that is created from it at the same moment makes this an error, because its row refers to the file.
+pub async fn delete_exported(pool: &PgPool, id: Uuid) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"with gone as (
+             delete from upload u
+             where u.id = $1 and u.made_by is not null
+               and not exists (select 1 from job j where j.upload_id = u.id)
+               and not exists (select 1 from import_cursor s where s.upload_id = u.id)
+             returning id)
+           select id as "id!" from gone
+           union all select object_id from converted_sheet where upload_id in (select id from gone)"#,
+        id
+    )
+    .fetch_all(pool)
+    .await
 }
 
 /// A file, if this token runs an item of a job that was created from it: a worker may read what it works on.
@@ -118,14 +127,17 @@ pub async fn find_for_worker(pool: &PgPool, id: Uuid, credential_id: Uuid) -> Re
     Ok(row.map(Into::into))
 }
 
-/// Deletes files that have been unused for `seconds`, at most `limit`. Returns their ids.
+/// Deletes files that have been unused for `seconds`, at most `limit`. Returns their objects, with those of converted sheets.
 pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
-        "delete from upload where id in (
-           select id from upload
-           where used_at is null and created_at < (select clock_timestamp()) - make_interval(secs => $1)
-           order by created_at limit $2 for update skip locked)
-         returning id",
+        r#"with gone as (
+             delete from upload where id in (
+               select id from upload
+               where used_at is null and created_at < (select clock_timestamp()) - make_interval(secs => $1)
+               order by created_at limit $2 for update skip locked)
+             returning id)
+           select id as "id!" from gone
+           union all select object_id from converted_sheet where upload_id in (select id from gone)"#,
         seconds,
         limit
     )
@@ -134,7 +146,7 @@ pub async fn take_unused(pool: &PgPool, seconds: f64, limit: i64) -> Result<Vec<
 }
 
 /// Deletes used files that no job references anymore, among the `limit` that were not checked for the longest time,
-/// at least `seconds`. Returns the deleted files and the number of checked ones.
+/// at least `seconds`. Returns the objects of the deleted files and the number of checked files.
 ///
 /// Two statements: a transaction that creates a job from a file locks the file's row, and only a new statement sees
 /// its result.
@@ -151,17 +163,7 @@ pub async fn take_unreferenced(pool: &PgPool, seconds: f64, limit: i64) -> Resul
     )
     .fetch_all(&mut *tx)
     .await?;
-    let gone = sqlx::query_scalar!(
-        "delete from upload u
-         where u.id = any($1::uuid[])
-           and not exists (select 1 from job j where j.upload_id = u.id)
-           and not exists (select 1 from import_cursor s where s.upload_id = u.id)
-           and not exists (select 1 from job j where j.id = u.made_by)
-         returning u.id",
-        &checked
-    )
-    .fetch_all(&mut *tx)
-    .await?;
+    let gone = forget_unreferenced(&mut tx, &checked).await?;
     commit(tx).await?;
     Ok((gone, checked.len()))
 }
@@ -184,25 +186,20 @@ pub async fn lock_of_jobs(tx: &mut Tx, job_keys: &[i64]) -> Result<Vec<Uuid>, sq
 /// Deletes those of these files that no job references anymore. Returns the objects that are then unused. A separate
 /// statement after the locks, for the reason given at [`take_unreferenced`].
 pub async fn forget_unreferenced(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {
-    let converted =
-        sqlx::query!("select upload_id, object_id from converted_sheet where upload_id = any($1::uuid[])", ids)
-            .fetch_all(&mut **tx)
-            .await?;
-    let mut gone = sqlx::query_scalar!(
-        "delete from upload u
-         where u.id = any($1::uuid[])
-           and not exists (select 1 from job j where j.upload_id = u.id)
-           and not exists (select 1 from import_cursor s where s.upload_id = u.id)
-           and not exists (select 1 from job j where j.id = u.made_by)
-         returning u.id",
+    sqlx::query_scalar!(
+        r#"with gone as (
+             delete from upload u
+             where u.id = any($1::uuid[])
+               and not exists (select 1 from job j where j.upload_id = u.id)
+               and not exists (select 1 from import_cursor s where s.upload_id = u.id)
+               and not exists (select 1 from job j where j.id = u.made_by)
+             returning id)
+           select id as "id!" from gone
+           union all select object_id from converted_sheet where upload_id in (select id from gone)"#,
         ids
     )
     .fetch_all(&mut **tx)
-    .await?;
-    let converted_objects: Vec<Uuid> =
-        converted.into_iter().filter(|row| gone.contains(&row.upload_id)).map(|row| row.object_id).collect();
-    gone.extend(converted_objects);
-    Ok(gone)
+    .await
 }
 
 /// Objects with a record: files, their parts, and converted sheets.

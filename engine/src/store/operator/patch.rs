@@ -320,6 +320,24 @@ pub async fn take_deferred(tx: &mut Tx, ids: &[Uuid]) -> Result<Vec<DeferredRow>
     .await
 }
 
+/// Ends of the backoffs of these items, as their last attempts recorded them; the number of attempts of each at its index.
+pub async fn retry_times(
+    tx: &mut Tx,
+    item_ids: &[Uuid],
+    attempts: &[i32],
+) -> Result<Vec<(Uuid, OffsetDateTime)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"select d.item_id as "item_id!",
+             (select a.retry_at from attempt a where a.item_id = d.item_id and a.attempt = d.attempts) as "retry_at?"
+           from unnest($1::uuid[], $2::int[]) as d (item_id, attempts)"#,
+        item_ids,
+        attempts
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.item_id, row.retry_at?))).collect())
+}
+
 /// Changes the settings that apply to blocked items once they are released; `rows` sorted by id. Returns the items
 /// that are blocked.
 pub async fn change_blocked(tx: &mut Tx, rows: &[EditableItem]) -> Result<Vec<Uuid>, sqlx::Error> {

@@ -26,7 +26,7 @@ pub struct KeyScan {
 }
 
 impl KeyScan {
-    /// 1 or -1 for job state rows and for seqs: the order is that of the products.
+    /// Signs by which job keys and sequence numbers are multiplied, so that one ascending order serves both directions.
     const fn signs(self) -> (i64, i64) {
         (if self.order.jobs_back() { -1 } else { 1 }, if self.order.items_back() { -1 } else { 1 })
     }

@@ -453,7 +453,8 @@ impl Due {
             Some(CatchUp::All) if first > before_window => Some(first),
             Some(CatchUp::All) => tick_after(ticks, row, before_window.min(late)),
             Some(CatchUp::Last) => {
-                last_until(ticks, late, first.max(before_window)).or_else(|| tick_after(ticks, row, late))
+                let until = row.ends_at.map_or(late, |ends| ends.min(late));
+                last_until(ticks, until, first.max(before_window)).or_else(|| tick_after(ticks, row, late))
             }
             Some(CatchUp::None) | None => tick_after(ticks, row, late),
         };

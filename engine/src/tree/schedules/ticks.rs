@@ -24,7 +24,7 @@ use time::OffsetDateTime;
 
 /// Maximum number of offset changes passed in the search for a tick: centuries.
 const MOST_CHANGES: usize = 1_000;
-/// Maximum number of wall-clock times looked at for one tick: more than a fold of seconds has.
+/// Maximum number of wall-clock times tried for one tick. More than the seconds of a repeated hour.
 const MOST_TIMES: usize = 20_000;
 
 /// Cron expression in a time zone.

@@ -1,5 +1,5 @@
 //! Members of bulk operations: frozen once, taken by one server at a time, counted once; and holds on the completion
-//! of their trees. A member is marked in the transaction of its action, or after an action that is idempotent.
+//! of their trees. A member is marked in the transaction of its action, or after a refusal.
 
 use std::collections::BTreeMap;
 

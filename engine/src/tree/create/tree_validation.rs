@@ -1,4 +1,4 @@
-//! Validation and layout of a requested tree, parents first.
+//! Validation of a requested tree, and its jobs as they are created, parents first.
 //!
 //! All faults that can be found without the database are reported here, each with its pointer. Items are not checked:
 //! that happens against the jobs once these exist.
@@ -57,8 +57,8 @@ pub(super) type Types<'a> = &'a dyn Fn(&str) -> Option<Arc<TypeInfo>>;
 
 type Faults = Vec<(String, String)>;
 
-/// Validates a tree and lays it out.
-pub(super) fn layout(root: NewJob, types: Types<'_>, callbacks: &Reach) -> Result<Vec<Node>, Problem> {
+/// Validates a tree. Returns its jobs, parents first.
+pub(super) fn validated_tree(root: NewJob, types: Types<'_>, callbacks: &Reach) -> Result<Vec<Node>, Problem> {
     let mut faults = Faults::new();
     let mut nodes = lay_out(root, types)?;
     let items: usize = nodes.iter().map(|node| node.new.items.len()).sum();

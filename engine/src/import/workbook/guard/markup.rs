@@ -1,0 +1,382 @@
+//! Tags, texts, and cells of one part, and the memory that the reader needs for them.
+
+/// Maximum bytes of one tag, or of the text between two: a cell holds 32,767 characters.
+const LONGEST_TOKEN: u64 = 1 << 20;
+
+/// Maximum bytes of one row, cell, or string.
+const LONGEST_CELL: u64 = 4 << 20;
+
+/// Maximum bytes of a tag whose attributes are read here.
+const LONGEST_READ_TAG: usize = 16 << 10;
+
+/// Memory of a string besides its text: its slot in a growing list, and the smallest allocation, in bytes.
+const STRING: u64 = 64;
+
+/// Memory of a font, style, name, or other entry besides its text, in bytes.
+const ENTRY: u64 = 512;
+
+/// What the reader keeps of the tags of all parts.
+#[derive(Debug, Default)]
+pub(super) struct Retained {
+    strings: u64,
+    /// Strings for which space is allocated, because a table announces them.
+    announced: u64,
+    /// Entries whose texts are not copied.
+    entries: u64,
+    /// Styles of cells, each with a copy of the name of its font and of its number format.
+    styles: u64,
+    longest_style_text: u64,
+    /// Sheets, each with a copy of its path and two of its name.
+    sheets: u64,
+    longest_path: u64,
+}
+
+impl Retained {
+    /// Memory in bytes, besides that of the parts themselves.
+    pub(super) fn bytes(&self) -> u64 {
+        let copied = |number: u64, longest: u64| number.saturating_mul(ENTRY + 2 * longest);
+        let strings = self.strings.max(self.announced).saturating_mul(STRING);
+        strings
+            .saturating_add(self.entries.saturating_mul(ENTRY))
+            .saturating_add(copied(self.styles, self.longest_style_text))
+            .saturating_add(copied(self.sheets, self.longest_path))
+    }
+}
+
+/// Position in the markup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ScanState {
+    #[default]
+    Text,
+    Tag,
+    /// Inside an attribute value, up to this quote.
+    Quoted(u8),
+    /// Comments, CDATA, and processing instructions, up to a `>` after these characters.
+    Until(&'static [u8]),
+}
+
+/// Measures the markup of one part.
+#[derive(Debug, Default)]
+pub(super) struct Markup {
+    is_sheet: bool,
+    scan_state: ScanState,
+    token: u64,
+    /// Bytes since the start of the last row, cell, or string.
+    cell: u64,
+    /// Start of the current tag.
+    tag: Vec<u8>,
+    in_rows: bool,
+    /// Full names of the open elements whose texts the reader joins: a value or a string, and a text in it. Other tags in them
+    /// do not begin a cell.
+    joined: Vec<Vec<u8>>,
+    /// The last two bytes.
+    before: [u8; 2],
+}
+
+impl Markup {
+    pub(super) fn of_part(is_sheet: bool) -> Self {
+        Self { is_sheet, ..Self::default() }
+    }
+
+    /// Reads the next bytes of the part.
+    pub(super) fn read(&mut self, bytes: &[u8], retained: &mut Retained) -> Result<(), String> {
+        for &byte in bytes {
+            self.token += 1;
+            self.cell += 1;
+            self.byte(byte, retained)?;
+            if self.token > LONGEST_TOKEN || ((self.in_rows || !self.joined.is_empty()) && self.cell > LONGEST_CELL) {
+                return Err("has a cell that does not end".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the part does not end within a tag.
+    pub(super) fn end(&self) -> Result<(), String> {
+        if self.scan_state == ScanState::Text { Ok(()) } else { Err("is damaged: a tag does not end".to_owned()) }
+    }
+
+    fn byte(&mut self, byte: u8, retained: &mut Retained) -> Result<(), String> {
+        // XML has no others. They occur in encodings in which the same bytes are no tags.
+        if byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r') {
+            return Err("is damaged: a part of it is not text in UTF-8".to_owned());
+        }
+        match self.scan_state {
+            ScanState::Text if byte == b'<' => {
+                self.scan_state = ScanState::Tag;
+                self.token = 0;
+                self.tag.clear();
+            }
+            ScanState::Text => {}
+            ScanState::Tag if byte == b'>' => return self.end_tag(retained),
+            ScanState::Tag => {
+                self.push(byte);
+                match self.tag.as_slice() {
+                    b"?" => return self.until(b"?"),
+                    b"!--" => return self.until(b"--"),
+                    b"![CDATA[" => return self.until(b"]]"),
+                    start if start[0] == b'!' && !b"!--".starts_with(start) && !b"![CDATA[".starts_with(start) => {
+                        return Err("is damaged: it has a document type".to_owned());
+                    }
+                    // An end tag has no attributes.
+                    start if matches!(byte, b'"' | b'\'') && start[0] != b'/' => {
+                        self.scan_state = ScanState::Quoted(byte);
+                    }
+                    _ => {}
+                }
+            }
+            ScanState::Quoted(quote) => {
+                self.push(byte);
+                if byte == quote {
+                    self.scan_state = ScanState::Tag;
+                }
+            }
+            ScanState::Until(end) if byte == b'>' => {
+                if self.before.ends_with(end) {
+                    self.scan_state = ScanState::Text;
+                    self.token = 0;
+                } else if end != b"]]" && matches!(self.before, [0, 0 | b'-']) {
+                    return Err("is damaged: a comment ends in its beginning".to_owned());
+                }
+            }
+            ScanState::Until(_) => {}
+        }
+        self.before = [self.before[1], byte];
+        Ok(())
+    }
+
+    fn push(&mut self, byte: u8) {
+        if self.tag.len() < LONGEST_READ_TAG {
+            self.tag.push(byte);
+        }
+    }
+
+    fn until(&mut self, end: &'static [u8]) -> Result<(), String> {
+        self.scan_state = ScanState::Until(end);
+        self.before = [0; 2];
+        Ok(())
+    }
+
+    fn end_tag(&mut self, retained: &mut Retained) -> Result<(), String> {
+        let length = self.token;
+        let is_empty = self.before[1] == b'/';
+        self.scan_state = ScanState::Text;
+        self.token = 0;
+        self.before = [0; 2];
+        let end = self.tag.iter().position(u8::is_ascii_whitespace).unwrap_or(self.tag.len());
+        let name = &self.tag[..end];
+        if let Some(name) = name.strip_prefix(b"/") {
+            if self.joined.last().is_some_and(|open| open == name) {
+                self.joined.pop();
+            }
+            if local(name) == b"sheetData" && self.joined.is_empty() {
+                (self.in_rows, self.cell) = (false, 0);
+            }
+            return Ok(());
+        }
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let is_text_of_joined = self.joined.len() == 1 && local(name) == b"t";
+        let begins_joined = self.joined.is_empty() && matches!(local(name), b"si" | b"is" | b"v");
+        if begins_joined {
+            self.cell = 0;
+        }
+        if !is_empty && (begins_joined || is_text_of_joined) {
+            self.joined.push(name.to_vec());
+        }
+        match local(name) {
+            b"c" | b"row" if self.joined.is_empty() => self.cell = 0,
+            b"sheetData" if self.joined.is_empty() => (self.in_rows, self.cell) = (true, 0),
+            b"si" => retained.strings += 1,
+            b"sst" => {
+                self.require_whole_tag(length)?;
+                retained.announced = retained.announced.max(announced(&self.tag));
+            }
+            b"font" | b"fill" | b"border" => retained.entries += 1,
+            b"name" => retained.longest_style_text = retained.longest_style_text.max(length),
+            b"numFmt" => {
+                retained.entries += 1;
+                retained.longest_style_text = retained.longest_style_text.max(length);
+            }
+            b"xf" => retained.styles += 1,
+            b"Relationship" => {
+                self.require_whole_tag(length)?;
+                retained.entries += 1;
+                retained.longest_path = retained.longest_path.max(length);
+                check_relationship(&self.tag[end..])?;
+            }
+            // The rows of a sheet are not kept, but these would be.
+            b"sheet" | b"definedName" if self.is_sheet => {
+                return Err("is damaged: a sheet has the contents of another part".to_owned());
+            }
+            b"sheet" => {
+                retained.sheets += 1;
+                retained.longest_path = retained.longest_path.max(length);
+            }
+            b"definedName" => retained.entries += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn require_whole_tag(&self, length: u64) -> Result<(), String> {
+        if length as usize > LONGEST_READ_TAG { Err("has a tag that does not end".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// Name without its prefix.
+fn local(name: &[u8]) -> &[u8] {
+    name.iter().position(|&byte| byte == b':').map_or(name, |at| &name[at + 1..])
+}
+
+/// Largest number behind any `uniqueCount`; `u64::MAX` if it is none. The reader allocates space for as many strings.
+fn announced(tag: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(tag);
+    let numbers = text.split("uniqueCount").skip(1).map(|behind| {
+        let digits: String =
+            behind.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).take(20).collect();
+        if digits.is_empty() { 0 } else { digits.parse().unwrap_or(u64::MAX) }
+    });
+    numbers.max().unwrap_or(0)
+}
+
+/// Refuses a workbook or sheet in a part that is not measured as markup, because its name does not end in `.xml`.
+fn check_relationship(attributes: &[u8]) -> Result<(), String> {
+    let (mut is_read, mut is_markup) = (false, true);
+    let mut rest = attributes;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'=') {
+        let malformed = || "is damaged: a relationship has no value".to_owned();
+        let key = rest[..at].trim_ascii();
+        let value = rest[at + 1..].trim_ascii_start();
+        let quote = *value.first().filter(|byte| matches!(byte, b'"' | b'\'')).ok_or_else(malformed)?;
+        let length = value[1..].iter().position(|&byte| byte == quote).ok_or_else(malformed)?;
+        let (content, behind) = (&value[1..=length], &value[length + 2..]);
+        match key {
+            b"Type" => is_read |= content.ends_with(b"/officeDocument") || content.ends_with(b"/worksheet"),
+            b"Target" => is_markup &= content.to_ascii_lowercase().ends_with(b".xml"),
+            _ => {}
+        }
+        rest = behind;
+    }
+    if is_read && !is_markup { Err("is damaged: a sheet is not an XML file".to_owned()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(text: &str) -> Result<Retained, String> {
+        measure_part(text, false)
+    }
+
+    fn measure_part(text: &str, is_sheet: bool) -> Result<Retained, String> {
+        let (mut markup, mut retained) = (Markup::of_part(is_sheet), Retained::default());
+        markup.read(text.as_bytes(), &mut retained)?;
+        markup.end()?;
+        Ok(retained)
+    }
+
+    #[test]
+    fn unterminated_markup_is_refused() {
+        let long = "x".repeat(2 << 20);
+        for endless in [
+            format!("<a>{long}"),
+            format!("<a b=\"{}\"/>", "<>".repeat(1 << 20)),
+            format!("<!-- {} -->", "<b>".repeat(1 << 20)),
+            format!("<a><![CDATA[{}]]>", "<b>".repeat(1 << 20)),
+            format!("<sheetData><row><c>{}", "<t>text</t>".repeat(1 << 19)),
+            "<a b='>".to_owned(),
+            "<!-- >".to_owned(),
+        ] {
+            assert!(measure(&endless).is_err(), "{}", &endless[..endless.len().min(30)]);
+        }
+        measure(&format!("<sheetData>{}</sheetData>", "<row><c><v>1</v></c></row>".repeat(1 << 19))).expect("cells");
+        measure(&format!("<mergeCells>{}</mergeCells>", "<mergeCell ref='A1'/>".repeat(1 << 19))).expect("others");
+    }
+
+    #[test]
+    fn value_is_measured_as_a_whole() {
+        // The reader ignores the other tags in it and joins the texts.
+        let text = "x".repeat(1 << 19);
+        for between in ["<row/>", "</c><c>", "</row><row>", "<v>", "<is/>", "</is>"] {
+            let texts = format!("<t>{text}{between}").repeat(9);
+            for joined in [format!("<c t='str'><v>{texts}"), format!("<c><is>{texts}"), format!("<si>{texts}")] {
+                let sheet = format!("<sheetData><row>{joined}");
+                assert!(measure(&sheet).is_err(), "{}", &sheet[..40]);
+            }
+        }
+        let cell = format!("<c t='inlineStr'><is><r><t>{text}</t></r></is></c>");
+        measure(&format!("<sheetData><row>{}</row></sheetData>", cell.repeat(9))).expect("several cells");
+        measure(&format!("<sst>{}</sst>", format!("<si><t>{text}</t><rPh><t>x</t></rPh></si>").repeat(9)))
+            .expect("several strings");
+    }
+
+    #[test]
+    fn tags_are_seen_as_the_reader_sees_them() {
+        let table = "<sst uniqueCount='7'>";
+        for hidden in [
+            format!("<?a ' ?>{table}<?b ' ?>"),
+            format!("</a '>{table}</b '>"),
+            format!("<!-- ' -->{table}<!-- ' -->"),
+            format!("<![CDATA[']]>{table}<![CDATA[']]>"),
+            "<a-b:sst uniqueCount='7'>".to_owned(),
+            "<sst\u{a0}>".to_owned() + table,
+        ] {
+            assert_eq!(measure(&hidden).expect("fine").announced, 7, "{hidden}");
+        }
+        for refused in
+            ["<!DOCTYPE a [<!ENTITY b \"'\">]><a/>", "<!doctype a><a/>", "<!--><a/>-->", "<!---><a/>-->", "<?><a/>?>"]
+        {
+            assert!(measure(refused).is_err(), "{refused}");
+        }
+        let utf_16: String = "<a/>".chars().flat_map(|c| [c, '\0']).collect();
+        assert!(measure(&utf_16).is_err());
+        assert!(measure("<a>\u{1b}$B</a>").is_err(), "ISO-2022-JP");
+    }
+
+    #[test]
+    fn strings_that_are_announced_are_counted() {
+        for (tag, number) in [
+            ("<sst count='1' uniqueCount=\"18446744073709551615\">", u64::MAX),
+            ("<x:sst uniqueCount = '12'>", 12),
+            ("<sst xuniqueCount='1' uniqueCount='12'>", 12),
+            ("<sst uniqueCount='12'></sst><sst/>", 12),
+            ("<sst>", 0),
+        ] {
+            assert_eq!(measure(tag).expect("fine").announced, number, "{tag}");
+        }
+        assert!(measure(&format!("<sst {}uniqueCount='12'>", " ".repeat(LONGEST_READ_TAG))).is_err());
+        assert_eq!(measure("<sst><si><t>a</t></si><x:si/></sst>").expect("fine").strings, 2);
+    }
+
+    #[test]
+    fn copies_of_texts_are_counted_as_often_as_they_are_made() {
+        let font = format!("<fonts><font><name val=\"{}\"/></font></fonts>", "A".repeat(1_000_000));
+        let styles = "<xf fontId=\"0\"/>".repeat(200_000);
+        let bytes =
+            measure(&format!("<styleSheet>{font}<cellXfs>{styles}</cellXfs></styleSheet>")).expect("ok").bytes();
+        assert!(bytes > 200_000 * 1_000_000, "{bytes}");
+        let path = format!("<Relationship Id='1' Target='{}.xml'/>", "a".repeat(10_000));
+        let bytes = measure(&(path + &"<sheet r:id='1'/>".repeat(100_000))).expect("ok").bytes();
+        assert!(bytes > 100_000 * 10_000, "{bytes}");
+        // The largest that Excel makes, with its usual texts.
+        let styles = "<xf numFmtId='164' fontId='1' fillId='2' borderId='1' xfId='0'/>".repeat(65_490);
+        let usual = format!("<numFmt numFmtId='164' formatCode='{}'/><name val='Calibri'/>{styles}", "0".repeat(255));
+        assert!(measure(&usual).expect("ok").bytes() < 100 << 20);
+    }
+
+    #[test]
+    fn parts_that_would_not_be_measured_are_refused() {
+        let of = |kind: &str, target: &str| format!("<Relationship Id=\"a\" Type=\"x/{kind}\" Target = '{target}' />");
+        for (kind, target) in [("officeDocument", "xl/workbook.bin"), ("worksheet", "worksheets/sheet1.dat")] {
+            assert!(measure(&of(kind, target)).is_err(), "{kind}");
+        }
+        assert!(measure("<Relationship Type=x/worksheet Target='a'/>").is_err());
+        for (kind, target) in [("worksheet", "/xl/worksheets/Sheet1.XML"), ("hyperlink", "https://example.com/?a=b")] {
+            measure(&of(kind, target)).expect(kind);
+        }
+        for tag in ["<sheet name='a'/>", "<definedName name='a'>"] {
+            assert!(measure_part(tag, true).is_err(), "{tag}");
+            measure(tag).expect("in the workbook part");
+        }
+    }
+}
