@@ -19,8 +19,9 @@ use crate::{
     http::callers::CallerSlot,
 };
 
-/// The one that reads with `POST`.
+/// Operations that read with `POST`. Of bulk operations, only a dry run is a read.
 const CHECK: &str = "/api/v1/uploads/{id}/check";
+const BULK: &str = "/api/v1/bulk-operations";
 
 /// Operations that return data, by path, with the action that the log records for a read. A change returns its object,
 /// also if there was nothing to change, and so does a page whose form is refused.
@@ -49,6 +50,10 @@ const READS: &[(&str, &str)] = &[
     ("/api/v1/dead-letters", "items.list"),
     ("/api/v1/dead-letters/groups", "items.list"),
     ("/api/v1/dead-letters/groups/{type}/{fingerprint}", "items.list"),
+    // A bulk operation has some of its members, which belong to any owner, whoever started it.
+    (BULK, "items.list"),
+    ("/api/v1/bulk-operations/{id}", "items.list"),
+    ("/api/v1/bulk-operations/{id}/cancel", "items.list"),
     ("/api/v1/schedules", "schedules.list"),
     ("/api/v1/schedules/{id}", "schedule.read"),
     ("/api/v1/schedules/{id}/pause", "schedule.read"),
@@ -75,6 +80,11 @@ const READS: &[(&str, &str)] = &[
     ("/items/{id}/replay", "item.read"),
     ("/items", "items.list"),
     ("/dead", "items.list"),
+    ("/dead/groups/{type}/{fingerprint}", "items.list"),
+    ("/bulk", "items.list"),
+    ("/bulk/{id}", "items.list"),
+    ("/bulk/{id}/start", "items.list"),
+    ("/bulk/{id}/cancel", "items.list"),
     ("/schedules", "schedules.list"),
     ("/schedules/{id}", "schedule.read"),
     ("/schedules/{id}/delete", "schedule.read"),
@@ -112,7 +122,7 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
         if let Some(action) = action {
             let object = object_of(&path, &uri).unwrap_or(Object::List);
             let read = AuditedRead { action, object };
-            if method == Method::GET || path == CHECK {
+            if method == Method::GET || matches!(&*path, CHECK | BULK) {
                 if let Err(error) = audit::record_read(&app, &caller, read).await {
                     return crate::http::error::Error::from(error).into_response();
                 }
@@ -125,16 +135,22 @@ pub(super) async fn watch(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-/// Returns true if the response has data of the object: a response to `GET`, to a change of an object, or a page with a refused form.
+/// Returns true if the response has data of the object: a response to `GET`, to a dry run, to a change of an object, or
+/// a page with a refused form.
 fn has_data(method: &Method, path: &str, status: StatusCode) -> bool {
-    let of_object = match *method {
-        Method::GET => true,
-        // What `PUT` returns is what the caller has just sent.
-        Method::POST | Method::PATCH | Method::DELETE => path.contains("{id}"),
-        _ => false,
-    };
     let refused_form = status == StatusCode::UNPROCESSABLE_ENTITY && !path.starts_with("/api/");
-    of_object && (refused_form || status.is_success() && status != StatusCode::NO_CONTENT)
+    let returned = status.is_success() && status != StatusCode::NO_CONTENT;
+    match *method {
+        Method::GET => returned || refused_form,
+        // A dry run is 200. The start of an operation, 202, has its own entry.
+        Method::POST if path == BULK => status == StatusCode::OK,
+        // Every change of an error group has its own entry; the page of its refused form shows the group.
+        Method::POST | Method::PATCH | Method::DELETE => {
+            returned && path.contains("{id}") || refused_form && path.contains('{')
+        }
+        // What `PUT` returns is what the caller has just sent.
+        _ => false,
+    }
 }
 
 /// Object of a request: the one in its path, or the one that its list is filtered by.
@@ -173,5 +189,19 @@ mod tests {
         assert_eq!(of("/api/v1/items", "/api/v1/items?state=dead&job=ID"), Some(Object::Job(id)));
         assert_eq!(of("/api/v1/items", "/api/v1/items"), None);
         assert_eq!(of("/people/{id}", "/people/ID"), None);
+        assert_eq!(of("/bulk/{id}/start", "/bulk/ID/start"), None);
+    }
+
+    #[test]
+    fn dry_runs_and_refused_forms_have_data() {
+        let post = |path: &str, status: StatusCode| has_data(&Method::POST, path, status);
+        assert!(post(BULK, StatusCode::OK));
+        assert!(!post(BULK, StatusCode::ACCEPTED), "the start has its own entry");
+        let group = "/dead/groups/{type}/{fingerprint}";
+        assert!(post(group, StatusCode::UNPROCESSABLE_ENTITY) && !post(group, StatusCode::SEE_OTHER));
+        let api = "/api/v1/dead-letters/groups/{type}/{fingerprint}";
+        assert!(!has_data(&Method::PATCH, api, StatusCode::OK), "the change has its own entry");
+        assert!(post("/bulk/{id}/start", StatusCode::UNPROCESSABLE_ENTITY));
+        assert!(!post("/bulk", StatusCode::UNPROCESSABLE_ENTITY), "an empty form");
     }
 }

@@ -6,6 +6,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
+    bulk::{claim, id, kill},
+    live_topics::Watching,
     retention::{tree, until, work},
     support::{Answer, Api, Server, receiver::Receiver},
 };
@@ -172,6 +174,98 @@ async fn changes_without_effect_are_in_the_audit_log_as_reads() {
     let form = sal.form(&format!("/shares/{}/revoke", share["id"].as_str().expect("an id")), &[]).await;
     assert_eq!(form.status, 422, "{}", form.text);
     assert_eq!(only(&sue, "actor=sal&action=job.read").await["job_id"], *job);
+    server.stop().await;
+}
+
+/// Creates a service with a job whose two items are dead; returns the service, the job, and the items.
+async fn dead_letters(server: &Server) -> (Api, String, Vec<String>) {
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let payroll = server.service("payroll", &["jobs:read", "jobs:write", "work"]).await;
+    let body = json!({"type": "a", "sealed": true, "items": [{"payload": {"account": "DE89"}}, {"payload": {"n": 1}}]});
+    let job = id(&payroll.post("/api/v1/jobs", body).await.expect(201));
+    let mut items = Vec::new();
+    for assignment in claim(&payroll, "a", 10, 0).await {
+        kill(&payroll, &assignment).await;
+        items.push(id(&assignment["item"]));
+    }
+    assert_eq!(items.len(), 2);
+    (payroll, job, items)
+}
+
+/// The members of an operation belong to any owner, whoever started it.
+#[tokio::test]
+async fn members_of_bulk_operations_are_in_the_audit_log_as_reads() {
+    const OPERATIONS: &str = "/api/v1/bulk-operations";
+    let server = Server::start().await;
+    let (payroll, job, _) = dead_letters(&server).await;
+    let sue = server.person("sue", "support").await;
+    let filter = json!({"job": job, "state": "dead"});
+    let dry_run = json!({"action": "retry", "target": "items", "filter": filter, "dry_run": true});
+    let preview = sue.post(OPERATIONS, dry_run.clone()).await.expect(200);
+    let entry = only(&server, "actor=sue&action=items.list").await;
+    assert_eq!(entry["detail"], "everybody's", "{entry}");
+    let path = format!("{OPERATIONS}/{}", id(&preview));
+    until(async || server.get(&path).await.expect(200)["sample"][0]["message"] == "no account").await;
+
+    let page = format!("/bulk/{}", id(&preview));
+    let reads = [("sam", path.as_str()), ("sid", OPERATIONS), ("sal", page.as_str()), ("sol", "/bulk")];
+    for (name, read) in reads {
+        let person = server.person(name, "support").await;
+        for _ in 0..2 {
+            person.get(read).await.expect(200);
+        }
+        assert_eq!(entries(&sue, &format!("actor={name}&action=items.list")).await.len(), 1, "{read}");
+    }
+    let kim = server.person("kim", "support").await;
+    Watching::open(&kim, "operations").await;
+    assert_eq!(entries(&sue, "actor=kim&action=items.list").await.len(), 1);
+
+    // An operation that starts is one entry.
+    let kai = server.person("kai", "support").await;
+    let started = json!({"action": "retry", "target": "items", "filter": filter, "reason": "the bank is open"});
+    kai.post(OPERATIONS, started).await.expect(202);
+    only(&sue, "actor=kai&action=bulk.retry").await;
+    assert_eq!(entries(&sue, "actor=kai&action=items.list").await.len(), 0);
+    // Owners have only their own work in a preview.
+    payroll.post(OPERATIONS, dry_run).await.expect(200);
+    payroll.get(OPERATIONS).await.expect(200);
+    assert_eq!(entries(&sue, "actor=payroll&action=items.list").await.len(), 0);
+    server.stop().await;
+}
+
+/// The forms of an operation and of an error group show other people's data without a change.
+#[tokio::test]
+async fn refused_forms_over_all_owners_are_in_the_audit_log_as_reads() {
+    let server = Server::start().await;
+    let (payroll, job, mut items) = dead_letters(&server).await;
+    let (sue, sam) = futures::join!(server.person("sue", "support"), server.person("sam", "support"));
+    let q = format!("state:dead root:{job}");
+    let preview = sue.form("/bulk", &[("what", "retry items"), ("q", &q)]).await;
+    assert_eq!(preview.status, 303, "{}", preview.text);
+    let preview = preview.headers["location"].to_str().expect("text").to_owned();
+    let path = format!("/api/v1/bulk-operations/{}", preview.trim_start_matches("/bulk/"));
+    until(async || server.get(&path).await.expect(200)["state"] == "ready").await;
+    assert_eq!(entries(&sue, "actor=sue&action=items.list").await.len(), 0, "nothing was shown");
+
+    let start = format!("{preview}/start");
+    for _ in 0..2 {
+        let shown = sue.form(&start, &[("edits", "set /x 1"), ("show", "1")]).await;
+        assert_eq!(shown.status, 422, "{}", shown.text);
+        assert!(shown.text.contains("Payloads before and after") && shown.text.contains("DE89"), "{}", shown.text);
+    }
+    // Each payload is a read of its item, which its owner sees.
+    let reads = entries(&payroll, "actor=sue&action=item.read").await;
+    let mut of: Vec<&str> = reads.iter().filter_map(|entry| entry["item_id"].as_str()).collect();
+    of.sort_unstable();
+    items.sort_unstable();
+    assert_eq!(of, items, "{reads:?}");
+    assert_eq!(entries(&sue, "actor=sue&action=items.list").await.len(), 1, "the sample");
+
+    let groups = payroll.get("/api/v1/dead-letters/groups").await.expect(200);
+    let fingerprint = groups["data"][0]["fingerprint"].as_str().expect("text");
+    let refused = sam.form(&format!("/dead/groups/a/{fingerprint}"), &[("state", "resolved")]).await;
+    assert!(refused.status == 422 && refused.text.contains("no account"), "{}", refused.text);
+    assert_eq!(entries(&sue, "actor=sam&action=items.list").await.len(), 1);
     server.stop().await;
 }
 

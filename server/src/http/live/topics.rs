@@ -100,7 +100,7 @@ async fn topic_events(app: &App, caller: &Caller, topic: Topic) -> Result<BoxStr
         Topic::Overview if !caller.sees_all() => once(topic, event::FORBIDDEN),
         _ => {
             match topic {
-                Topic::Failures => record_read(app, caller, "items.list", Object::List).await?,
+                Topic::Failures | Topic::Operations => record_read(app, caller, "items.list", Object::List).await?,
                 Topic::Schedules => record_read(app, caller, "schedules.list", Object::List).await?,
                 Topic::Deliveries => record_read(app, caller, "deliveries.list", Object::List).await?,
                 _ => {}

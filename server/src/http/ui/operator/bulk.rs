@@ -254,7 +254,7 @@ async fn started(app: &App, caller: &Caller, id: Uuid, fields: &Fields) -> Resul
         let sample = edits::sample(app, caller, &preview).await;
         typed = edits::read(&text, &sample)?;
         if fields.given("show").is_some() || !is_seen(&text, fields.text("seen_edits")) {
-            return Ok(Started::Unseen(edits::outcome(&typed, sample)));
+            return Ok(Started::Unseen(edits::outcome(app, caller, &typed, sample).await?));
         }
     }
     let new = NewBulk {

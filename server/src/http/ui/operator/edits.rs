@@ -10,7 +10,10 @@ use domain::{
     id::Uuid,
 };
 
-use crate::App;
+use crate::{
+    App,
+    audit::{self, AuditedRead, Object},
+};
 use engine::{access::caller::Caller, error::Result};
 
 /// Number of payloads in the sample.
@@ -87,8 +90,20 @@ fn value_of(path: &str, typed: &str, sample: &[(Uuid, Document)]) -> Option<(Doc
     Some((json, note))
 }
 
-/// Applies the edits to the sample.
-pub(crate) fn outcome(typed: &Typed, sample: Vec<(Uuid, Document)>) -> Edited {
+/// Applies the edits to the sample. Its payloads are shown, so that staff who read those of other owners are in the
+/// audit log.
+pub(crate) async fn outcome(
+    app: &App,
+    caller: &Caller,
+    typed: &Typed,
+    sample: Vec<(Uuid, Document)>,
+) -> Result<Edited> {
+    if caller.sees_all() {
+        for (id, _) in &sample {
+            let read = AuditedRead { action: "item.read", object: Object::Item(*id) };
+            audit::record_read(app, caller, read).await?;
+        }
+    }
     let edits: Vec<_> = typed.edits.iter().filter_map(|edit| edit.read().ok()).collect();
     let payloads = sample
         .into_iter()
@@ -97,7 +112,7 @@ pub(crate) fn outcome(typed: &Typed, sample: Vec<(Uuid, Document)>) -> Edited {
             (id, before, after)
         })
         .collect();
-    Edited { payloads, notes: typed.notes.clone() }
+    Ok(Edited { payloads, notes: typed.notes.clone() })
 }
 
 #[cfg(test)]
