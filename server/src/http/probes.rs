@@ -35,6 +35,14 @@ pub async fn get_readiness(State(app): State<App>) -> Result<Json<Health>> {
     }
     // Not the pool of pages: slow searches must not make the server look dead. Lookups of callers may wait longer for it.
     let checked = timeout(engine::store::WAIT, crate::store::migrations::is_ready(&app.pools.credentials)).await;
-    checked.map_err(|_| Error::refuse(Code::DatabaseUnavailable, "The database does not answer."))??;
+    let not_ready = |why: &str| Error::refuse(Code::DatabaseUnavailable, why);
+    let checked = checked.map_err(|_| not_ready("The database does not answer."))?;
+    checked.map_err(|error| match Error::from(error) {
+        error if error.0.is_database_away() => error,
+        error => {
+            tracing::warn!(error = %error.0, "not ready");
+            not_ready("The database is not migrated.")
+        }
+    })?;
     Ok(Json(Health { status: "ready" }))
 }

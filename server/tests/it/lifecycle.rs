@@ -81,6 +81,16 @@ async fn unavailable_database_is_reported_by_readiness() {
 }
 
 #[tokio::test]
+async fn database_without_tables_is_reported_by_readiness() {
+    let server = Server::start().await;
+    sqlx::query("alter table uptime rename to elsewhere").execute(&server.running.app.pool).await.expect("renamed");
+    server.get("/readyz").await.expect_problem(503, "database_unavailable");
+    sqlx::query("alter table elsewhere rename to uptime").execute(&server.running.app.pool).await.expect("renamed");
+    server.get("/readyz").await.expect(200);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn concurrently_started_servers_migrate_once() {
     let server = Server::start().await;
     let (second, third) = tokio::join!(server.another(), server.another());
