@@ -12,7 +12,7 @@ mod form; // compiled texts
 #[cfg(feature = "ssr")]
 mod languages; // all languages, and which one a reader gets
 #[cfg(feature = "ssr")]
-mod locale; // plurals, numbers and dates of a locale
+mod notation; // numbers and dates in a locale
 #[cfg(feature = "ssr")]
 mod page; // language of the page that is being rendered
 #[cfg(feature = "ssr")]
@@ -33,7 +33,7 @@ pub use form::Arg;
 #[cfg(feature = "ssr")]
 pub use languages::{Languages, Speech};
 #[cfg(feature = "ssr")]
-pub use locale::Notation;
+pub use notation::Notation;
 #[cfg(feature = "ssr")]
 pub(crate) use page::current;
 #[cfg(feature = "ssr")]

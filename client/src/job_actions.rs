@@ -42,7 +42,7 @@ impl Client {
         self.fetch(call.retry(RetryPolicy::Always)).await
     }
 
-    /// Retries an item that is dead, expired or individually cancelled, with the same or another payload.
+    /// Retries an item that is dead, expired or individually canceled, with the same or another payload.
     ///
     /// # Errors
     /// 409 `not_retryable`, `item_expired`, `job_cancelled` or `superseded`.

@@ -7,13 +7,17 @@
 //!
 //! ```no_run
 //! use client::{Client, Document, Task, Unfinished, Worker};
-//! use domain::{api::NewJob, item::ItemProgress};
+//! use domain::{
+//!     api::{NewItem, NewJob},
+//!     item::ItemProgress,
+//! };
 //!
 //! # async fn example() -> Result<(), client::Error> {
 //! let client = Client::new("http://127.0.0.1:3000", Some("the token"))?;
 //!
 //! // Submit work …
-//! let job = client.create_job(&NewJob { sealed: true, ..NewJob::of("greet") }).await?;
+//! let items = vec![NewItem { payload: Some(Document::of(&"Ada")), ..NewItem::default() }];
+//! let job = client.create_job(&NewJob { items, sealed: true, ..NewJob::of("greet") }).await?;
 //! println!("{}", client.page(&["jobs", &job.id.to_string()]));
 //!
 //! // … and process it, four items at a time, until SIGTERM.
@@ -21,7 +25,7 @@
 //!     task.progress(ItemProgress { done: Some(1), total: Some(2), message: None });
 //!     match task.item().payload.text() {
 //!         "null" => Err(Unfinished::failed("no one to greet").kind("no_name").not_retryable()),
-//!         name => Ok(Document::of(&format!("Hello, {name}"))),
+//!         name => Ok(Document::of(&format!("Hello, {}", name.trim_matches('"')))),
 //!     }
 //! }
 //! let summary = Worker::new(client, ["greet"]).concurrency(4).run(greet).await?;

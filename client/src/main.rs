@@ -1,5 +1,6 @@
 //! `treeline`, the command line: parses the arguments, sets up the log and runs one command. Exit codes: 0 success,
-//! 1 error, 2 wrong usage, 3 the tree ended partial, 4 it failed or was cancelled, 130 a second signal.
+//! 1 error, 2 wrong usage, 3 the tree ended partial, 4 it failed or was canceled, 130 a second signal
+//! (`cli/exit.rs`).
 //!
 //! One thread is enough, because other processes do the work; it keeps a worker with hundreds of slots small.
 

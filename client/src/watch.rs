@@ -186,7 +186,7 @@ mod tests {
         paths
     }
 
-    // It opened the stream again for ever, and never read the job.
+    // A watch once reopened the stream forever and never read the job.
     #[tokio::test]
     async fn a_job_is_polled_when_its_stream_exceeds_a_limit() {
         let of = |code, retry_after_seconds| Problem { retry_after_seconds, ..Problem::new(code, "why") };

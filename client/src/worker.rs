@@ -229,7 +229,7 @@ pub struct Summary {
     pub failed: u64,
     /// Items released without a failure, and those that wait for an event.
     pub released: u64,
-    /// Items whose assignment was closed before the worker ended it: cancelled, timed out, lease lost.
+    /// Items whose assignment was closed before the worker ended it: canceled, timed out, lease lost.
     pub closed: u64,
     /// Items whose ending could not be reported before the worker stopped; their leases expire.
     pub unreported: u64,
@@ -362,7 +362,7 @@ impl Task {
         self.client.with_retry_timeout(LOG_RETRY_TIMEOUT).log(self.assignment.id, &LogsBody { lines }).await
     }
 
-    /// Resolves when the handler must stop: cancelled, lease lost, or the worker is draining. A handler that has not
+    /// Resolves when the handler must stop: canceled, lease lost, or the worker is draining. A handler that has not
     /// ended shortly afterwards is dropped.
     pub async fn stopped(&self) {
         self.stop.cancelled().await;

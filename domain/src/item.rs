@@ -10,20 +10,21 @@ use crate::{
 };
 
 /// State of an item. The first one that applies: a final state, `running` (an open assignment), `waiting_for_event`,
-/// `retryable` (`retry_at` is in the future), `scheduled` (`run_after` is in the future), `blocked`, `available`.
+/// `retryable` (`retry_at` is in the future), `blocked` by `after`, `scheduled` (`run_after` is in the future), `blocked` by
+/// its serialize key, `available`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ItemState {
     /// May be claimed, unless its type is paused or at its cap.
     Available,
-    /// In a worker's hands.
+    /// A worker holds it.
     Running,
     /// Waits for its backoff to end.
     Retryable,
     /// Waits for its run_after.
     Scheduled,
-    /// Held by other jobs of its tree, or by an older item of its serialize key.
+    /// Waits for other jobs of its tree, or for an older item of its serialize key.
     Blocked,
     /// Its worker ended the attempt to wait for an event, from a program or a person.
     WaitingForEvent,
@@ -31,9 +32,10 @@ pub enum ItemState {
     Succeeded,
     /// Final: out of budget or not retryable; a dead letter.
     Dead,
-    /// Final: cancelled, singly or with its tree.
+    /// Final: canceled alone or with its job, canceled because a job that it waited for did not succeed, or replaced by a
+    /// corrected row.
     Cancelled,
-    /// Final: its expires_at passed before it could start.
+    /// Final: `expires_at` passed before it succeeded.
     Expired,
 }
 

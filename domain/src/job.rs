@@ -179,7 +179,7 @@ pub enum Outcome {
     Partial,
     /// None did.
     Failed,
-    /// The job, or one above it, was cancelled.
+    /// The job, or one above it, was canceled.
     Cancelled,
 }
 

@@ -10,7 +10,7 @@
 //! - **job type**: the contract shared by all jobs of a kind ([`JobType`]).
 //! - **job**: a node of a tree and a container of items ([`Job`]).
 //! - **tree**: a root job and everything below it; its shape is fixed when it is created.
-//! - **item**: one unit of work: an immutable payload and what became of it ([`Item`]).
+//! - **item**: one unit of work: a payload, its state, and its result ([`Item`]).
 //! - **assignment**: one item given to one worker under a lease; its id guards every write of the worker.
 //! - **attempt**: the ordinal of an assignment within its item; only grows.
 //! - **failure**: an attempt that ended failed or lost; what the retry budget counts.

@@ -1,5 +1,5 @@
-//! A point in time as it travels: RFC 3339, UTC, microseconds. It is never read from a clock here;
-//! the database's clock decides (`database-clock`).
+//! A point in time in the API: RFC 3339, UTC, microseconds. It is never read from a clock here; the database's clock
+//! decides (`database-clock`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::form::Notation;
+use super::form::NumberFormat;
 
 struct Words {
     texts: HashMap<&'static str, &'static str>,
-    notation: Notation,
+    number_format: NumberFormat,
 }
 
 thread_local! {
@@ -22,16 +22,16 @@ fn read() -> Words {
     let mut field = || number_format.next().unwrap_or_default();
     let (group, decimal) = (field().to_owned(), field().to_owned());
     let mut size = || field().parse().unwrap_or(3);
-    let notation = Notation { group, decimal, sizes: (size(), size()), least: size() };
-    Words { texts: lines.filter_map(|line| line.split_once('=')).collect(), notation }
+    let number_format = NumberFormat { group, decimal, sizes: (size(), size()), least: size() };
+    Words { texts: lines.filter_map(|line| line.split_once('=')).collect(), number_format }
 }
 
 pub(super) fn raw(key: &'static str) -> Option<&'static str> {
     WORDS.with(|words| words.texts.get(key).copied())
 }
 
-pub(super) fn with_number_format<R>(run: impl FnOnce(&Notation) -> R) -> R {
-    WORDS.with(|words| run(&words.notation))
+pub(super) fn with_number_format<R>(run: impl FnOnce(&NumberFormat) -> R) -> R {
+    WORDS.with(|words| run(&words.number_format))
 }
 
 #[cfg(feature = "hydrate")]

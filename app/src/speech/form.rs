@@ -46,9 +46,9 @@ impl<'a> From<&'a String> for Arg<'a> {
     }
 }
 
-/// Notation of numbers in a locale.
+/// Notation of numbers in a locale, without its dates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Notation {
+pub(super) struct NumberFormat {
     pub(super) group: String,
     pub(super) decimal: String,
     /// Digits of the last group, and of the groups before it.
@@ -57,13 +57,13 @@ pub(super) struct Notation {
     pub(super) least: u8,
 }
 
-impl Default for Notation {
+impl Default for NumberFormat {
     fn default() -> Self {
         Self { group: ",".to_owned(), decimal: ".".to_owned(), sizes: (3, 3), least: 1 }
     }
 }
 
-impl Notation {
+impl NumberFormat {
     /// A whole number with separators between the groups of digits.
     pub(super) fn grouped(&self, n: i64) -> String {
         let digits = n.unsigned_abs().to_string();
@@ -131,7 +131,7 @@ fn argument<'a>(args: &[(&str, Arg<'a>)], wanted: &str) -> Option<Arg<'a>> {
 pub(super) fn pieces<'a>(
     raw: &'a str,
     args: &[(&str, Arg)],
-    notation: &Notation,
+    number_format: &NumberFormat,
     plural: fn(i64) -> &'static str,
 ) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
@@ -142,7 +142,7 @@ pub(super) fn pieces<'a>(
             continue;
         };
         match argument(args, name) {
-            Some(Arg::Number(n)) => text.push_str(&notation.grouped(n)),
+            Some(Arg::Number(n)) => text.push_str(&number_format.grouped(n)),
             Some(Arg::Text(value)) => text.push_str(value),
             None => {
                 if !text.is_empty() {
@@ -160,9 +160,14 @@ pub(super) fn pieces<'a>(
 }
 
 /// A text with its placeholders filled in.
-pub(super) fn filled(raw: &str, args: &[(&str, Arg)], notation: &Notation, plural: fn(i64) -> &'static str) -> String {
+pub(super) fn filled(
+    raw: &str,
+    args: &[(&str, Arg)],
+    number_format: &NumberFormat,
+    plural: fn(i64) -> &'static str,
+) -> String {
     let mut text = String::new();
-    for piece in pieces(raw, args, notation, plural) {
+    for piece in pieces(raw, args, number_format, plural) {
         if let Piece::Text(part) = piece {
             text.push_str(&part);
         }

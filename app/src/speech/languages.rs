@@ -7,7 +7,7 @@ use std::{
     sync::{LazyLock, Mutex, PoisonError},
 };
 
-use super::{Catalog, locale::Notation};
+use super::{Catalog, notation::Notation};
 
 /// The complete catalogs. English is first: it has all keys.
 const EMBEDDED: [(&str, &str); 2] =

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{Languages, Speech, form::Notation};
+use super::{Languages, Speech, form::NumberFormat};
 
 thread_local! {
     static SPEECH: Cell<Option<Speech>> = const { Cell::new(None) };
@@ -29,7 +29,7 @@ pub(super) fn raw(key: &'static str) -> Option<&'static str> {
     current().catalog.raw(key)
 }
 
-pub(super) fn with_number_format<R>(run: impl FnOnce(&Notation) -> R) -> R {
+pub(super) fn with_number_format<R>(run: impl FnOnce(&NumberFormat) -> R) -> R {
     run(&current().notation.number_format)
 }
 

@@ -1,4 +1,5 @@
-//! `treeline retry`, `cancel` and `replay`: the id decides if one item is meant, or a job with everything below it.
+//! `treeline retry`, `cancel` and `replay`: the id decides if an item or a job is meant. `retry` takes all failed items of a
+//! tree, or those of one child job; `cancel` includes everything below the job; `replay` takes a whole tree.
 //! `treeline event` sends an item the event that it waits for.
 
 use std::io::IsTerminal as _;

@@ -271,5 +271,4 @@ fn outcome_of(status: ExitStatus, output: &Output) -> Result<Document, Unfinishe
 }
 
 #[cfg(test)]
-#[path = "child_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The commands of `treeline`, and what they share: options, the log, exit codes.
+//! The commands of `treeline`, and what they share: options and the log.
 //!
 //! Results go to standard output, everything else to standard error, so that `--json` can be piped.
 //! The commands use only the library.
@@ -7,6 +7,7 @@ mod actions;
 mod alerts;
 mod child;
 mod contexts;
+mod exit;
 mod input;
 mod item_logs;
 mod items;
@@ -22,13 +23,15 @@ mod types;
 mod upload;
 mod work;
 
-use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, time::Duration};
 
 use clap::{Args as Options, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use client::{Client, PageQuery};
-use domain::{Outcome, api::Page, id::Uuid, import::upload::UploadFormat};
+use domain::{api::Page, id::Uuid, import::upload::UploadFormat};
 use tracing_subscriber::EnvFilter;
+
+pub(crate) use exit::Exit;
 
 /// Time for which the command line retries calls.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,7 +88,7 @@ enum Command {
     },
     /// Print the log of an item's newest attempt that has one.
     Logs(item_logs::Options),
-    /// Retry an item, or all failed items of a job with everything below it.
+    /// Retry an item, all failed items of a tree, or those of one child job.
     Retry(actions::RetryOptions),
     /// Cancel an item, or a job with everything below it.
     Cancel(actions::CancelOptions),
@@ -189,39 +192,6 @@ struct JobsOptions {
     /// Maximum number.
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-}
-
-/// Result of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    Done,
-    Error,
-    Partial,
-    Failed,
-    Interrupted,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Error => 1,
-            Exit::Partial => 3,
-            Exit::Failed => 4,
-            Exit::Interrupted => 130,
-        })
-    }
-}
-
-impl Exit {
-    /// Exit code for the outcome of a watched tree.
-    fn of(outcome: Option<Outcome>) -> Self {
-        match outcome {
-            None | Some(Outcome::Succeeded) => Self::Done,
-            Some(Outcome::Partial) => Self::Partial,
-            Some(Outcome::Failed | Outcome::Cancelled) => Self::Failed,
-        }
-    }
 }
 
 /// Sets up the log on standard error, filtered by `RUST_LOG`.

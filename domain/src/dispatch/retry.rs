@@ -45,7 +45,7 @@ impl Default for Backoff {
     }
 }
 
-/// The longest wait that is ever computed, a hundred years: what "no cap" is capped by.
+/// Longest delay, a hundred years; also applies when `max_seconds` is null.
 pub const LONGEST_SECONDS: f64 = 100.0 * 365.25 * 86_400.0;
 
 impl Backoff {

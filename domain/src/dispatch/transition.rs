@@ -1,9 +1,9 @@
 //! Transitions of an item: one total function over states and events (`after`, `waiting-for-events`,
 //! `lease-expiry`, `retry-budget`, `serialize-key`, `start-and-expiry`, `cancellation`, `manual-retry`).
-//! `docs/states.md` draws it, and a test holds the two together.
+//! Only the tests below use it: one compares it with the table in `docs/states.md`.
 //!
-//! The database keeps to it by the table that an item's row is in; this is the picture that people and
-//! tests check it against.
+//! The engine does not call it. There, the table that holds an item's row is its state, and each use case decides the next
+//! one itself.
 
 use crate::item::ItemState;
 
@@ -34,7 +34,7 @@ pub enum ItemEvent {
     Unblocked,
     /// Another item of its serialize key goes first.
     QueuedBehind,
-    /// Cancelled while it waits, or an ending of cancelled work.
+    /// Canceled while it waits, or an ending of canceled work.
     Cancelled,
     /// A person gives it back, and it may be claimed at once.
     Retried,

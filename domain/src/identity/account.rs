@@ -1,7 +1,7 @@
 //! People and their sessions, as the API shows them.
 //!
-//! A password travels in and never out; a one-time link travels once, in the answer that makes it. What
-//! a name, an address and a password must look like is said here, so that pages and API refuse alike.
+//! A password is received, never returned. A one-time link is returned once, by the request that creates it. The rules for
+//! names, addresses, and passwords are here, so that pages and the API refuse the same values.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Messages on RabbitMQ, and their names.
 //!
-//! A wake-up is a hint: it may be lost, doubled, late or about an item that someone else has long taken.
-//! Whoever hears one asks the server for the item; nothing else may follow from it.
+//! A wake-up is a hint: it may be lost, duplicated, or late, and another worker may have claimed the item already. A
+//! consumer only asks the server for items and concludes nothing else from the message.
 
 use serde::{Deserialize, Serialize};
 

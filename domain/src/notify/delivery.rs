@@ -1,5 +1,5 @@
-//! Callbacks of complete trees: what is delivered, how often it is tried, and when it is given up
-//! (`completion-webhook`).
+//! Deliveries: callbacks of complete trees (`completion-webhook`), and messages about alerts and notices; when each is tried
+//! again, and when it is abandoned.
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -21,7 +21,7 @@ pub enum DeliveryState {
     Pending,
     /// The receiver answered with a 2xx status.
     Delivered,
-    /// The receiver answered with 410: it wants no more messages.
+    /// The receiver refused the message for good.
     Failed,
     /// All tries failed, or the tree has no receiver anymore.
     Abandoned,
@@ -144,7 +144,7 @@ const LONGEST_WAIT: f64 = 7_200.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TryOutcome {
     Accepted,
-    /// 410.
+    /// The receiver refused the message for good, for example with 410.
     Gone,
     /// Anything else; with the seconds that the receiver asks to wait, where it may (429, 503).
     Refused(Option<f64>),
@@ -182,7 +182,7 @@ impl RetrySchedule {
         }
         let max_seconds = Some(LONGEST_WAIT.max(self.retry_seconds));
         let backoff = Backoff { min_seconds: self.retry_seconds, max_seconds, factor: 3.0, jitter: true };
-        // Whoever asks for no wait at all gets a second.
+        // If the receiver asks for no wait, wait one second.
         let wait =
             requested_wait.map_or_else(|| backoff.delay_seconds(tries, random), |seconds| seconds.clamp(1.0, 86_400.0));
         NextStep::RetryAt(later(now, wait).min(ends))

@@ -19,7 +19,7 @@ pub mod event {
     pub const BYE: &str = "bye";
     /// The job no longer exists; of a connection with topics: what the topic is about.
     pub const REMOVED: &str = "removed";
-    /// The topic is not the caller's to see, or there is no such thing. The connection goes on with its others.
+    /// The topic does not exist or is not visible to the caller; the others continue.
     pub const FORBIDDEN: &str = "forbidden";
 }
 

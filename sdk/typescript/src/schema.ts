@@ -1207,7 +1207,8 @@ export interface components {
         };
         /**
          * @description State of an item. The first one that applies: a final state, `running` (an open assignment), `waiting_for_event`,
-         *     `retryable` (`retry_at` is in the future), `scheduled` (`run_after` is in the future), `blocked`, `available`.
+         *     `retryable` (`retry_at` is in the future), `blocked` by `after`, `scheduled` (`run_after` is in the future), `blocked` by
+         *     its serialize key, `available`.
          * @enum {string}
          */
         ItemState: "available" | "running" | "retryable" | "scheduled" | "blocked" | "waiting_for_event" | "succeeded" | "dead" | "cancelled" | "expired";

@@ -10,7 +10,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
-use super::attempt_limits::Key;
+use super::throttle::Key;
 
 /// Bytes of the account id, the device id, and the signature.
 const LENGTH: usize = 16 + 16 + 32;

@@ -24,7 +24,6 @@ use engine::{
     store::{access::people as store, batches_at_once},
 };
 
-mod attempt_limits;
 mod bootstrap;
 mod client_address;
 mod cookies;
@@ -44,13 +43,13 @@ mod still_valid;
 pub mod throttle;
 pub mod tokens;
 
-pub use attempt_limits::{Attempts, Key};
 pub use bootstrap::{BOOTSTRAP_SERVICE, ensure_bootstrap_token};
 pub(crate) use bootstrap::{keep_bootstrap_token, revoke_old_bootstrap_tokens};
 pub use client_address::ClientAddress;
 pub use cookies::SessionCookie;
 pub use passwords::{Passwords, Queue};
 pub use still_valid::{Ongoing, still_valid};
+pub use throttle::{Attempts, Key};
 
 /// Time for which a caller is cached without asking the database.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);

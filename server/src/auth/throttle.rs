@@ -1,18 +1,21 @@
 //! Throttling of attempts on secrets that people know: counted in memory at once, and in the database for all servers.
-//! The limits and delays are in `attempt_limits`.
+//! The limits and delays are in `limits`.
 //!
 //! [`begin`] refuses a client with too many failures (429 with the time to wait); afterwards the caller reports the
 //! outcome, and an attempt without a report counts as failed. Memory refuses without a query, so that a flood costs the
 //! database nothing; other attempts read the failures of the other servers, which is cheap beside an argon2 check.
+
+mod limits; // counters of this server, with their limits and delays
 
 use std::time::{Duration, Instant};
 
 use domain::{Code, Problem};
 use tokio::sync::SemaphorePermit;
 
-use super::attempt_limits::Key;
 use crate::App;
 use engine::{error::Result, store::access::sign_in as store, task::in_task};
+
+pub use limits::{Attempts, Key};
 
 /// Concurrent statements about attempts, and the longest wait for a slot.
 pub(super) const AT_ONCE: usize = 2;

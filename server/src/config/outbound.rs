@@ -15,7 +15,7 @@ pub struct Outbound {
           value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub push_concurrency: u16,
 
-    /// Consecutive failures (no response, or a 5xx) after which push to a target pauses
+    /// Consecutive failures (no response, a 5xx, or a 429) after which push to a target pauses
     #[arg(long, env = "TREELINE_PUSH_BREAK_AFTER", default_value_t = 20,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub push_break_after: u16,

@@ -1,7 +1,7 @@
 //! Wrong codes of authenticator apps: someone who knows the password guesses none, and blocks nobody.
 //!
 //! Separate from `throttle`, which covers passwords. docs/identity.md computes how few codes may be tried, and
-//! `auth::attempt_limits` counts them. A trusted proxy supplies the addresses.
+//! `auth::throttle::limits` counts them. A trusted proxy supplies the addresses.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

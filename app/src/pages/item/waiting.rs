@@ -43,7 +43,14 @@ fn parts(item: &Item, waiting: &WaitingFor) -> Sentence {
         },
         "run_after" if until.is_some() => Sentence { at: until, ..text("Starts") },
         "run_after" => text("Starts at a set time"),
-        "debounce" => timed(text("Waits for later items with its debounce key"), ", and starts at the latest"),
+        "debounce" => match until {
+            Some(at) => Sentence {
+                at: Some(at),
+                after: " unless another item with its debounce key comes".to_owned(),
+                ..text("Starts at")
+            },
+            None => text("Starts after a pause without another item with its debounce key"),
+        },
         "event" => {
             let name = item.wait.as_ref().map(|wait| format!(" the event \u{201c}{}\u{201d}", wait.name));
             timed(text(&format!("Waits for{}", name.as_deref().unwrap_or(" an event"))), " until")
@@ -111,6 +118,7 @@ mod tests {
         let later = Some("2026-11-20T14:03:00Z");
         for (reason, detail, until, sentence) in [
             ("run_after", "", later, "Starts TIME."),
+            ("debounce", "", later, "Starts at TIME unless another item with its debounce key comes."),
             ("retry", "", later, "Retrying at TIME, after attempt 2 of 3."),
             ("paused", "The job type mail is paused.", None, "The job type mail is paused."),
             ("after", "Waits for ledger-export.", None, "Waits for ledger-export to complete."),

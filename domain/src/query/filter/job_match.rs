@@ -1,8 +1,8 @@
 //! Test of a job against the filter of a list, as far as the job alone decides it.
 //!
-//! For readers who hear of jobs and have no database to ask: a page that lives. What cannot be told from the job
-//! alone (text in metadata, how long nothing has happened) is left open, and never guessed. Status and outcome
-//! are the tree's, as in a list of roots.
+//! Used by live pages, which receive changed jobs and cannot query the database. Conditions that the job alone does not
+//! decide (text in metadata, time without activity) stay undecided. Status and outcome are those of the tree, as in a
+//! list of roots.
 
 use crate::{Job, Time};
 

@@ -1,8 +1,8 @@
 //! Filter names of each list, and the parameters of the API that they stand for.
 //!
-//! A filter becomes the parameters of `GET /jobs` or `GET /items`, so that what a page shows is what the API
-//! lists and what an operation meets. A condition that the list cannot answer is a fault with its place:
-//! nothing is passed over in silence. Ages (`created:<2h`) become points in time here, once.
+//! A filter becomes the parameters of `GET /jobs` or `GET /items`, so that a page shows the same rows as the API lists and
+//! a bulk operation changes. A condition that the list does not support is a fault with its position; none is ignored.
+//! Ages (`created:<2h`) are converted to points in time here.
 
 use std::time::Duration;
 

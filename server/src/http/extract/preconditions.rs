@@ -1,4 +1,6 @@
 //! Conditions of a request (RFC 9110): the version in `If-Match`, the tags in `If-None-Match`, and `*` in either.
+//!
+//! The version is compared under the lock of the row: of jobs and items in `engine/src/operator/patch.rs`.
 
 use std::convert::Infallible;
 

@@ -52,7 +52,7 @@ pub(super) async fn new(State(app): State<App>, signed: Signed, RawQuery(query):
 async fn form_of(app: &App, caller: &Caller, name: Option<&str>) -> Result<(StartForm, Option<JobType>)> {
     caller.require(Scope::JobsWrite)?;
     let types = job_types::list(app, &NamedPageRange::by_name(1_000)).await?;
-    // Exports belong to a job, and the page of the job starts them.
+    // An export is of one job, whose page has downloads.
     let offered = types.into_iter().filter(|it| it.executor.name != Some(Builtin::Export)).map(|it| it.name);
     let mut form = StartForm { job_types: offered.collect(), ..StartForm::default() };
     let Some(name) = name else { return Ok((form, None)) };

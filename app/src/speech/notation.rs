@@ -11,7 +11,7 @@ use icu_datetime::{
 use icu_decimal::{DecimalFormatter, input::Decimal};
 use icu_locale_core::Locale;
 
-use super::form::Notation as NumberFormat;
+use super::form::NumberFormat;
 
 /// Notation of numbers and dates.
 pub struct Notation {

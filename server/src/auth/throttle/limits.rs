@@ -4,7 +4,7 @@
 //! two refuse attempts, with doubling delays; the last two make them stricter during attacks from many addresses, but
 //! leave every new address a few attempts, so that a correct password always works. Known devices and one-time links
 //! are counted separately. This file holds the counters of one server in bounded memory without database or requests;
-//! `throttle` shares them between servers.
+//! `throttle.rs` shares them between servers.
 
 use std::{
     collections::HashMap,
@@ -78,8 +78,8 @@ impl Kind {
             Self::Overall => (1_000.0, Duration::from_millis(100), Duration::ZERO),
             Self::Own => (10.0, Duration::from_mins(1), Duration::from_mins(5)),
             Self::Links => (20.0, Duration::from_secs(6), Duration::from_mins(1)),
-            // A code has six digits: docs/identity.md computes these bounds. A pair settles below the account's free
-            // attempts, so one address alone never exhausts them.
+            // A code has six digits: docs/identity.md computes these limits. The failures of a pair stay below the
+            // account's free attempts, so one address alone never uses them up.
             Self::CodePair => (5.0, FORGIVEN_CODE, FORGIVEN_CODE),
             Self::CodeAccount => (30.0, FORGIVEN_CODE, FORGIVEN_CODE),
             Self::CodeOwn => (10.0, FORGIVEN_CODE, FORGIVEN_CODE),
