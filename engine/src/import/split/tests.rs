@@ -132,10 +132,10 @@ fn an_encoding_that_is_given_is_taken_but_for_a_mark_of_utf16() {
     let barred = encoding_rs::SHIFT_JIS.encode("name|note\nポイント|\"レポ|ト\"\n").0.into_owned();
     let bar = Want { delimiter: Some('|'), ..want("shift_jis") };
     let points = vec![(2, r#"{"name":"ポイント","note":"レポ|ト"}"#.to_owned())];
-    assert_eq!(brief(&barred, bar.clone()), points);
-    let barred_head = head(&barred, bar.clone());
+    assert_eq!(brief(&barred, bar), points);
+    let barred_head = head(&barred, bar);
     for size in 1..5 {
-        assert_eq!(rows_from(&barred, &barred_head, barred_head.first, size), rows(&barred, bar.clone()), "in {size}s");
+        assert_eq!(rows_from(&barred, &barred_head, barred_head.first, size), rows(&barred, bar), "in {size}s");
     }
     let marked = utf16("a,b\n1,ö\n", true);
     assert_eq!(brief(&marked, want("windows-1252")), [(2, r#"{"a":"1","b":"ö"}"#.to_owned())]);

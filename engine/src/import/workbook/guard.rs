@@ -59,10 +59,10 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
         let mut part = archive.by_index(at).map_err(|e| damaged(&e))?;
         let name = part.name().map_err(|e| damaged(&e))?.to_ascii_lowercase();
         // Pictures and the like are not parsed, but a sheet may have any name that ends so.
-        let is_markup = name.rsplit('.').next().is_some_and(|extension| matches!(extension, "xml" | "rels"));
-        let is_sheet = name.ends_with(".xml")
-            && name.contains("worksheets/")
-            && !IN_MEMORY.iter().any(|part| name.ends_with(part));
+        let extension = name.rsplit('.').next().unwrap_or_default();
+        let is_markup = matches!(extension, "xml" | "rels");
+        let is_sheet =
+            extension == "xml" && name.contains("worksheets/") && !IN_MEMORY.iter().any(|part| name.ends_with(part));
         let total = if is_sheet { &mut in_rows } else { &mut in_memory };
         let most = if is_sheet { limits.rows } else { limits.memory };
         let mut markup = Markup::of_part(is_sheet);

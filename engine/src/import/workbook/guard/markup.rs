@@ -107,14 +107,21 @@ impl Markup {
                 self.token = 0;
                 self.tag.clear();
             }
-            ScanState::Text => {}
             ScanState::Tag if byte == b'>' => return self.end_tag(retained),
             ScanState::Tag => {
                 self.push(byte);
+                let end: Option<&'static [u8]> = match self.tag.as_slice() {
+                    b"?" => Some(b"?"),
+                    b"!--" => Some(b"--"),
+                    b"![CDATA[" => Some(b"]]"),
+                    _ => None,
+                };
+                if let Some(end) = end {
+                    self.scan_state = ScanState::Until(end);
+                    self.before = [0; 2];
+                    return Ok(());
+                }
                 match self.tag.as_slice() {
-                    b"?" => return self.until(b"?"),
-                    b"!--" => return self.until(b"--"),
-                    b"![CDATA[" => return self.until(b"]]"),
                     start if start[0] == b'!' && !b"!--".starts_with(start) && !b"![CDATA[".starts_with(start) => {
                         return Err("is damaged: it has a document type".to_owned());
                     }
@@ -139,7 +146,7 @@ impl Markup {
                     return Err("is damaged: a comment ends in its beginning".to_owned());
                 }
             }
-            ScanState::Until(_) => {}
+            ScanState::Text | ScanState::Until(_) => {}
         }
         self.before = [self.before[1], byte];
         Ok(())
@@ -149,12 +156,6 @@ impl Markup {
         if self.tag.len() < LONGEST_READ_TAG {
             self.tag.push(byte);
         }
-    }
-
-    fn until(&mut self, end: &'static [u8]) -> Result<(), String> {
-        self.scan_state = ScanState::Until(end);
-        self.before = [0; 2];
-        Ok(())
     }
 
     fn end_tag(&mut self, retained: &mut Retained) -> Result<(), String> {
@@ -188,10 +189,9 @@ impl Markup {
             b"sheetData" if self.joined.is_empty() => (self.in_rows, self.cell) = (true, 0),
             b"si" => retained.strings += 1,
             b"sst" => {
-                self.require_whole_tag(length)?;
+                require_whole_tag(length)?;
                 retained.announced = retained.announced.max(announced(&self.tag));
             }
-            b"font" | b"fill" | b"border" => retained.entries += 1,
             b"name" => retained.longest_style_text = retained.longest_style_text.max(length),
             b"numFmt" => {
                 retained.entries += 1;
@@ -199,7 +199,7 @@ impl Markup {
             }
             b"xf" => retained.styles += 1,
             b"Relationship" => {
-                self.require_whole_tag(length)?;
+                require_whole_tag(length)?;
                 retained.entries += 1;
                 retained.longest_path = retained.longest_path.max(length);
                 check_relationship(&self.tag[end..])?;
@@ -212,15 +212,16 @@ impl Markup {
                 retained.sheets += 1;
                 retained.longest_path = retained.longest_path.max(length);
             }
-            b"definedName" => retained.entries += 1,
+            b"font" | b"fill" | b"border" | b"definedName" => retained.entries += 1,
             _ => {}
         }
         Ok(())
     }
+}
 
-    fn require_whole_tag(&self, length: u64) -> Result<(), String> {
-        if length as usize > LONGEST_READ_TAG { Err("has a tag that does not end".to_owned()) } else { Ok(()) }
-    }
+/// Refuses a tag that is read only in part.
+fn require_whole_tag(length: u64) -> Result<(), String> {
+    if length as usize > LONGEST_READ_TAG { Err("has a tag that does not end".to_owned()) } else { Ok(()) }
 }
 
 /// Name without its prefix.
