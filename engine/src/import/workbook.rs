@@ -235,7 +235,9 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn add(&mut self, (row, column): (u32, u32), value: &DataRef) -> Result<(), WorkbookError> {
-        let Some(json) = json(value) else { return Ok(()) };
+        if is_empty(value) {
+            return Ok(());
+        }
         if row != self.row.number {
             self.end_row()?;
             self.row.number = row;
@@ -245,6 +247,7 @@ impl Lines<'_> {
         }
         // A row that is already too long is refused when it is read; the rest of it is not needed.
         if self.row.cells.len() <= RECORD_LIMIT {
+            let json = json(value);
             for place in self.row.columns..=column {
                 if place > 0 {
                     self.row.cells.push(b',');
@@ -274,11 +277,19 @@ impl Lines<'_> {
     }
 }
 
-/// Converts a cell to JSON, an error to an object; `None` if it is empty.
-fn json(value: &DataRef) -> Option<Document> {
-    Some(match value {
-        DataRef::Empty | DataRef::SharedString("") => return None,
-        DataRef::String(text) if text.is_empty() => return None,
+fn is_empty(value: &DataRef) -> bool {
+    match value {
+        DataRef::Empty => true,
+        DataRef::SharedString(text) => text.is_empty(),
+        DataRef::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Converts a cell to JSON, an error to an object.
+fn json(value: &DataRef) -> Document {
+    match value {
+        DataRef::Empty => Document::of(&()),
         DataRef::Int(number) => Document::of(number),
         DataRef::Float(number) => float(*number),
         DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => string(text),
@@ -286,7 +297,7 @@ fn json(value: &DataRef) -> Option<Document> {
         DataRef::Bool(truth) => Document::of(truth),
         DataRef::DateTime(moment) => Document::of(&date(*moment)),
         DataRef::Error(error) => Document::of(&BTreeMap::from([("error", Data::Error(error.clone()).to_string())])),
-    })
+    }
 }
 
 /// Text as JSON. NUL cannot be stored.

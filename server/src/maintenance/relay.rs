@@ -140,7 +140,10 @@ async fn sweep(engine: &Engine, broker: &Broker, resend: f64) -> Result<()> {
         if capacity <= 0 || info.paused || info.concurrency == Some(0) {
             continue;
         }
-        engine.admit_parked_items(info.id).await?;
+        if let Err(error) = engine.admit_parked_items(info.id).await {
+            // Its items are announced later; those of other types are not delayed.
+            tracing::warn!(task = "relay", %error, job_type = info.name, "admitting parked items failed");
+        }
         let waiting = engine.long_waiting(info.id, capacity, resend).await?;
         if !waiting.is_empty() {
             let messages: Vec<BrokerMessage> =

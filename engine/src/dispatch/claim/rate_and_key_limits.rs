@@ -50,8 +50,10 @@ const HINTS: (usize, usize) = (64, 1_000);
 /// Fewest items of one key that one round may admit.
 const ADMITTED_AT_ONCE: usize = 16;
 
-/// Most items of one key that are admitted at once without a claim; twice as many hints are looked at.
-const ADMITTED_WITHOUT_CLAIM: usize = 500;
+/// Most admitted items of one key that no claim has taken, beyond which none are admitted without a claim: an item of a
+/// higher priority that comes later waits for them. And most transactions of one call.
+const ADMITTED_WITHOUT_CLAIM: i64 = ADMITTED_AT_ONCE as i64;
+const ROUNDS_WITHOUT_CLAIM: usize = 16;
 
 /// Fewest and most candidates that a round looks at after one that parked some: many more of the same keys may follow.
 const CANDIDATES: (usize, usize) = (64, 1_000);
@@ -133,22 +135,33 @@ impl Engine {
             if parked_items::hinted_types(&core.pools.read, &[type_id]).await?.is_empty() {
                 return Ok(());
             }
-            let mut tx = crate::store::begin(&core.pools.hot).await?;
-            let limits = leases::lock_type(&mut tx, type_id).await?.limits;
-            if !limits.is_keyed() {
-                return Ok(());
+            // In short transactions: claims of the type wait for each.
+            for _ in 0..ROUNDS_WITHOUT_CLAIM {
+                if admit_without_claim(&core, &info).await? < HINTS.0 {
+                    break;
+                }
             }
-            let now = micros(items::now(&mut tx).await?);
-            let mut keyed = KeyedClaim::new(&core, &info, &limits, now);
-            keyed.admit(&mut tx, ADMITTED_WITHOUT_CLAIM).await?;
-            keyed.finish(&mut tx).await?;
-            crate::store::commit(tx).await?;
             core.live.work_added(type_id);
             core.waiters.wake(type_id, 1);
             Ok(())
         })
         .await
     }
+}
+
+/// Returns the number of hints.
+async fn admit_without_claim(core: &Core, info: &TypeInfo) -> Result<usize> {
+    let mut tx = crate::store::begin(&core.pools.hot).await?;
+    let limits = leases::lock_type(&mut tx, info.id).await?.limits;
+    if !limits.is_keyed() {
+        return Ok(0);
+    }
+    let now = micros(items::now(&mut tx).await?);
+    let mut keyed = KeyedClaim::new(core, info, &limits, now);
+    let hinted = keyed.admit(&mut tx, 1, ADMITTED_WITHOUT_CLAIM).await?;
+    keyed.finish(&mut tx).await?;
+    crate::store::commit(tx).await?;
+    Ok(hinted)
 }
 
 fn times(info: &TypeInfo) -> (f64, Option<f64>) {
@@ -218,7 +231,7 @@ impl<'a> KeyedClaim<'a> {
             if rest.is_empty() {
                 break;
             }
-            let hinted = self.admit(tx, rest.len()).await?;
+            let hinted = self.admit(tx, rest.len(), i64::MAX).await?;
             let found = self.candidates(tx, rest.len().max(least)).await?;
             let (taken, parked) = self.take(tx, found, rest).await?;
             rows.extend(taken);
@@ -233,8 +246,9 @@ impl<'a> KeyedClaim<'a> {
         Ok(rows)
     }
 
-    /// Looks at the keys with due hints, and admits as many of their items as may start. Returns the number of hints.
-    async fn admit(&mut self, tx: &mut Tx, wanted: usize) -> Result<usize> {
+    /// Looks at the keys with due hints, and admits as many of their items as may start, but not beyond `most_admitted` items
+    /// of a key that no claim has taken. Returns the number of hints.
+    async fn admit(&mut self, tx: &mut Tx, wanted: usize, most_admitted: i64) -> Result<usize> {
         let limit = (2 * wanted).clamp(HINTS.0, HINTS.1);
         let mut keys = parked_items::take_hints(tx, self.info.id, limit as i64).await?;
         let hinted = keys.len();
@@ -251,15 +265,16 @@ impl<'a> KeyedClaim<'a> {
             let key = used.limit_key;
             let room = self.room(key);
             let free = room.map_or(most, |room| room - used.admitted);
-            if room.is_none() || free > most {
+            let granted = free.min(most).min(most_admitted - used.admitted);
+            if room.is_none() || free > granted {
                 cut.insert(key);
             }
             if KeyKind::of(key) == KeyKind::Rate || cut.contains(&key) || used.running + used.admitted == 0 {
                 uncertain.push(key);
             }
-            if free > 0 {
+            if granted > 0 {
                 open.push(key);
-                numbers.push(free.min(most));
+                numbers.push(granted);
             }
         }
         let admitted = parked_items::admit(tx, self.info.id, &open, &numbers, &self.cancelled_jobs).await?;

@@ -239,8 +239,8 @@ impl Cutter {
                 if self.encoding.begins_two_bytes(unit) {
                     match self.peek::<U>(scan.at + U::BYTES) {
                         None if !self.ended => break Found::Starved,
-                        // The second byte of a character can equal a delimiter.
-                        Some(0x40..=0x7E) => scan.at += U::BYTES,
+                        // The second byte of a character can equal a delimiter, or the first byte of another character.
+                        Some(0x40..=0x7E | 0x80..=0xFE) => scan.at += U::BYTES,
                         _ => {}
                     }
                 }

@@ -128,14 +128,22 @@ fn an_encoding_that_is_given_is_taken_but_for_a_mark_of_utf16() {
     let japanese = encoding_rs::SHIFT_JIS.encode("name,note\n表示,\"a,ソ\"\n").0.into_owned();
     assert_eq!(brief(&japanese, want("shift_jis")), [(2, r#"{"name":"表示","note":"a,ソ"}"#.to_owned())]);
     assert_eq!(brief(b"a,b\n\x81\x20,1\n", want("shift_jis")), [(2, "bad_encoding 1".to_owned())]);
-    // The second byte of ポ is that of a bar.
-    let barred = encoding_rs::SHIFT_JIS.encode("name|note\nポイント|\"レポ|ト\"\n").0.into_owned();
-    let bar = Want { delimiter: Some('|'), ..want("shift_jis") };
-    let points = vec![(2, r#"{"name":"ポイント","note":"レポ|ト"}"#.to_owned())];
-    assert_eq!(brief(&barred, bar), points);
-    let barred_head = head(&barred, bar);
-    for size in 1..5 {
-        assert_eq!(rows_from(&barred, &barred_head, barred_head.first, size), rows(&barred, bar), "in {size}s");
+    // The second byte of ポ is that of a bar, and that of 名 is the first of a character.
+    for (label, name, note) in [
+        ("shift_jis", "ポイント", "レポ|ト"),
+        ("gbk", "张三", "李|四"),
+        ("euc-kr", "이름", "비|고"),
+        ("big5", "張三", "功|能"),
+    ] {
+        let Some(Encoding::Legacy(encoding)) = Encoding::of_label(label) else { panic!("{label}") };
+        let barred = encoding.encode(&format!("{name}|note\n{name}|\"{note}\"\n")).0.into_owned();
+        let bar = Want { delimiter: Some('|'), ..want(label) };
+        assert_eq!(brief(&barred, bar), [(2, format!(r#"{{"{name}":"{name}","note":"{note}"}}"#))], "{label}");
+        let barred_head = head(&barred, bar);
+        for size in 1..5 {
+            let in_pieces = rows_from(&barred, &barred_head, barred_head.first, size);
+            assert_eq!(in_pieces, rows(&barred, bar), "{label} in {size}s");
+        }
     }
     let marked = utf16("a,b\n1,ö\n", true);
     assert_eq!(brief(&marked, want("windows-1252")), [(2, r#"{"a":"1","b":"ö"}"#.to_owned())]);

@@ -9,11 +9,14 @@
 
 mod markup;
 
-use std::io::{Read, Seek, SeekFrom};
+use std::{
+    cell::Cell,
+    io::{self, Read, Seek, SeekFrom},
+};
 
 use zip::ZipArchive;
 
-use markup::{Markup, Retained};
+use markup::{Markup, Part, Retained};
 
 /// Maximum parts of an archive.
 const MOST_PARTS: u16 = 10_000;
@@ -44,13 +47,51 @@ impl Limits {
     }
 }
 
+/// Folders of parts that the reader does not open. They may have any markup, such as UTF-16 in the parts of Power Query.
+const UNREAD: [&str; 3] = ["customxml/", "docprops/", "pivotcache/"];
+
+/// Most bytes of the directory of an archive: 10,000 parts need one or two million.
+const LONGEST_DIRECTORY: u64 = 8 << 20;
+
+/// File of which only so many bytes can be read until `left` is set again.
+struct Bounded<'a, F> {
+    file: &'a mut F,
+    left: &'a Cell<u64>,
+}
+
+impl<F: Read> Read for Bounded<'_, F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read(buffer)?;
+        let left = self.left.get().checked_sub(bytes as u64);
+        self.left.set(left.ok_or_else(|| io::Error::other("its directory is too long"))?);
+        Ok(bytes)
+    }
+}
+
+impl<F: Seek> Seek for Bounded<'_, F> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+fn kind_of(name: &str, extension: &str) -> Part {
+    match extension {
+        _ if IN_MEMORY.iter().any(|part| name.ends_with(part)) => Part::Other,
+        "xml" if name.contains("worksheets/") => Part::Sheet,
+        "rels" if name.contains("worksheets/_rels/") => Part::LinksOfSheet,
+        _ => Part::Other,
+    }
+}
+
 /// Refuses a workbook that would need more. The error is a predicate: "is not a ZIP archive".
 pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(), String> {
     if count_parts(file).is_none_or(|parts| parts > MOST_PARTS) {
         return Err("is no workbook, or has too many parts".to_owned());
     }
     let damaged = |error: &dyn std::fmt::Display| format!("is damaged: {error}");
-    let mut archive = ZipArchive::new(file).map_err(|e| damaged(&e))?;
+    let left = Cell::new(LONGEST_DIRECTORY);
+    let mut archive = ZipArchive::new(Bounded { file, left: &left }).map_err(|e| damaged(&e))?;
+    left.set(u64::MAX);
     if archive.len() > usize::from(MOST_PARTS) {
         return Err("has too many parts".to_owned());
     }
@@ -58,14 +99,15 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
     for at in 0..archive.len() {
         let mut part = archive.by_index(at).map_err(|e| damaged(&e))?;
         let name = part.name().map_err(|e| damaged(&e))?.to_ascii_lowercase();
-        // Pictures and the like are not parsed, but a sheet may have any name that ends so.
+        // Pictures and the like are not parsed, but a sheet may have any name that ends in .xml.
         let extension = name.rsplit('.').next().unwrap_or_default();
-        let is_markup = matches!(extension, "xml" | "rels");
-        let is_sheet =
-            extension == "xml" && name.contains("worksheets/") && !IN_MEMORY.iter().any(|part| name.ends_with(part));
-        let total = if is_sheet { &mut in_rows } else { &mut in_memory };
-        let most = if is_sheet { limits.rows } else { limits.memory };
-        let mut markup = Markup::of_part(is_sheet);
+        let is_unread = UNREAD.iter().any(|folder| name.starts_with(folder) || name.contains(&format!("/{folder}")));
+        let is_markup = matches!(extension, "xml" | "rels") && !is_unread;
+        let kind = kind_of(&name, extension);
+        let is_in_memory = is_markup && kind != Part::Sheet;
+        let total = if is_in_memory { &mut in_memory } else { &mut in_rows };
+        let most = if is_in_memory { limits.memory } else { limits.rows };
+        let mut markup = Markup::of(kind);
         let mut buffer = vec![0; 64 << 10];
         loop {
             let bytes = part.read(&mut buffer).map_err(|e| damaged(&e))?;

@@ -1,12 +1,17 @@
 //! Tags, texts, and cells of one part, and the memory that the reader needs for them.
 
+use super::UNREAD;
+
 /// Maximum bytes of one tag, or of the text between two: a cell holds 32,767 characters.
 const LONGEST_TOKEN: u64 = 1 << 20;
 
 /// Maximum bytes of one row, cell, or string.
 const LONGEST_CELL: u64 = 4 << 20;
 
-/// Maximum bytes of a tag whose attributes are read here.
+/// Maximum number of open elements.
+const DEEPEST: u32 = 1_000;
+
+/// Maximum bytes of a tag whose attributes are read here, and of every name of a tag.
 const LONGEST_READ_TAG: usize = 16 << 10;
 
 /// Memory of a string besides its text: its slot in a growing list, and the smallest allocation, in bytes.
@@ -43,6 +48,16 @@ impl Retained {
     }
 }
 
+/// Kind of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Part {
+    Sheet,
+    /// Relationships of a sheet, such as its hyperlinks: not read.
+    LinksOfSheet,
+    #[default]
+    Other,
+}
+
 /// Position in the markup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ScanState {
@@ -58,7 +73,9 @@ enum ScanState {
 /// Measures the markup of one part.
 #[derive(Debug, Default)]
 pub(super) struct Markup {
-    is_sheet: bool,
+    part: Part,
+    /// Number of open elements: the reader keeps their names.
+    depth: u32,
     scan_state: ScanState,
     token: u64,
     /// Bytes since the start of the last row, cell, or string.
@@ -74,8 +91,8 @@ pub(super) struct Markup {
 }
 
 impl Markup {
-    pub(super) fn of_part(is_sheet: bool) -> Self {
-        Self { is_sheet, ..Self::default() }
+    pub(super) fn of(part: Part) -> Self {
+        Self { part, ..Self::default() }
     }
 
     /// Reads the next bytes of the part.
@@ -125,10 +142,7 @@ impl Markup {
                     start if start[0] == b'!' && !b"!--".starts_with(start) && !b"![CDATA[".starts_with(start) => {
                         return Err("is damaged: it has a document type".to_owned());
                     }
-                    // An end tag has no attributes.
-                    start if matches!(byte, b'"' | b'\'') && start[0] != b'/' => {
-                        self.scan_state = ScanState::Quoted(byte);
-                    }
+                    _ if matches!(byte, b'"' | b'\'') => self.scan_state = ScanState::Quoted(byte),
                     _ => {}
                 }
             }
@@ -165,8 +179,13 @@ impl Markup {
         self.token = 0;
         self.before = [0; 2];
         let end = self.tag.iter().position(u8::is_ascii_whitespace).unwrap_or(self.tag.len());
-        let name = &self.tag[..end];
-        if let Some(name) = name.strip_prefix(b"/") {
+        let is_end = self.tag.starts_with(b"/");
+        if self.tag.len() == LONGEST_READ_TAG && (is_end || end == self.tag.len()) {
+            return Err("has a tag that does not end".to_owned());
+        }
+        if let Some(name) = self.tag.strip_prefix(b"/") {
+            let name = name.trim_ascii_end();
+            self.depth = self.depth.saturating_sub(1);
             if self.joined.last().is_some_and(|open| open == name) {
                 self.joined.pop();
             }
@@ -175,9 +194,19 @@ impl Markup {
             }
             return Ok(());
         }
-        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let name = &self.tag[..end];
+        let name = if is_empty { name.strip_suffix(b"/").unwrap_or(name) } else { name };
+        self.depth += u32::from(!is_empty);
+        if self.depth > DEEPEST {
+            return Err("is damaged: its elements are nested too deeply".to_owned());
+        }
         let is_text_of_joined = self.joined.len() == 1 && local(name) == b"t";
-        let begins_joined = self.joined.is_empty() && matches!(local(name), b"si" | b"is" | b"v");
+        let is_joined = matches!(local(name), b"si" | b"is" | b"v");
+        let begins_joined = self.joined.is_empty() && is_joined;
+        // The reader may wait for the end of the inner one.
+        if !begins_joined && is_joined || self.joined.len() == 2 && local(name) == b"t" {
+            return Err("is damaged: it has a value in a value".to_owned());
+        }
         if begins_joined {
             self.cell = 0;
         }
@@ -186,7 +215,7 @@ impl Markup {
         }
         match local(name) {
             b"c" | b"row" if self.joined.is_empty() => self.cell = 0,
-            b"sheetData" if self.joined.is_empty() => (self.in_rows, self.cell) = (true, 0),
+            b"sheetData" if self.joined.is_empty() => (self.in_rows, self.cell) = (!is_empty, 0),
             b"si" => retained.strings += 1,
             b"sst" => {
                 require_whole_tag(length)?;
@@ -200,12 +229,14 @@ impl Markup {
             b"xf" => retained.styles += 1,
             b"Relationship" => {
                 require_whole_tag(length)?;
-                retained.entries += 1;
-                retained.longest_path = retained.longest_path.max(length);
                 check_relationship(&self.tag[end..])?;
+                if self.part != Part::LinksOfSheet {
+                    retained.entries += 1;
+                    retained.longest_path = retained.longest_path.max(length);
+                }
             }
             // The rows of a sheet are not kept, but these would be.
-            b"sheet" | b"definedName" if self.is_sheet => {
+            b"sheet" | b"definedName" if self.part == Part::Sheet => {
                 return Err("is damaged: a sheet has the contents of another part".to_owned());
             }
             b"sheet" => {
@@ -233,16 +264,17 @@ fn local(name: &[u8]) -> &[u8] {
 fn announced(tag: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(tag);
     let numbers = text.split("uniqueCount").skip(1).map(|behind| {
-        let digits: String =
-            behind.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).take(20).collect();
+        let digits = behind.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let digits = digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().trim_start_matches('0');
         if digits.is_empty() { 0 } else { digits.parse().unwrap_or(u64::MAX) }
     });
     numbers.max().unwrap_or(0)
 }
 
-/// Refuses a workbook or sheet in a part that is not measured as markup, because its name does not end in `.xml`.
+/// Refuses a workbook or sheet in a part that is not measured as markup, because of its folder, or because its name does not
+/// end in `.xml`. The reader decodes entities in some names.
 fn check_relationship(attributes: &[u8]) -> Result<(), String> {
-    let (mut is_read, mut is_markup) = (false, true);
+    let (mut is_workbook, mut is_sheet, mut is_markup, mut is_among_sheets) = (false, false, true, false);
     let mut rest = attributes;
     while let Some(at) = rest.iter().position(|&byte| byte == b'=') {
         let malformed = || "is damaged: a relationship has no value".to_owned();
@@ -252,13 +284,24 @@ fn check_relationship(attributes: &[u8]) -> Result<(), String> {
         let length = value[1..].iter().position(|&byte| byte == quote).ok_or_else(malformed)?;
         let (content, behind) = (&value[1..=length], &value[length + 2..]);
         match key {
-            b"Type" => is_read |= content.ends_with(b"/officeDocument") || content.ends_with(b"/worksheet"),
-            b"Target" => is_markup &= content.to_ascii_lowercase().ends_with(b".xml"),
+            b"Type" => {
+                is_workbook |= content.ends_with(b"officeDocument");
+                is_sheet |= content.ends_with(b"worksheet");
+            }
+            b"Target" => {
+                let path = String::from_utf8_lossy(content).to_ascii_lowercase();
+                let is_unread = UNREAD.iter().any(|folder| path.contains(folder.trim_end_matches('/')));
+                is_markup &= path.rsplit('.').next() == Some("xml") && !is_unread && !path.contains('&');
+                is_among_sheets |= path.contains("worksheets");
+            }
             _ => {}
         }
         rest = behind;
     }
-    if is_read && !is_markup { Err("is damaged: a sheet is not an XML file".to_owned()) } else { Ok(()) }
+    if (is_workbook || is_sheet) && !is_markup || is_workbook && is_among_sheets {
+        return Err("is damaged: a sheet is not where sheets are".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -266,11 +309,11 @@ mod tests {
     use super::*;
 
     fn measure(text: &str) -> Result<Retained, String> {
-        measure_part(text, false)
+        measure_part(text, Part::Other)
     }
 
-    fn measure_part(text: &str, is_sheet: bool) -> Result<Retained, String> {
-        let (mut markup, mut retained) = (Markup::of_part(is_sheet), Retained::default());
+    fn measure_part(text: &str, part: Part) -> Result<Retained, String> {
+        let (mut markup, mut retained) = (Markup::of(part), Retained::default());
         markup.read(text.as_bytes(), &mut retained)?;
         markup.end()?;
         Ok(retained)
@@ -298,7 +341,8 @@ mod tests {
     fn value_is_measured_as_a_whole() {
         // The reader ignores the other tags in it and joins the texts.
         let text = "x".repeat(1 << 19);
-        for between in ["<row/>", "</c><c>", "</row><row>", "<v>", "<is/>", "</is>"] {
+        for between in ["<row/>", "</c><c>", "</row><row>", "<v>", "<is/>", "</is>", "</is x>", "</t x>", "</rPh><y:t>"]
+        {
             let texts = format!("<t>{text}{between}").repeat(9);
             for joined in [format!("<c t='str'><v>{texts}"), format!("<c><is>{texts}"), format!("<si>{texts}")] {
                 let sheet = format!("<sheetData><row>{joined}");
@@ -316,7 +360,7 @@ mod tests {
         let table = "<sst uniqueCount='7'>";
         for hidden in [
             format!("<?a ' ?>{table}<?b ' ?>"),
-            format!("</a '>{table}</b '>"),
+            format!("</a '><x '>{table}"),
             format!("<!-- ' -->{table}<!-- ' -->"),
             format!("<![CDATA[']]>{table}<![CDATA[']]>"),
             "<a-b:sst uniqueCount='7'>".to_owned(),
@@ -324,6 +368,11 @@ mod tests {
         ] {
             assert_eq!(measure(&hidden).expect("fine").announced, 7, "{hidden}");
         }
+        for nested in ["<is></is x><c>", "<row><is><c><x:is>", "<row><is/ ><c><is><v>", "<si><rPh><t></rPh><y:t>"] {
+            assert!(measure(&format!("{nested}{}", "<c><t>x</t>".repeat(1 << 20))).is_err(), "{nested}");
+        }
+        assert!(measure(&format!("<{}:sst uniqueCount='7'>", "a".repeat(LONGEST_READ_TAG))).is_err(), "a long name");
+        assert!(measure(&"<>".repeat(2_000)).is_err(), "open elements");
         for refused in
             ["<!DOCTYPE a [<!ENTITY b \"'\">]><a/>", "<!doctype a><a/>", "<!--><a/>-->", "<!---><a/>-->", "<?><a/>?>"]
         {
@@ -341,6 +390,7 @@ mod tests {
             ("<x:sst uniqueCount = '12'>", 12),
             ("<sst xuniqueCount='1' uniqueCount='12'>", 12),
             ("<sst uniqueCount='12'></sst><sst/>", 12),
+            ("<sst uniqueCount='0000000000000000000000000000012'>", 12),
             ("<sst>", 0),
         ] {
             assert_eq!(measure(tag).expect("fine").announced, number, "{tag}");
@@ -368,16 +418,26 @@ mod tests {
     #[test]
     fn parts_that_would_not_be_measured_are_refused() {
         let of = |kind: &str, target: &str| format!("<Relationship Id=\"a\" Type=\"x/{kind}\" Target = '{target}' />");
-        for (kind, target) in [("officeDocument", "xl/workbook.bin"), ("worksheet", "worksheets/sheet1.dat")] {
+        for (kind, target) in [
+            ("officeDocument", "xl/workbook.bin"),
+            ("officeDocument", "CustomXml/workbook.xml"),
+            ("officeDocument", "&#99;ustomXml/workbook.xml"),
+            ("officeDocument", "xl/worksheets/workbook.xml"),
+            ("worksheet", "worksheets/sheet1.dat"),
+            ("worksheet", "pivotCache/sheet1.xml"),
+        ] {
             assert!(measure(&of(kind, target)).is_err(), "{kind}");
         }
         assert!(measure("<Relationship Type=x/worksheet Target='a'/>").is_err());
+        assert!(measure("<Relationship Type='worksheet' Target='a.bin'/>").is_err());
         for (kind, target) in [("worksheet", "/xl/worksheets/Sheet1.XML"), ("hyperlink", "https://example.com/?a=b")] {
             measure(&of(kind, target)).expect(kind);
         }
         for tag in ["<sheet name='a'/>", "<definedName name='a'>"] {
-            assert!(measure_part(tag, true).is_err(), "{tag}");
+            assert!(measure_part(tag, Part::Sheet).is_err(), "{tag}");
             measure(tag).expect("in the workbook part");
         }
+        let link = of("hyperlink", "https://example.com/");
+        assert_eq!(measure_part(&link, Part::LinksOfSheet).expect("a link").bytes(), 0);
     }
 }
