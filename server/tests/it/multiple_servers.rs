@@ -162,7 +162,8 @@ struct Round(Arc<Mutex<Vec<String>>>);
 
 impl Round {
     /// Tries the servers in turn until one responds. A connection that a stopping server was about to accept may be
-    /// reset unread; a request repeated under its key is executed once. Counts the resets.
+    /// reset unread; a request repeated under its key is executed once. Counts the resets. On a machine that is too busy to
+    /// open a connection to the database in time, a new server asks to come again.
     async fn ask(&self, client: &reqwest::Client, key: &str, reset: &AtomicUsize) -> StatusCode {
         loop {
             let urls = self.0.lock().expect("no panic").clone();
@@ -170,6 +171,11 @@ impl Round {
                 let tree = json!({"type": "a", "name": key, "sealed": true, "items": [{}]});
                 let request = client.post(format!("{url}/api/v1/jobs")).bearer_auth(TOKEN).json(&tree);
                 match request.header("Idempotency-Key", key).send().await {
+                    Ok(answer) if answer.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                        let problem = answer.json::<Value>().await.expect("a problem document");
+                        assert_eq!(problem["code"], "database_unavailable", "{problem}");
+                        crate::support::moment().await;
+                    }
                     Ok(answer) => return answer.status(),
                     Err(error) if error.is_connect() => {}
                     Err(_) => drop(reset.fetch_add(1, Ordering::Relaxed)),
