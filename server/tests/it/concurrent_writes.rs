@@ -132,7 +132,7 @@ async fn concurrent_joins_of_a_serialize_queue_are_ordered() {
         jobs.push(id(&server.post("/api/v1/jobs", json!({"type": "a"})).await.expect(201)));
     }
     let item = json!([{"serialize_key": "k"}]);
-    // The first has its place in the lane and waits for its job.
+    // The first has its place in the queue and waits for its job.
     let job_lock = lock_job(pool, &jobs[0]).await;
     let first = send(pool, &server, format!("/api/v1/jobs/{}/items", jobs[0]), item.clone(), 1).await;
     let second = send(pool, &other, format!("/api/v1/jobs/{}/items", jobs[1]), item, 2).await;

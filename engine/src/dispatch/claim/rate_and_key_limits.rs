@@ -50,9 +50,11 @@ const HINTS: (usize, usize) = (64, 1_000);
 /// Fewest items of one key that one round may admit.
 const ADMITTED_AT_ONCE: usize = 16;
 
-/// Most admitted items of one key that no claim has taken, beyond which none are admitted without a claim: an item of a
-/// higher priority that comes later waits for them. And most transactions of one call.
+/// Number of admitted items of one key that no claim has taken, from which on none are admitted without a claim: an item of
+/// a higher priority that comes later waits for them.
 const ADMITTED_WITHOUT_CLAIM: i64 = ADMITTED_AT_ONCE as i64;
+
+/// Most transactions in which items are admitted without a claim; the rest is for the next call.
 const ROUNDS_WITHOUT_CLAIM: usize = 16;
 
 /// Fewest and most candidates that a round looks at after one that parked some: many more of the same keys may follow.
@@ -149,7 +151,7 @@ impl Engine {
     }
 }
 
-/// Returns the number of hints.
+/// Admits parked items in one transaction. Returns the number of hints that it looked at.
 async fn admit_without_claim(core: &Core, info: &TypeInfo) -> Result<usize> {
     let mut tx = crate::store::begin(&core.pools.hot).await?;
     let limits = leases::lock_type(&mut tx, info.id).await?.limits;
