@@ -354,7 +354,7 @@ async fn concurrency_serialize_keys_and_dedupe_hold_on_two_servers() {
     )
     .fetch_all(&one.running.app.pool)
     .await
-    .expect("the lanes");
+    .expect("the queues");
 
     let (capped, done) = (AtomicI64::new(0), AtomicUsize::new(0));
     let running: Arc<Mutex<HashMap<String, i64>>> = Arc::default();

@@ -397,7 +397,7 @@ async fn single_item_is_cancelled_and_retried() {
     let items = server.get(&format!("/api/v1/items?job={root}")).await.expect(200)["data"].clone();
     let path = |n: usize, verb: &str| format!("/api/v1/items/{}/{verb}", id(&items[n]));
     assert_eq!(items[1]["state"], "blocked");
-    // The head of the lane goes, the next moves up; given back, it stands at the end.
+    // The head of the queue goes, the next moves up; given back, it stands at the end.
     assert_eq!(server.post(&path(0, "cancel"), json!({})).await.expect(200)["state"], "cancelled");
     server.post(&path(0, "cancel"), json!({})).await.expect(200);
     assert_eq!(server.get(&path(1, "")[..path(1, "").len() - 1]).await.expect(200)["state"], "available");
