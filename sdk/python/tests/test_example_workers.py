@@ -41,14 +41,14 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 path = self.path.removeprefix("/api/v1")
                 status, answer = server.answer(path, body) or (200, server.usual(path, body))
+                if path != "/assignments" and not path.endswith("/heartbeat"):
+                    server.requests.put((path, body))  # before the answer, after which the next request may come
                 text = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json" if status == 200 else "application/problem+json")
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
-                if path != "/assignments" and not path.endswith("/heartbeat"):
-                    server.requests.put((path, body))
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
