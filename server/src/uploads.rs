@@ -174,11 +174,16 @@ pub async fn keep(pool: &PgPool, files: &Files, arrived: &Arrived, new: &NewUplo
 fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
     const SAVE: &str = "Save or export the table as CSV or Excel (XLSX) in the program that it comes from";
     const UNPACK: &str = "Unpack it";
+    /// Name and beginning of the first part.
+    const OPEN_DOCUMENT: &[u8] = b"mimetypeapplication/vnd.oasis.opendocument.";
     let (what, advice) = match (format, start) {
         (UploadFormat::None, _) => return None,
         (UploadFormat::Xlsx, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => return None,
         (_, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => {
             ("an Excel workbook with another ending", "Change its name so that it ends in .xlsx")
+        }
+        (_, [b'P', b'K', 3, 4, ..]) if start.get(30..).is_some_and(|part| part.starts_with(OPEN_DOCUMENT)) => {
+            ("an OpenDocument file", SAVE)
         }
         (_, [b'P', b'K', 3 | 5, ..]) => ("a ZIP archive that is no Excel workbook", UNPACK),
         (_, [0xD0, 0xCF, 0x11, 0xE0, ..]) => (

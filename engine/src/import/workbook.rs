@@ -8,14 +8,14 @@
 mod guard;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::File,
     io::{self, Seek as _, Write as _},
     sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
-use calamine::{Data, DataRef, ExcelDateTime, Reader as _, SheetType, SheetVisible, Xlsx};
+use calamine::{Data, DataRef, ExcelDateTime, ExcelDateTimeType, Reader as _, SheetType, SheetVisible, Xlsx};
 use domain::Document;
 use futures::StreamExt as _;
 use tokio::sync::{Semaphore, mpsc};
@@ -197,6 +197,11 @@ fn read(
         })
     };
     let mut workbook = Xlsx::new(io::BufReader::new(file)).map_err(unreadable)?;
+    // The reader takes the first sheet of a name, of any kind.
+    let mut sheet_names = HashSet::new();
+    if !workbook.sheets_metadata().iter().all(|sheet| sheet_names.insert(sheet.name.as_str())) {
+        return Err(WorkbookError::Unreadable("is damaged: two of its sheets have the same name".to_owned()));
+    }
     let is_sheet = |sheet: &&calamine::Sheet| sheet.typ == SheetType::WorkSheet;
     let mut sheets: Vec<&calamine::Sheet> = workbook.sheets_metadata().iter().filter(is_sheet).collect();
     // The first sheet is the default.
@@ -292,11 +297,28 @@ fn json(value: &DataRef) -> Document {
         DataRef::Empty => Document::of(&()),
         DataRef::Int(number) => Document::of(number),
         DataRef::Float(number) => float(*number),
-        DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => string(text),
+        DataRef::String(text) | DataRef::DurationIso(text) => string(text),
+        DataRef::DateTimeIso(text) => string(without_midnight(text)),
         DataRef::SharedString(text) => string(text),
         DataRef::Bool(truth) => Document::of(truth),
+        // The reader takes the nearest date that there is.
+        DataRef::DateTime(moment) if !moment.is_duration() && !is_a_date(*moment) => float(moment.as_f64()),
         DataRef::DateTime(moment) => Document::of(&date(*moment)),
         DataRef::Error(error) => Document::of(&BTreeMap::from([("error", Data::Error(error.clone()).to_string())])),
+    }
+}
+
+/// Returns true for serial numbers of dates and times: up to the end of the year 9999.
+fn is_a_date(moment: ExcelDateTime) -> bool {
+    let counts_from_1904 = moment == ExcelDateTime::new(moment.as_f64(), ExcelDateTimeType::DateTime, true);
+    (0.0..if counts_from_1904 { 2_957_004.0 } else { 2_958_466.0 }).contains(&moment.as_f64())
+}
+
+/// Date alone if the time is midnight, as with serial numbers.
+fn without_midnight(text: &str) -> &str {
+    match text.split_once('T') {
+        Some((day, time)) if time.trim_matches(['0', ':', '.']).is_empty() => day,
+        _ => text,
     }
 }
 
@@ -352,6 +374,33 @@ mod tests {
             (1.5, TimeDelta, "PT36H0M0S"),
         ] {
             assert_eq!(date(ExcelDateTime::new(serial, kind, false)), iso);
+        }
+    }
+
+    #[test]
+    fn cells_that_are_no_dates_do_not_become_others() {
+        for (serial, text) in [(20_240_115.0, "20240115"), (-5.0, "-5"), (-0.104, "-0.104"), (2_958_466.0, "2958466")] {
+            assert_eq!(json(&DataRef::DateTime(ExcelDateTime::new(serial, DateTime, false))).text(), text);
+        }
+        for (serial, is_1904) in [(2_958_465.0, false), (2_957_003.0, true)] {
+            let last = DataRef::DateTime(ExcelDateTime::new(serial, DateTime, is_1904));
+            assert_eq!(json(&last).text(), "\"9999-12-31\"");
+        }
+        let later = DataRef::DateTime(ExcelDateTime::new(2_957_004.0, DateTime, true));
+        assert_eq!(json(&later).text(), "2957004");
+    }
+
+    #[test]
+    fn written_dates_have_no_time_at_midnight() {
+        for (text, iso) in [
+            ("2019-09-25T00:00:00.000", "2019-09-25"),
+            ("2019-09-25T00:00", "2019-09-25"),
+            ("2019-09-25", "2019-09-25"),
+            ("2019-09-25T10:00:00", "2019-09-25T10:00:00"),
+            ("2019-09-25T00:00:00Z", "2019-09-25T00:00:00Z"),
+            ("10:00:00", "10:00:00"),
+        ] {
+            assert_eq!(without_midnight(text), iso);
         }
     }
 

@@ -192,6 +192,9 @@ async fn zip_bombs_and_invalid_workbooks_are_refused() {
         ("many rows", workbook(&[("a", &many)], &[])),
         ("strings", workbook(&[("a", row)], &["x".repeat(1 << 19).as_str()])),
         ("announced", archive(&[(types.clone(), "<Types/>".to_owned()), ("xl/sharedStrings.xml".to_owned(), strings)])),
+        // The reader would take the first one of any kind for the one that was checked.
+        ("two sheets of one name", workbook(&[("a", row), ("a", row)], &[])),
+        ("binary", archive(&[(types.clone(), "<Types/>".to_owned()), ("xl/workbook.bin".to_owned(), String::new())])),
         ("no sheets", archive(&[(types, "<Types/>".to_owned())])),
         ("half", workbook(&[("a", row)], &[])[..700].to_vec()),
     ] {
@@ -209,7 +212,10 @@ async fn zip_bombs_and_invalid_workbooks_are_refused() {
     let upload_path = |name: &str| format!("/api/v1/uploads?filename={name}");
     let octets = "application/octet-stream";
     let zip = archive(&[("notes.txt".to_owned(), "x".to_owned())]);
-    for (name, file) in [("a.xlsx", zip.clone()), ("a.csv", zip), ("a.xlsx", b"id\n1\n".to_vec())] {
+    let open_document =
+        [b"PK\x03\x04".as_slice(), &[0; 26], b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet"].concat();
+    let hostile = [("a.xlsx", zip.clone()), ("a.csv", zip), ("a.xlsx", b"id\n1\n".to_vec()), ("a.ods", open_document)];
+    for (name, file) in hostile {
         server.post_text(&upload_path(name), octets, file).await.expect_problem(415, "unsupported_media_type");
     }
     let large = vec![b'P'; 200 << 10];

@@ -48,7 +48,17 @@ impl Limits {
 }
 
 /// Folders of parts that the reader does not open. They may have any markup, such as UTF-16 in the parts of Power Query.
-const UNREAD: [&str; 3] = ["customxml/", "docprops/", "pivotcache/"];
+const UNREAD: [&str; 9] = [
+    "customxml/",
+    "diagrams/",
+    "docprops/",
+    "drawings/",
+    "externallinks/",
+    "pivotcache/",
+    "pivottables/",
+    "webextensions/",
+    "_xmlsignatures/",
+];
 
 /// Most bytes of the directory of an archive: 10,000 parts need one or two million.
 const LONGEST_DIRECTORY: u64 = 8 << 20;
@@ -99,6 +109,9 @@ pub(super) fn check(file: &mut (impl Read + Seek), limits: Limits) -> Result<(),
     for at in 0..archive.len() {
         let mut part = archive.by_index(at).map_err(|e| damaged(&e))?;
         let name = part.name().map_err(|e| damaged(&e))?.to_ascii_lowercase();
+        if name.ends_with("xl/workbook.bin") {
+            return Err("is a binary workbook (XLSB); save it as XLSX".to_owned());
+        }
         // Pictures and the like are not parsed, but a sheet may have any name that ends in .xml.
         let extension = name.rsplit('.').next().unwrap_or_default();
         let is_unread = UNREAD.iter().any(|folder| name.starts_with(folder) || name.contains(&format!("/{folder}")));

@@ -194,6 +194,10 @@ impl Markup {
             }
             return Ok(());
         }
+        // Complete comments and CDATA do not come here. The reader takes everything up to their end as a part of this one.
+        if self.tag.starts_with(b"!") {
+            return Err("is damaged: a comment ends in its beginning".to_owned());
+        }
         let name = &self.tag[..end];
         let name = if is_empty { name.strip_suffix(b"/").unwrap_or(name) } else { name };
         self.depth += u32::from(!is_empty);
@@ -201,7 +205,7 @@ impl Markup {
             return Err("is damaged: its elements are nested too deeply".to_owned());
         }
         let is_text_of_joined = self.joined.len() == 1 && local(name) == b"t";
-        let is_joined = matches!(local(name), b"si" | b"is" | b"v");
+        let is_joined = matches!(local(name), b"si" | b"is" | b"v" | b"definedName");
         let begins_joined = self.joined.is_empty() && is_joined;
         // The reader may wait for the end of the inner one.
         if !begins_joined && is_joined || self.joined.len() == 2 && local(name) == b"t" {
@@ -286,11 +290,13 @@ fn check_relationship(attributes: &[u8]) -> Result<(), String> {
         match key {
             b"Type" => {
                 is_workbook |= content.ends_with(b"officeDocument");
-                is_sheet |= content.ends_with(b"worksheet");
+                is_sheet |= content.ends_with(b"sheet"); // of any kind
             }
             b"Target" => {
                 let path = String::from_utf8_lossy(content).to_ascii_lowercase();
-                let is_unread = UNREAD.iter().any(|folder| path.contains(folder.trim_end_matches('/')));
+                let mut folders = path.rsplit(['/', '\\']).skip(1);
+                let is_unread =
+                    folders.any(|folder| UNREAD.iter().any(|unread| unread.trim_end_matches('/') == folder));
                 is_markup &= path.rsplit('.').next() == Some("xml") && !is_unread && !path.contains('&');
                 is_among_sheets |= path.contains("worksheets");
             }
@@ -344,7 +350,12 @@ mod tests {
         for between in ["<row/>", "</c><c>", "</row><row>", "<v>", "<is/>", "</is>", "</is x>", "</t x>", "</rPh><y:t>"]
         {
             let texts = format!("<t>{text}{between}").repeat(9);
-            for joined in [format!("<c t='str'><v>{texts}"), format!("<c><is>{texts}"), format!("<si>{texts}")] {
+            for joined in [
+                format!("<c t='str'><v>{texts}"),
+                format!("<c><is>{texts}"),
+                format!("<si>{texts}"),
+                format!("<definedName name='a'>{texts}"),
+            ] {
                 let sheet = format!("<sheetData><row>{joined}");
                 assert!(measure(&sheet).is_err(), "{}", &sheet[..40]);
             }
@@ -375,6 +386,8 @@ mod tests {
         assert!(measure(&"<>".repeat(2_000)).is_err(), "open elements");
         for refused in
             ["<!DOCTYPE a [<!ENTITY b \"'\">]><a/>", "<!doctype a><a/>", "<!--><a/>-->", "<!---><a/>-->", "<?><a/>?>"]
+                .into_iter()
+                .chain(["<!><a/>", "<!-><a/>-->", "<![><a/>]]>", "<![CDATA><a/>]]>"])
         {
             assert!(measure(refused).is_err(), "{refused}");
         }
@@ -425,12 +438,18 @@ mod tests {
             ("officeDocument", "xl/worksheets/workbook.xml"),
             ("worksheet", "worksheets/sheet1.dat"),
             ("worksheet", "pivotCache/sheet1.xml"),
+            ("chartsheet", "media/image1.png"),
+            ("worksheet", "drawings/sheet1.xml"),
         ] {
             assert!(measure(&of(kind, target)).is_err(), "{kind}");
         }
         assert!(measure("<Relationship Type=x/worksheet Target='a'/>").is_err());
         assert!(measure("<Relationship Type='worksheet' Target='a.bin'/>").is_err());
-        for (kind, target) in [("worksheet", "/xl/worksheets/Sheet1.XML"), ("hyperlink", "https://example.com/?a=b")] {
+        for (kind, target) in [
+            ("worksheet", "/xl/worksheets/Sheet1.XML"),
+            ("worksheet", "worksheets/drawings.xml"),
+            ("hyperlink", "https://example.com/?a=b"),
+        ] {
             measure(&of(kind, target)).expect(kind);
         }
         for tag in ["<sheet name='a'/>", "<definedName name='a'>"] {
