@@ -107,7 +107,7 @@ fn options_for_droppable_work(size: u32) -> PgPoolOptions {
 }
 
 /// Rejects a connection to a standby or to a database that was made read-only.
-async fn ensure_writable(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn ensure_writable(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let read_only: String = sqlx::query_scalar("show transaction_read_only").fetch_one(connection).await?;
     if read_only == "on" {
         return Err(sqlx::Error::Configuration("the database is read-only: not a primary".into()));

@@ -1,5 +1,5 @@
-//! Work that may wait long for a connection because the pool is busy, but not because the database refuses connections: such a
-//! request is answered within two seconds, like every other. A pool reports both cases as the same timeout.
+//! Work that may wait long for a connection because the pool is busy, but not because the database refuses connections or
+//! is read-only: such a request is answered within two seconds, like every other. A pool reports both cases as the same timeout.
 
 use std::{
     sync::{
@@ -15,6 +15,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+use super::pools::ensure_writable;
+
 /// Time after which waiting work has the database probed. With the probe, it is shorter than two seconds.
 const PROBE_AFTER: Duration = Duration::from_millis(1_200);
 /// Time for an answer. A database that gives none may be busy: the wait goes on.
@@ -22,7 +24,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Age up to which an answer holds for other work.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Whether the database accepts connections, probed with a connection of its own, and only while something waits. Cheap to
+/// Whether the database accepts connections and writes, probed with a connection of its own, and only while something waits. Cheap to
 /// clone.
 #[derive(Clone, Debug)]
 pub struct Reachability(Arc<Shared>);
@@ -41,7 +43,7 @@ impl Reachability {
     }
 
     /// Runs work that may be dropped at any time. Returns `PoolTimedOut` within two seconds if the database refuses
-    /// connections.
+    /// connections or is read-only.
     pub async fn unless_refused<T, E: From<sqlx::Error>>(
         &self,
         work: impl Future<Output = Result<T, E>>,
@@ -60,7 +62,7 @@ impl Reachability {
         }
     }
 
-    /// Returns true if the database refuses connections. At most one probe runs at a time.
+    /// Returns true if the database refuses connections or is read-only. At most one probe runs at a time.
     async fn refuses(&self) -> bool {
         let mut probed_at = self.0.probed_at.lock().await;
         if probed_at.is_none_or(|at| at.elapsed() >= PROBE_INTERVAL) {
@@ -72,16 +74,18 @@ impl Reachability {
     }
 
     async fn probe(&self) -> bool {
-        match timeout(PROBE_TIMEOUT, self.0.options.connect()).await {
-            Ok(Ok(connection)) => {
-                // What happens to the connection decides nothing.
-                let _ = timeout(PROBE_TIMEOUT, connection.close()).await;
-                false
-            }
+        let connected = async {
+            let mut connection = self.0.options.connect().await?;
+            let writable = ensure_writable(&mut connection).await;
+            // What happens to the connection decides nothing.
+            tokio::spawn(timeout(PROBE_TIMEOUT, connection.close()));
+            writable
+        };
+        match timeout(PROBE_TIMEOUT, connected).await {
             // 57P03: starting, stopping, or in recovery. Every other refusal comes from a database that works.
             Ok(Err(sqlx::Error::Database(error))) => error.code().is_some_and(|code| code.starts_with("57P")),
             Ok(Err(_)) => true,
-            Err(_) => false,
+            Ok(Ok(())) | Err(_) => false,
         }
     }
 }
