@@ -172,7 +172,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns one operation: the caller's own, or any if the caller sees all owners' work.
+    /// Returns one operation: any if the caller sees all owners' work, else the caller's own. One that was requested with
+    /// staff rights, which the caller has lost since, is found only if all its members are the caller's own work.
     pub async fn bulk(&self, caller: &Caller, id: Uuid) -> Result<BulkOperation> {
         caller.require(Scope::JobsRead)?;
         self.changed_bulk(caller, id).await

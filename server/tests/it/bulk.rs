@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     concurrent_writes::{lock_job, waiting},
     fair_turns::until,
+    live::listen,
     support::{Answer, Api, Server},
 };
 
@@ -225,6 +226,61 @@ async fn bulk_operation_is_limited_to_owner_or_staff_with_reason() {
     let all = begin(&server, body(Some("the bank was down"))).await;
     let done = operation(&server, &all, completed).await;
     assert_eq!((&done["total"], &done["processed"]), (&json!(2), &json!(2)));
+    server.stop().await;
+}
+
+/// A requester who lost the staff role still sees the operations whose members are all their own, and no others.
+#[tokio::test]
+async fn bulk_operation_over_others_work_is_hidden_from_its_demoted_requester() {
+    let server = Server::start().await;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let (sue, tom) = (server.person("sue", "support").await, server.person("tom", "support").await);
+    let shop = server.service("shop", &["jobs:read", "jobs:write"]).await;
+    let job = json!({"type": "a", "items": [{}, {}]});
+    let foreign = id(&shop.post("/api/v1/jobs", job.clone()).await.expect(201));
+    let own = id(&sue.post("/api/v1/jobs", job).await.expect(201));
+    let mut operations = Vec::new();
+    for (filter, total, dry_run) in [
+        (json!({"type": "a", "state": "available"}), 4, true),
+        (json!({"job": foreign}), 2, true),
+        (json!({"job": foreign}), 2, false),
+        (json!({"job": own}), 2, true),
+        (json!({"job": own}), 2, false),
+    ] {
+        let body = json!({"action": "cancel", "target": "items", "filter": filter, "reason": "the strike",
+            "dry_run": dry_run});
+        let begun = id(&sue.post(OPERATIONS, body).await.expect(if dry_run { 200 } else { 202 }));
+        let done = operation(&sue, &begun, |now| now["finished_at"].is_string()).await;
+        assert_eq!(done["total"], total, "{done}");
+        operations.push(begun);
+    }
+    let users = server.get("/api/v1/users").await.expect(200)["data"].clone();
+    let account = users.as_array().expect("people").iter().find(|user| user["name"] == "sue").map(id).expect("sue");
+    server.patch(&format!("/api/v1/users/{account}"), json!({"role": "user"})).await.expect(200);
+
+    let (hidden, seen) = operations.split_at(3);
+    for id in hidden {
+        let path = format!("{OPERATIONS}/{id}");
+        sue.get(&path).await.expect_problem(404, "not_found");
+        sue.post(&format!("{path}/cancel"), json!({})).await.expect_problem(404, "not_found");
+        assert_eq!(sue.get(&format!("/bulk/{id}")).await.status, 404);
+        tom.get(&path).await.expect(200);
+    }
+    for id in seen {
+        assert_eq!(sue.get(&format!("{OPERATIONS}/{id}")).await.expect(200)["sample"][0]["job_id"], json!(own));
+        assert_eq!(sue.get(&format!("/bulk/{id}")).await.status, 200);
+    }
+    let events = listen(&sue, "/api/v1/events?topics=operations", |name, _| name == "snapshot").await;
+    let listed = [
+        sue.get(&format!("{OPERATIONS}?limit=2")).await.text,
+        sue.get("/bulk").await.text,
+        sue.get("/api/v1/search?q=strike").await.text,
+        events.last().expect("a snapshot").1.to_string(),
+    ];
+    for text in listed {
+        assert!(seen.iter().all(|id| text.contains(id)), "{text}");
+        assert!(!hidden.iter().any(|id| text.contains(id)), "{text}");
+    }
     server.stop().await;
 }
 

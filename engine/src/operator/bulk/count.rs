@@ -186,6 +186,7 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
         let graphs = core.graphs.of_all(&core.pools.read, roots).await?;
         roots_by_job_key.extend(graphs.values().map(|graph| (graph.root_job_key(), graph.root_id)));
     }
+    let own_jobs = own_jobs(engine, row, &page).await?;
     let mut tx = crate::store::begin(&core.pools.hot).await?;
     let root_job_keys: Vec<i64> = roots_by_job_key.keys().copied().collect();
     let mut alive: HashSet<Uuid> = HashSet::new();
@@ -197,18 +198,17 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
     if !bulk::lock_scan(&mut tx, row).await? {
         return Ok(());
     }
-    let found: Vec<&BulkSample> =
+    let mut found: Vec<&BulkSample> =
         page.found.iter().filter(|member| !holds || alive.contains(&member.root_id)).collect();
-    let mut n = found.len() as i64;
     if !row.dry_run {
         let ids: Vec<Uuid> = found.iter().map(|member| member.id).collect();
         let roots: Vec<Uuid> = found.iter().map(|member| member.root_id).collect();
         let new: HashSet<Uuid> =
             members::add_members(&mut tx, row.id, row.total, &ids, &roots).await?.into_iter().collect();
-        n = new.len() as i64;
+        found.retain(|member| new.contains(&member.id));
         if holds {
             let mut members_by_tree: BTreeMap<Uuid, i64> = BTreeMap::new();
-            for member in found.iter().filter(|member| new.contains(&member.id)) {
+            for member in &found {
                 *members_by_tree.entry(member.root_id).or_default() += 1;
             }
             let (roots, counts): (Vec<Uuid>, Vec<i64>) = members_by_tree.into_iter().unzip();
@@ -222,10 +222,19 @@ async fn freeze(engine: &Engine, row: &BulkRow, page: Page) -> Result<()> {
         }
     }
     let sample = if (row.total as usize) < SAMPLE { Some(sample(row, &found)?) } else { None };
-    bulk::counted(&mut tx, row.id, page.next, n, sample.as_deref()).await?;
+    let own = found.iter().filter(|member| own_jobs.contains(&member.job_id)).count() as i64;
+    bulk::counted(&mut tx, row.id, page.next, found.len() as i64, own, sample.as_deref()).await?;
     members::count_skips(&mut tx, row.id, &page.foreseen).await?;
     crate::store::commit(tx).await?;
     Ok(())
+}
+
+/// Jobs of these members that belong to the requester.
+async fn own_jobs(engine: &Engine, row: &BulkRow, page: &Page) -> Result<HashSet<Uuid>> {
+    let jobs: HashSet<Uuid> = page.found.iter().map(|member| member.job_id).collect();
+    let jobs: Vec<Uuid> = jobs.into_iter().collect();
+    let owners = engine.owners_of(&jobs).await?;
+    Ok(owners.into_iter().filter(|(_, owner_id)| *owner_id == row.actor_id).map(|(job_id, _)| job_id).collect())
 }
 
 /// Sample extended by some of these members.

@@ -93,11 +93,12 @@ pub async fn insert(tx: &mut Tx, row: &NewRow) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// A page of operations: of all, of those of an owner, or only the one with this id.
+/// A page of operations: of all, of those that an owner without staff rights sees, or only the one with this id. Such
+/// an owner sees what they requested without staff rights, and what has only their own work as members.
 pub async fn list(
     pool: &PgPool,
     id: Option<Uuid>,
-    actor_id: Option<Uuid>,
+    seen_by: Option<Uuid>,
     part: PageRange,
 ) -> Result<Vec<BulkRow>, sqlx::Error> {
     macro_rules! listed {
@@ -108,14 +109,16 @@ pub async fn list(
                    reason, rate, dry_run, state, place_job_key, place_seq, total, processed, errored, sample, created_at,
                    updated_at, finished_at, requested_by, stopped_reason
                  from bulk
-                 where ($1::uuid is null or id = $1) and ($2::uuid is null or actor_id = $2)
+                 where ($1::uuid is null or id = $1)
+                   and ($2::uuid is null
+                        or actor_id = $2 and (own_total = total or not admin and coalesce(role, 'user') = 'user'))
                    and ($3::uuid is null or id "
                     + $on
                     + " $3) order by id "
                     + $order
                     + " limit $4",
                 id,
-                actor_id,
+                seen_by,
                 part.behind,
                 part.limit
             )
@@ -176,17 +179,18 @@ pub async fn lock_scan(tx: &mut Tx, row: &BulkRow) -> Result<bool, sqlx::Error> 
     Ok(found.is_some())
 }
 
-/// Advances the scan and adds the members found; `place` is `None` at its end.
+/// Advances the scan and adds the members found, `own` of which are the requester's; `place` is `None` at its end.
 pub async fn counted(
     tx: &mut Tx,
     id: Uuid,
     place: Option<(i64, i64)>,
     found: i64,
+    own: i64,
     sample: Option<&str>,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update bulk set place_job_key = $2, place_seq = $3, total = total + $4, sample = coalesce($5, sample),
-           busy_until = '-infinity', updated_at = clock_timestamp(),
+           own_total = own_total + $6, busy_until = '-infinity', updated_at = clock_timestamp(),
            state = case when $2::bigint is not null then state when dry_run then 'ready'
                         when total + $4 = 0 then 'completed' else 'running' end,
            finished_at = case when $2::bigint is null and (dry_run or total + $4 = 0) then clock_timestamp() end
@@ -195,7 +199,8 @@ pub async fn counted(
         place.map(|place| place.0),
         place.map(|place| place.1),
         found,
-        sample
+        sample,
+        own
     )
     .execute(&mut **tx)
     .await?;

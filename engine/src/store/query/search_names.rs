@@ -14,7 +14,8 @@ pub struct FoundOperation {
     pub total: i64,
 }
 
-/// Operations of an actor or of all, newest first, with this id or a matching reason. `pattern` is escaped for `like`.
+/// Operations that an actor sees (as in `store::operator::bulk::list`) or all, newest first, with this id or a matching
+/// reason. `pattern` is escaped for `like`.
 pub async fn operations(
     pool: &PgPool,
     actor_id: Option<Uuid>,
@@ -28,13 +29,17 @@ pub async fn operations(
              total as "total!"
            from (
              (select id, action, target, state, reason, total from bulk
-              where id = $2 and ($1::uuid is null or actor_id = $1))
+              where id = $2
+                and ($1::uuid is null
+                     or actor_id = $1 and (own_total = total or not admin and coalesce(role, 'user') = 'user')))
              union all
              (select id, action, target, state, reason, total from bulk
               where $2::uuid is null and $1::uuid is null order by id desc limit 5000)
              union all
              (select id, action, target, state, reason, total from bulk
-              where $2::uuid is null and actor_id = $1 order by id desc limit 5000)) newest
+              where $2::uuid is null and actor_id = $1
+                and (own_total = total or not admin and coalesce(role, 'user') = 'user')
+              order by id desc limit 5000)) newest
            where id = $2 or reason ilike $3
            order by id desc limit $4"#,
         actor_id,

@@ -84,7 +84,8 @@ pub async fn create_bulk(
 
 /// List bulk operations
 ///
-/// Newest first. Callers see their own operations, staff see all. Finished operations are kept for 30 days.
+/// Newest first. Callers see their own operations, staff see all. A requester who is no longer staff sees those with only
+/// their own work. Finished operations are kept for 30 days.
 #[utoipa::path(get, path = "/bulk-operations", tag = "bulk", params(BulkList),
     responses((status = 200, body = Page<BulkOperation>)))]
 pub async fn list_bulk(
