@@ -19,7 +19,7 @@
 //!
 //! 1. keys (idempotency, dedupe, debounce), sorted
 //! 2. job type (claims of limited types only); its rate windows and hints follow under this lock
-//! 3. cursor of a file (`import_cursor`), then remembered mappings (`import_mapping`), sorted
+//! 3. cursor of a file (`import_cursor`), then remembered mappings (`import_mapping`), sorted, then deadlines
 //! 4. lease, then dedupe keys of items, then serialize queues by id
 //! 5. outcomes that are undone, then ready, deferred, blocked rows: by item; claims skip locked rows and never wait
 //! 6. job state rows by job state row id, which is topological within a tree (the root has the lowest)

@@ -21,7 +21,7 @@ use crate::{
     flush::Batch,
     store::{Tx, WAIT, enqueue::idempotency::KeyName},
     tree::{
-        feed,
+        cancel, feed,
         finish_batch::{self, CommitEffects, FedItems},
     },
 };
@@ -110,8 +110,8 @@ pub(crate) struct Done {
     effects: CommitEffects,
 }
 
-/// Runs endings and claims in one transaction, given the known canceled jobs. The order is the lock order: types,
-/// leases, dedupe keys, serialize queues, waiting rows, job state rows.
+/// Runs endings and claims in one transaction, given the known canceled jobs. The order is the lock order: types, file
+/// cursors, leases, dedupe keys, serialize queues, waiting rows, job state rows.
 async fn attempt(core: &Arc<Core>, works: &[&WorkCommand], cancelled: &[i64]) -> Result<Done> {
     let endings: Vec<&EndCommand> = works.iter().flat_map(|work| &work.endings).collect();
     let claims: Vec<&ClaimCommand> = works.iter().filter_map(|work| work.claim.as_ref()).collect();
@@ -134,6 +134,7 @@ async fn end_and_claim(
     mut rows: EndingRows,
 ) -> Result<Done> {
     let locked_types = claim::lock_limited(core, tx, claims).await?;
+    cancel::lock_trees_first(core, tx, endings).await?;
     let ended = assignment_endings::end_all(core, tx, endings, &mut rows).await?;
     let mut fed_items = FedItems::of(feed::fed_by(core, tx, &rows.succeeded, endings).await?);
     fed_items.lock(core, tx, &mut rows).await?;

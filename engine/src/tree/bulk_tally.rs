@@ -67,6 +67,11 @@ impl Tally {
         Ok(self)
     }
 
+    /// True if nothing is still to be counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
     /// True if a member is still to be counted.
     pub(crate) fn has(&self, member: Uuid) -> bool {
         self.members.contains_key(&member)

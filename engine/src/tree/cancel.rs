@@ -15,13 +15,13 @@ use super::{dependency_graph::DependencyGraph, finish_batch::finish_batch};
 use crate::{
     Core, Engine,
     access::caller::{Caller, Scope},
-    ending_batch::EndingRows,
+    ending_batch::{EndCommand, EndingKind, EndingRows},
     enqueue::{add::rows::final_row, serialize_queues},
     error::{Error, Result},
     notify::audit,
     store::{
         Tx,
-        dispatch::endings,
+        dispatch::{endings, leases},
         enqueue::pending_rows::{self, PendingIn},
         notify::audit as audit_log,
         operator::item_changes,
@@ -42,7 +42,34 @@ pub(crate) struct Cancellation {
     pub(crate) job_keys: Vec<i64>,
 }
 
-/// Cancels a job and its descendants. Locks their job state rows and the root's. Idempotent; a complete job is refused.
+/// Locks what precedes leases and job state rows in the lock order and is written by [`cancel_subtree`].
+pub(crate) async fn lock_first(tx: &mut Tx, graph: &DependencyGraph, at: usize) -> Result<()> {
+    let job_keys: Vec<i64> = graph.subtree(at).into_iter().map(|n| graph.jobs[n].job_key).collect();
+    Ok(tree_states::lock_cursors_and_deadlines(tx, &job_keys).await?)
+}
+
+/// Locks the same for the trees that these endings may cancel. Their assignments are read without locks: a job never
+/// changes its tree, and an assignment that ends meanwhile cancels nothing.
+pub(crate) async fn lock_trees_first(core: &Core, tx: &mut Tx, endings: &[&EndCommand]) -> Result<()> {
+    let cancels_tree = |kind: &EndingKind| matches!(kind, EndingKind::Failure(body) if body.cancel_tree);
+    let assignment_ids: Vec<Uuid> =
+        endings.iter().filter(|ending| cancels_tree(&ending.kind)).map(|ending| ending.assignment_id).collect();
+    if assignment_ids.is_empty() {
+        return Ok(());
+    }
+    let job_keys = leases::jobs_of(tx, &assignment_ids).await?;
+    if job_keys.is_empty() {
+        return Ok(());
+    }
+    let jobs = core.jobs.by_job_keys(&mut **tx, job_keys).await?;
+    let roots: BTreeSet<Uuid> = jobs.values().map(|job| job.root_id).collect();
+    let graphs = core.graphs.of_all(&mut **tx, roots).await?;
+    let tree_job_keys: Vec<i64> = graphs.values().flat_map(|graph| &graph.jobs).map(|job| job.job_key).collect();
+    Ok(tree_states::lock_cursors_and_deadlines(tx, &tree_job_keys).await?)
+}
+
+/// Cancels a job and its descendants after [`lock_first`]. Locks their job state rows and the root's. Idempotent; a
+/// complete job is refused.
 pub(crate) async fn cancel_subtree(
     tx: &mut Tx,
     graph: &DependencyGraph,
@@ -126,9 +153,14 @@ impl Engine {
                         Some(tally) => Some(tally.uncounted(&core.pools.read).await?),
                         None => None,
                     };
+                    // Another server has counted this member as skipped, and since then it may have been reopened.
+                    if tally.as_ref().is_some_and(Tally::is_empty) {
+                        return Ok(());
+                    }
                     let graph = core.graphs.of(&core.pools.read, job.root_id).await?;
                     let at = graph.position(job.job_key).ok_or_else(|| Problem::not_found("job"))?;
                     let mut tx = crate::store::begin(&core.pools.hot).await?;
+                    lock_first(&mut tx, &graph, at).await?;
                     let cancellation = cancel_subtree(&mut tx, &graph, at, reason.as_deref()).await?;
                     core.announce_complete(&mut tx, &cancellation.job_keys).await?;
                     job_states::request_completion_checks(

@@ -96,6 +96,58 @@ async fn writes_concurrent_with_cancel_are_refused() {
     server.stop().await;
 }
 
+/// A cancellation that waits for a file cursor or a deadline does not hold the job state that the other transaction locks
+/// next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancel_locks_file_cursors_and_deadlines_before_job_states() {
+    let server = Server::start().await;
+    let pool = &server.running.app.pool;
+    server.put("/api/v1/job-types/a", json!({})).await.expect(201);
+    let upload = id(&server.post_text("/api/v1/uploads?filename=a.csv", "text/csv", "n\n1\n").await.expect(201));
+    for (table, act) in
+        [("import_cursor", "cancel"), ("import_cursor", "failure"), ("deadline", "cancel"), ("deadline", "failure")]
+    {
+        let job = json!({"type": "a", "items": [{}], "expires_at": "2099-01-01T00:00:00Z"});
+        let job = id(&server.post("/api/v1/jobs", job).await.expect(201));
+        let claimed = claim_all(&server).await;
+        let assignment = |verb: &str| format!("/api/v1/assignments/{}/{verb}", id(&claimed[0]));
+        if table == "import_cursor" {
+            // No task can read its head, so none moves it.
+            sqlx::query(
+                "insert into import_cursor (job_key, job_id, upload_id, format, head, byte_offset, line)
+                 select job_key, id, $2::uuid, 'csv', 'unreadable', 100, 5 from job where id = $1::uuid",
+            )
+            .bind(&job)
+            .bind(&upload)
+            .execute(pool)
+            .await
+            .expect("a file half read");
+        }
+        let (path, body) = if act == "cancel" {
+            (format!("/api/v1/jobs/{job}/cancel"), json!({}))
+        } else {
+            (assignment(act), json!({"error": {"message": "no account"}, "cancel_tree": true}))
+        };
+        let of_job = "where job_key = (select job_key from job where id::text = $1)";
+        let mut other = pool.begin().await.expect("a transaction");
+        let lock = format!("select 1 from {table} {of_job} for update");
+        let locked = sqlx::query(sqlx::AssertSqlSafe(lock)).bind(&job).execute(&mut *other).await;
+        assert_eq!(locked.expect("a lock").rows_affected(), 1, "{table}");
+        let cancel = send(pool, &server, path, body, 1).await;
+        let lock = format!("select 1 from job_state {of_job} for update nowait");
+        let locked = sqlx::query(sqlx::AssertSqlSafe(lock)).bind(&job).execute(&mut *other).await;
+        locked.unwrap_or_else(|error| panic!("{table}, {act}: {error}"));
+        other.commit().await.expect("all is unlocked");
+        cancel.await.expect("no panic").expect(200);
+        if act == "cancel" {
+            server.post(&assignment("release"), json!({})).await.expect(200);
+        }
+        let job = server.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+        assert_eq!((&job["status"], &job["outcome"]), (&json!("completed"), &json!("cancelled")), "{table}, {act}");
+    }
+    server.stop().await;
+}
+
 /// P14: the second of two claims counts what the first has taken, even before it is committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrency_cap_counts_uncommitted_claims() {

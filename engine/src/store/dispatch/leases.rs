@@ -417,6 +417,13 @@ pub async fn open(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<Vec<ClaimedRow
     .await
 }
 
+/// Jobs of these assignments, as far as they are open. Locks nothing.
+pub async fn jobs_of(tx: &mut Tx, assignment_ids: &[Uuid]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar!("select job_key from lease where id = any($1::uuid[])", assignment_ids)
+        .fetch_all(&mut **tx)
+        .await
+}
+
 /// Assignments among these, sorted and of these credentials, that have reported a step or progress and are not canceled:
 /// assignment id and job key. Locks them.
 pub async fn touched(

@@ -143,8 +143,28 @@ pub async fn return_after(tx: &mut Tx, job_key: i64) -> Result<(), sqlx::Error> 
     Ok(())
 }
 
+/// Locks the open file cursors and the deadlines of jobs, in the lock order: before anything else that a cancellation
+/// locks.
+pub async fn lock_cursors_and_deadlines(tx: &mut Tx, job_keys: &[i64]) -> Result<(), sqlx::Error> {
+    sqlx::query_scalar!(
+        "select job_key from import_cursor where job_key = any($1::bigint[]) and done_at is null
+         order by job_key for no key update",
+        job_keys
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    sqlx::query_scalar!(
+        "select job_key from deadline where job_key = any($1::bigint[]) order by job_key for update",
+        job_keys
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Cancels jobs: pending items count as canceled, no items are added, and a tree of one job without running items
-/// completes and is announced. Complete jobs are only marked as canceled (`completion`).
+/// completes and is announced. Complete jobs are only marked as canceled (`completion`). Requires
+/// [`lock_cursors_and_deadlines`].
 pub async fn cancel(tx: &mut Tx, job_keys: &[i64], reason: Option<&str>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "update job_state set cancelled_at = clock_timestamp(), cancel_reason = $2, sealed = true, open_feeds = 0,
