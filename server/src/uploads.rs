@@ -178,7 +178,9 @@ fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
     const OPEN_DOCUMENT: &[u8] = b"mimetypeapplication/vnd.oasis.opendocument.";
     let (what, advice) = match (format, start) {
         (UploadFormat::None, _) => return None,
-        (UploadFormat::Xlsx, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => return None,
+        (UploadFormat::Xlsx, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) || begins_with_xml(start) => {
+            return None;
+        }
         (_, [b'P', b'K', 3, 4, ..]) if may_be_a_workbook(start) => {
             ("an Excel workbook with another ending", "Change its name so that it ends in .xlsx")
         }
@@ -200,10 +202,25 @@ fn not_of(format: UploadFormat, start: &[u8]) -> Option<Problem> {
     Some(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
-/// Returns true if the first part of an archive has a name that only Office documents have.
+/// Returns true if the first part of an archive has a name that only Office documents have. Some programs write names with
+/// backslashes.
 fn may_be_a_workbook(start: &[u8]) -> bool {
-    let name = start.get(30..).unwrap_or_default();
-    [&b"[Content_Types].xml"[..], b"_rels/", b"xl/", b"docProps/", b"customXml/"].iter().any(|p| name.starts_with(p))
+    let name = first_part(start);
+    let folder = name.split(|byte| matches!(byte, b'/' | b'\\')).next().filter(|folder| folder.len() < name.len());
+    name == b"[Content_Types].xml"
+        || folder.is_some_and(|f| [&b"_rels"[..], b"xl", b"docProps", b"customXml"].contains(&f))
+}
+
+/// Returns true if the first part of an archive is XML: a workbook may have its parts in any folder.
+fn begins_with_xml(start: &[u8]) -> bool {
+    let name = first_part(start).to_ascii_lowercase();
+    name.ends_with(b".xml") || name.ends_with(b".rels")
+}
+
+/// Name of the first part of an archive.
+fn first_part(start: &[u8]) -> &[u8] {
+    let length = start.get(26..28).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
+    start.get(30..30 + length).unwrap_or_default()
 }
 
 /// Bidirectional control characters: with them a name may appear to have a different ending.
@@ -286,6 +303,29 @@ pub async fn delete_exported(pool: &PgPool, files: &Files, id: Uuid) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_archive_is_known_by_its_first_part() {
+        let archive = |name: &str| {
+            let length = u16::try_from(name.len()).expect("short").to_le_bytes();
+            [b"PK\x03\x04".as_slice(), &[0; 22], &length, &[0; 2], name.as_bytes(), b"content"].concat()
+        };
+        for (name, as_workbook, as_table) in [
+            ("[Content_Types].xml", true, "another ending"),
+            ("xl/workbook.xml", true, "another ending"),
+            ("docProps\\app.xml", true, "another ending"),
+            ("sheet1.xml", true, "a ZIP archive"),
+            ("xl", false, "a ZIP archive"),
+            ("notes.txt", false, "a ZIP archive"),
+            ("", false, "a ZIP archive"),
+        ] {
+            let start = archive(name);
+            assert_eq!(not_of(UploadFormat::Xlsx, &start).is_none(), as_workbook, "{name}");
+            let refused = not_of(UploadFormat::Csv, &start).expect("refused").detail;
+            assert!(refused.contains(as_table), "{name}: {refused}");
+        }
+        assert!(not_of(UploadFormat::Xlsx, &archive("sheet1.xml")[..35]).is_some(), "cut off");
+    }
 
     #[test]
     fn a_hostile_name_is_only_a_name() {
